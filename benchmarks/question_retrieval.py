@@ -109,32 +109,19 @@ def compare(options: QuestionRetrieval) -> None:
     usual, usual_pretraining = DEFAULTS.get(options.dataset, DEFAULTS["msrp"])
     data = load_questions(options)
     ranking = task.RetrievalTask(data, out / "pretraining")
-    experiment = Experiment(
-        program=PROGRAM,
-        options=options,
-        out=out,
-        task=ranking,
-        models=task.question_model_configs(options, data, options.pretrained()),
-        training=options.training(**usual),
-        files=report.FILES,
-    )
+    models = task.question_model_configs(options, data, options.pretrained())
+    given: dict[str, Any] = {"training": options.training(**usual), "files": report.FILES}
+    experiment = Experiment(PROGRAM, options, out, ranking, models, **given)
     experiments = [experiment]
     shown = not options.report or (out / "pretraining").exists()
     if True in options.pretrained() and shown:
-        writing = task.PretrainingTask(data)
-        first = replace(
-            options, epochs=options.pretraining_epochs, batch_size=options.pretraining_batch_size
+        writing, encoders = task.PretrainingTask(data), task.pretraining_configs(models)
+        epochs, batch_size = options.pretraining_epochs, options.pretraining_batch_size
+        first = replace(options, epochs=epochs, batch_size=batch_size)
+        given = {"training": first.training(**usual | usual_pretraining), "files": (report.CURVES,)}
+        experiments.append(
+            Experiment(PROGRAM, first, out / "pretraining", writing, encoders, **given)
         )
-        pretraining = Experiment(
-            program=PROGRAM,
-            options=first,
-            out=out / "pretraining",
-            task=writing,
-            models=task.pretraining_configs(experiment.models),
-            training=first.training(**{**usual, **usual_pretraining}),
-            files=report.PRETRAINING_FILES,
-        )
-        experiments.append(pretraining)
     for one in experiments:
         one.check()
     baselines = Baselines(data.corpus, FIELDS if data.has_bodies() else FIELDS[1:])

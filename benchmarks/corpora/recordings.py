@@ -56,7 +56,13 @@ class Recordings:
             )
         with np.errstate(over="ignore"):
             self.x = torch.from_numpy(samples.astype(np.float32))
-        _check_finite(self.x)
+        bad = (~self.x.isfinite().flatten(1).all(dim=1)).nonzero().flatten().tolist()
+        if bad:
+            named = ", ".join(map(str, bad[:MOST_NAMED])) + ", ..." * (len(bad) > MOST_NAMED)
+            raise ValueError(
+                f"x has samples that are not finite (NaN, infinite or beyond single precision) in "
+                f"trials {named}, counted from 0"
+            )
         self.y, self.classes = _numbered("y", y, len(samples))
         self.subject, self.subjects = _numbered("subject", subject, len(samples))
         self.rate = float(rate)
@@ -231,16 +237,6 @@ def _pink_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.nd
     parts = np.where(copies == 1, real, (real + 1j * imaginary) * math.sqrt(0.5))
     spectrum = np.concatenate([np.zeros((*shape[:-1], 1)), parts * np.sqrt(power)], axis=-1)
     return np.asarray(np.fft.irfft(spectrum * samples, n=samples))
-
-
-def _check_finite(x: Tensor) -> None:
-    bad = (~x.isfinite().flatten(1).all(dim=1)).nonzero().flatten().tolist()
-    if bad:
-        named = ", ".join(map(str, bad[:MOST_NAMED])) + ", ..." * (len(bad) > MOST_NAMED)
-        raise ValueError(
-            f"x has samples that are not finite (NaN, infinite or beyond single precision) in "
-            f"trials {named}, counted from 0"
-        )
 
 
 def _numbered(key: str, values: Any, trials: int) -> tuple[Tensor, tuple[str, ...]]:

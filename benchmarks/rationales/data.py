@@ -20,7 +20,7 @@ from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import fingerprint, known_words, text_batches, vector_file
 from benchmarks.rationales.goals import ClassGoal, NumberGoal
 from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
-from benchmarks.rationales.selections import marked_words, precision
+from benchmarks.rationales.selections import marked_words
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, WordVectors
 
 THIOPHENE = "c1ccsc1"
@@ -93,10 +93,6 @@ class Items:
         values = self.right("train").double()
         # Numbers that do not vary need no scale.
         return NumberGoal(float(values.mean()), float(values.std(correction=0)) or 1.0)
-
-    def precision(self, part: str, chosen: Tensor) -> float | None:
-        """That of selections from all items of a part, ``(N,)`` bool."""
-        return precision(chosen, *self.evidence_of(part))
 
     def annotated_part(self) -> str | None:
         """The part on which precision is followed in training: valid, or test where it alone can.

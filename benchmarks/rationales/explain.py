@@ -39,16 +39,15 @@ def explain(options: Explain) -> None:
         raise InputError(f"--checkpoint {options.checkpoint} reads {reads}, not texts")
     table, texts = texts_of(options.data, list(options.text_column or ("text",)), options.encoding)
     refuse_columns(table, ADDED, options.data)
-    every = [tokenize(text) for text in texts]
-    kept = [row for row, words in enumerate(every) if words]
+    every = {row: tokenize(text) for row, text in enumerate(texts)}
+    kept = {row: words for row, words in every.items() if words}
     if not kept:
         raise InputError(f"no text of {options.data} has words")
-    if len(kept) < len(every):
-        rows = ", ".join(str(row + 1) for row, words in enumerate(every) if not words)
-        number = len(every) - len(kept)
-        tell(f"{number} of {len(every)} texts have no words and no rationale: {rows}")
-    read = [every[row] for row in kept]
-    added = rationales(learner, read, options.batch_size).set_index(table.index[kept])
+    if left := [str(row + 1) for row in every if row not in kept]:
+        rows = ", ".join(left)
+        tell(f"{len(left)} of {len(every)} texts have no words and no rationale: {rows}")
+    read = list(kept.values())
+    added = rationales(learner, read, options.batch_size).set_index(table.index[list(kept)])
     shown = zip(added["predicted"], added["selection"], read, strict=True)
     sections = [
         [(str(said), marked_words(words, read_spans(spans, len(words))))]

@@ -36,7 +36,6 @@ class ClassGoal:
         return self.each_loss(output.float(), y.repeat(samples)).view(samples, -1)
 
     def predicted(self, output: Tensor, batch: Any) -> Tensor:
-        """The outputs themselves."""
         return output
 
     def risk(self, predicted: Tensor, right: Tensor) -> float:
@@ -104,7 +103,6 @@ class RankingGoal:
         return 1 - self.error(predicted, right) / 100
 
     def answers(self, predicted: Tensor) -> Tensor:
-        """The cosines."""
         return predicted.float()
 
     def error(self, answers: Tensor, right: Sequence[Tensor]) -> float:

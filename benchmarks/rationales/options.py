@@ -1,7 +1,6 @@
 """What is asked for, in plain values: nothing here imports torch."""
 
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Literal, get_args
 
 from benchmarks.harness.errors import InputError
@@ -12,9 +11,9 @@ from benchmarks.harness.options import (
     TextColumns,
     Training,
     flag,
-    own_files,
     setting,
 )
+from benchmarks.harness.retrieval.options import Source
 
 PROGRAM = "benchmarks.rationales"
 OWN = "texts"  # of one's own
@@ -22,7 +21,6 @@ TEXTS = ("planted", "beer", OWN)
 MOLECULES = ("molecules", "chembl")
 QUESTIONS = ("askubuntu", "msrp")
 NAMED = ("planted", "beer", *MOLECULES, *QUESTIONS)
-ROOTS = {"planted": "data", "beer": "data/beer", "askubuntu": "data/askubuntu", "msrp": "data/msrp"}
 
 Kind = Literal["dependent", "independent", "attention", "svm", "full", "title"]
 DEPENDENT, INDEPENDENT, ATTENTION, SVM = "dependent", "independent", "attention", "svm"
@@ -45,7 +43,6 @@ OF_DATASETS = {
     ),
     "aspect": ("beer",),
     "smarts": ("molecules",),
-    "leave_out": ("askubuntu",),
 }
 ANNEAL = 0.4  # of all steps, over which the share to select falls from one half
 EXAMPLES = 20  # on a page
@@ -124,7 +121,7 @@ class Networks(Training):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rationales(TextColumns, Networks):
+class Rationales(TextColumns, Source, Networks):
     """Texts and molecules.
 
     Args:
@@ -135,36 +132,25 @@ class Rationales(TextColumns, Networks):
         task: what the targets of your file are (regression where all are numbers, and one has a
             fraction or more than 20 differ)
         root: folder of a data set with a name
-        vectors: file of word vectors, GloVe's or word2vec's text format, also compressed; none to
-            learn them (askubuntu's own, or glove*.txt in the folder or a folder glove beside it)
         aspect: of beer (appearance)
         smarts: the group that is counted in molecules (fluorine on an aromatic ring; thiophene in
             those of CEP)
-        leave_out: leave out, and count, lines of askubuntu's files that are errors otherwise
-        split_seed: of parts and draws
     """
+
+    NAMED, OWN = NAMED, OWN
 
     data: tuple[str, ...] = setting(("planted",), free=True)
     target_column: str | None = setting(None)
     evidence_column: str | None = setting(None)
     task: Literal["classification", "regression"] | None = setting(None)
-    root: str | None = setting(None, free=True)
-    vectors: str | None = setting(None, free=True)
     aspect: Aspect | None = setting(None)
     smarts: str | None = setting(None)
-    leave_out: bool = setting(False)
-    split_seed: int = setting(0, least=0)
-
-    @property
-    def dataset(self) -> str:
-        """The data set: one by name, or :data:`OWN`."""
-        return self.data[0] if len(self.data) == 1 and self.data[0] in NAMED else OWN
 
     @property
     def folder(self) -> str:
         """Where its files lie, and perhaps word vectors; empty for molecules inside RDKit."""
-        own = str(Path(self.data[0]).parent) if self.dataset == OWN else ""
-        return self.root or own or ROOTS.get(self.dataset, "")
+        known = {"planted": "data", **dict.fromkeys(MOLECULES, "")}
+        return self.root or known.get(self.dataset, super().folder)
 
     def check(self) -> None:
         super().check()
@@ -174,8 +160,6 @@ class Rationales(TextColumns, Networks):
             if getattr(self, option) != unless_given[option] and name not in datasets:
                 known = ", ".join("FILE" if other == OWN else other for other in datasets)
                 raise InputError(f"{flag(option)} goes with --data {known}, not {name}")
-        if name == OWN:
-            own_files(self.data, self.root, NAMED)
         if self.root and name == "chembl":
             raise InputError("--root goes with other data sets: chembl is inside RDKit")
         for model in self.models:

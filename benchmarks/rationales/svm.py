@@ -17,7 +17,7 @@ from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.task import PARTS
 from benchmarks.rationales.data import Items
 from benchmarks.rationales.options import SVM
-from benchmarks.rationales.selections import CURVE, num_selected
+from benchmarks.rationales.selections import CURVE, num_selected, precision
 
 COSTS = (0.001, 0.01, 0.1, 1.0)  # of errors, from which C is chosen
 ITERATIONS = 10_000
@@ -74,7 +74,8 @@ class SVMEstimator:
         found: dict[str, Any] = {"method": f"C = {self.cost:g}", "fitted_on": number}
         found |= {"kind": SVM, "rate": self.rate}
         for key, share in CURVE.items():
-            value = self.data.precision("test", torch.cat(self.select(texts, share)))
+            chosen = torch.cat(self.select(texts, share))
+            value = precision(chosen, *self.data.evidence_of("test"))
             found |= {} if value is None else {key: value}
         return found
 

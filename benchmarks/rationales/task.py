@@ -32,7 +32,7 @@ from benchmarks.rationales.options import (
     TITLE,
     Rationales,
 )
-from benchmarks.rationales.selections import CURVE, spans_text, top_share
+from benchmarks.rationales.selections import CURVE, precision, spans_text, top_share
 from benchmarks.rationales.svm import SVMEstimator
 from pyg_kernels.datasets.text import EncodedTexts, Vocabulary, WordVectors
 
@@ -122,7 +122,7 @@ class ItemRationales(RationaleTask):
         something is selected, and the precision of the test part at several shares, where words
         have scores.
         """
-        found = {}
+        found: dict[str, float | None] = {}
         for number, reading in enumerate(READINGS):
             for part in PARTS:
                 error = self.goal.error(predictions[part][:, number], self.data.right(part))
@@ -130,13 +130,14 @@ class ItemRationales(RationaleTask):
         for part in ("valid", "test"):
             chosen = self._scores_of(part, predictions[part]) >= SELECTED
             found[f"{part}_share"] = 100 * float(chosen.double().mean())
-            found |= self._precisions(part, {f"{part}_precision": chosen})
+            found[f"{part}_precision"] = precision(chosen, *self.data.evidence_of(part))
         scores = self._scores_of("test", predictions["test"])
-        if bool(((scores == 0) | (scores == 1)).all()):  # mere selections
-            return found
-        ptr = F.pad(self.data.lengths[self.parts["test"]].cumsum(0), (1, 0))
-        tops = {key: top_share(scores, share, ptr) for key, share in CURVE.items()}
-        return found | self._precisions("test", tops)
+        if bool(((scores != 0) & (scores != 1)).any()):  # not mere selections
+            ptr = F.pad(self.data.lengths[self.parts["test"]].cumsum(0), (1, 0))
+            evidence = self.data.evidence_of("test")
+            for key, share in CURVE.items():
+                found[key] = precision(top_share(scores, share, ptr), *evidence)
+        return {key: value for key, value in found.items() if value is not None}
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
         """Of each item what is right, what is said from what, and what is selected."""
@@ -159,11 +160,6 @@ class ItemRationales(RationaleTask):
         """Those of all items of a part, one after the other, ``(N,)``."""
         lengths = self.data.lengths[self.parts[part]]
         return predictions[:, len(READINGS) :][torch.arange(self.longest) < lengths.unsqueeze(1)]
-
-    def _precisions(self, part: str, chosen: Mapping[str, Tensor]) -> dict[str, float]:
-        """The precision of selections, where evidence is known and something is selected."""
-        found = {key: self.data.precision(part, marks) for key, marks in chosen.items()}
-        return {key: value for key, value in found.items() if value is not None}
 
 
 class RankingRationales(RationaleTask):

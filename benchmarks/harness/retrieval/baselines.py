@@ -50,11 +50,9 @@ class Baselines:
         self.relevance: Scores = {part: corpus.relevance(name) for part, name in RANKED.items()}
         self.scores: dict[str, dict[str, list[Tensor]]] = {}
         self.notes: list[str] = []
-        rankings = [ranking for name in RANKED.values() for ranking in corpus.parts[name]]
-        if all(ranking.bm25 for ranking in rankings):
-            for part, own in RANKED.items():
-                published = [torch.tensor(ranking.bm25) for ranking in corpus.parts[own]]
-                self.scores.setdefault(f"{BM25} of the corpus", {})[part] = published
+        if all(ranking.bm25 for name in RANKED.values() for ranking in corpus.parts[name]):
+            name = f"{BM25} of the corpus"
+            self._add(name, corpus, lambda ranked: [torch.tensor(one.bm25) for one in ranked])
         with as_input_error():
             for field in fields:
                 texts, ending = corpus.texts(field), ", title" * (field == "title")
@@ -80,15 +78,14 @@ class Baselines:
     @cached_property
     def measures(self) -> dict[str, Measures]:
         """MAP, MRR, P@1 and P@5 of each baseline and, if there can be one, the re-ranker."""
-        found = {name: self._measured(scores) for name, scores in self.scores.items()}
-        return {**found, RERANKER: self.reranked()} if self.has_reranker else found
-
-    def reranked(self, *others: Scores) -> Measures:
-        """The measures of the re-ranker over the baselines and other scores."""
-        return self._measured(self.reranked_scores(*others))
+        found = {name: self.measured(scores) for name, scores in self.scores.items()}
+        reranker = {RERANKER: self.measured(self.reranked_scores())} if self.has_reranker else {}
+        return found | reranker
 
     def reranked_scores(self, *others: Scores) -> Scores:
-        """Its scores; those of a query of dev are learned from other queries."""
+        """Those of the re-ranker over the baselines and other scores; those of a query of dev are
+        learned from other queries.
+        """
         rankers = [*self.scores.values(), *others]
         valid, test = (standardized([ranker[part] for ranker in rankers]) for part in RANKED)
         similar = self.relevance["valid"]
@@ -105,7 +102,8 @@ class Baselines:
     def _add(self, name: str, corpus: QuestionCorpus, ranker: Ranker) -> None:
         self.scores[name] = {part: ranker(corpus.parts[own]) for part, own in RANKED.items()}
 
-    def _measured(self, scores: Scores) -> Measures:
+    def measured(self, scores: Scores) -> Measures:
+        """The measures of both parts."""
         return {part: evaluate(scores[part], self.relevance[part]) for part in RANKED}
 
 

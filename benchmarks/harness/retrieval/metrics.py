@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torchmetrics import MetricCollection
+from torchmetrics import Metric, MetricCollection
 from torchmetrics.retrieval import RetrievalMAP, RetrievalMRR, RetrievalPrecision
 
 METRICS = ("MAP", "MRR", "P@1", "P@5")
@@ -33,7 +33,7 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
         raise ValueError("no query has a similar candidate")
     lengths = torch.tensor(list(map(len, target)))
     queries = torch.repeat_interleave(torch.arange(len(target)), lengths)
-    measures = {
+    measures: dict[str, Metric | MetricCollection] = {
         "MAP": RetrievalMAP(empty_target_action="skip"),
         "MRR": RetrievalMRR(empty_target_action="skip"),
         "P@1": RetrievalPrecision(empty_target_action="skip", top_k=1),

@@ -7,8 +7,6 @@ from typing import ClassVar, Literal, get_args
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.options import LARGEST_WIDTH, Options, flag, own_files, setting
 
-OWN = "pairs"  # of one's own
-NAMED = ("msrp", "askubuntu")
 COLUMNS = ("first", "second", "label")
 EncoderName = Literal["rcnn", "lstm", "gru", "cnn", "rcnn-scalar"]
 ENCODERS: tuple[EncoderName, ...] = get_args(EncoderName)
@@ -18,7 +16,49 @@ FIELDS: tuple[FieldsName, ...] = get_args(FieldsName)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(Options):
+class Source(Options):
+    """Files of the data.
+
+    Args:
+        root: folder of a data set with a name (data/NAME)
+        vectors: word vectors in GloVe's or word2vec's text format, also compressed (.gz); none,
+            learn them (askubuntu's own, or glove*.txt or glove*.txt.gz in DIR, DIR/glove or
+            DIR/../glove; learned where there is none)
+        leave_out: leave out, and count, lines of askubuntu's files that are errors otherwise, such
+            as those of an id without a question
+        split_seed: of parts and draws
+    """
+
+    NAMED: ClassVar[tuple[str, ...]]  # data sets with a name
+    OWN: ClassVar[str]  # what data of one's own are called
+
+    data: tuple[str, ...] = setting((), free=True)
+    root: str | None = setting(None, free=True)
+    vectors: str | None = setting(None, free=True)
+    leave_out: bool = setting(False)
+    split_seed: int = setting(0, least=0)
+
+    def check(self) -> None:
+        super().check()
+        if self.leave_out and self.dataset != "askubuntu":
+            raise InputError(f"--leave-out goes with --data askubuntu, not {self.dataset}")
+        if self.dataset == self.OWN:
+            own_files(self.data, self.root, self.NAMED)
+
+    @property
+    def dataset(self) -> str:
+        """The name of a data set, or :attr:`OWN`."""
+        return self.data[0] if len(self.data) == 1 and self.data[0] in self.NAMED else self.OWN
+
+    @property
+    def folder(self) -> str:
+        """That of the data set or of one's own file, where word vectors may lie, too."""
+        own = self.dataset == self.OWN
+        return str(Path(self.data[0]).parent) if own else self.root or f"data/{self.dataset}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions(Source):
     """Questions.
 
     Args:
@@ -27,46 +67,22 @@ class Questions(Options):
             test on, or a training and a test file
         columns: of your pairs, two texts and whether they are similar, 0 or 1 (first second label)
         encoding: of your CSV file
-        root: folder of the files of msrp and askubuntu, also compressed (data/NAME)
-        vectors: word vectors in GloVe's or word2vec's text format, also compressed (.gz); none,
-            learn them (askubuntu's own, or glove*.txt or glove*.txt.gz in DIR, DIR/glove or
-            DIR/../glove; learned where there is none)
         tune_vectors: train these vectors too
-        leave_out: leave out, and count, lines of askubuntu's files that are errors otherwise, such
-            as those of an id without a question
-        split_seed: of msrp's dev part, and of the titles that pre-training leaves out
     """
 
-    data: tuple[str, ...] = setting(NAMED[:1], free=True)
+    NAMED, OWN = ("msrp", "askubuntu"), "pairs"
+
+    data: tuple[str, ...] = setting(("msrp",), free=True)
     columns: tuple[str, ...] = setting(())
     encoding: str = setting("utf-8")
-    root: str | None = setting(None, free=True)
-    vectors: str | None = setting(None, free=True)
     tune_vectors: bool = setting(False)
-    leave_out: bool = setting(False)
-    split_seed: int = setting(0, least=0)
 
     def check(self) -> None:
         super().check()
-        if self.leave_out and self.dataset != "askubuntu":
-            raise InputError(f"--leave-out goes with --data askubuntu, not {self.dataset}")
-        if self.dataset == OWN:
-            own_files(self.data, self.root, NAMED)
-        elif self.columns or self.encoding != "utf-8":
+        if self.dataset != self.OWN and (self.columns or self.encoding != "utf-8"):
             raise InputError(f"--columns and --encoding go with your own file, not {self.dataset}")
         if self.columns and len(self.columns) != 3:
             raise InputError(f"--columns takes three names, not {len(self.columns)}")
-
-    @property
-    def dataset(self) -> str:
-        """The name of a corpus, or :data:`OWN`."""
-        return self.data[0] if len(self.data) == 1 and self.data[0] in NAMED else OWN
-
-    @property
-    def folder(self) -> str:
-        """That of the corpus or of one's own file, where word vectors may lie, too."""
-        own = self.dataset == OWN
-        return str(Path(self.data[0]).parent) if own else self.root or f"data/{self.dataset}"
 
 
 @dataclass(frozen=True, kw_only=True)

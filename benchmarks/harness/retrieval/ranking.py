@@ -30,26 +30,26 @@ def rank(options: Any) -> None:
     refuse_existing([out], options.overwrite)
     check_output(out)
     ranker = load_learner(checkpoint_of(options.checkpoint), QuestionRanker, KEYS)
+    columns = list(options.text_column) or ["text"]
     texts, vectors = [], []
     for name in (options.data, options.among):
-        columns = list(options.text_column) or ["text"]
         with as_input_error():
             table = read_text_table(name, columns, options.encoding)
-        found = joined(table, columns)
-        words = [tokenize(text) for text in found]
+        texts.append(joined(table, columns))
+        words = [tokenize(text) for text in texts[-1]]
         for line, text in zip(table.index, words, strict=True):
             if not text:
                 raise InputError(f"{name}, line {line}: no words")
-        texts.append(found)
         vectors.append(text_vectors(ranker, words, options.batch_size))
     (queries, candidates), (left, right) = texts, vectors
     best = min(options.best, len(candidates))
     rows = []
     for query, vector in zip(queries, left, strict=True):
         scores, places = (right @ vector).topk(best)
-        pairs = zip(places.tolist(), scores.tolist(), strict=True)
-        rows += [(query, k, candidates[at], score) for k, (at, score) in enumerate(pairs, start=1)]
-    write_table(out, pandas.DataFrame(rows, columns=["query", "rank", "text", "cosine"]))
+        found = [candidates[place] for place in places.tolist()]
+        each = {"query": query, "rank": range(1, best + 1), "text": found}
+        rows.append(pandas.DataFrame({**each, "cosine": scores.tolist()}))
+    write_table(out, pandas.concat(rows))
     say(f"the best {best} of {len(candidates)} texts for {len(queries)} queries in {out}")
 
 

@@ -38,7 +38,6 @@ from pyg_kernels.datasets.text import TextBatch
 CURVES, GATES = "learning_curves.png", ("gates_by_position.png", "gates_by_word.png")
 BASELINES, PRETRAINING = "baselines.json", "pretraining.png"
 FILES = (BASELINES, CURVES, PRETRAINING, *GATES)
-PRETRAINING_FILES = (CURVES,)
 DIGITS = ".1f"
 RANKED = ("valid", "test")
 RCNNS = ("rcnn-scalar", "rcnn")  # a scalar decay needs no mean over units
@@ -111,7 +110,7 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
         for run in best:  # its scores of candidates
             scores = {part: run.predictions.query("part == @part")["score"] for part in RANKED}
             own = {p: task.rankings(p, torch.tensor(s.to_numpy())) for p, s in scores.items()}
-            both.append(baselines.reranked(own))
+            both.append(baselines.measured(baselines.reranked_scores(own)))
         rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *_numbers(both), "-"])
         reranker = (
             f"{RERANKER}: a logistic regression over the baselines' scores, and over those of the "
