@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torch import Tensor
 
+from benchmarks.corpora.published_text import fingerprint
 from pyg_kernels.datasets.public_file import find_file
 from pyg_kernels.datasets.text.corpus import PARTS
 from pyg_kernels.datasets.text.lines import read_lines
@@ -76,10 +76,7 @@ class TextStreams:
 
     def digest(self) -> str:
         """A fingerprint of vocabulary and streams: equal only if both are."""
-        content = hashlib.sha256(repr(self.vocabulary.words).encode())
-        for part in PARTS:
-            content.update(self.streams[part].numpy().tobytes() + b";")
-        return content.hexdigest()[:16]
+        return fingerprint(self.vocabulary.words, *(self.streams[part] for part in PARTS))
 
 
 class LanguageCorpus(TextStreams):

@@ -47,6 +47,14 @@ def labelled(
     return texts, names, parts
 
 
+def fingerprint(words: Any, *numbers: Tensor) -> str:
+    """Of plain values and of numbers: equal only if all are."""
+    content = hashlib.sha256(repr(words).encode())
+    for each in numbers:
+        content.update(each.contiguous().numpy().tobytes() + b";")
+    return content.hexdigest()[:16]
+
+
 class PartedTexts:
     """M texts, lists of words, in parts.
 
@@ -73,7 +81,5 @@ class PartedTexts:
 
     def fingerprint(self, words: Any, *numbers: Tensor) -> str:
         """Of texts, what words and numbers belong to them, and parts: equal only if all are."""
-        content = hashlib.sha256(repr((self.texts, words)).encode())
-        for each in (*numbers, *(self.parts[name] for name in sorted(self.parts))):
-            content.update(each.contiguous().numpy().tobytes() + b";")
-        return content.hexdigest()[:16]
+        parts = (self.parts[name] for name in sorted(self.parts))
+        return fingerprint((self.texts, words), *numbers, *parts)

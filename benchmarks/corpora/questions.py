@@ -47,6 +47,11 @@ class Ranking(NamedTuple):
     bm25: tuple[float, ...] | None = None
 
 
+def questions_of(rankings: Iterable[Ranking]) -> list[int]:
+    """The questions that are asked for or candidates, in the order of positions."""
+    return sorted({place for each in rankings for place in (each.query, *each.candidates)})
+
+
 class QuestionCorpus:
     """M questions, similar ones among them to train on, and candidates to rank (Lei et al. 2016).
 

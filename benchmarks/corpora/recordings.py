@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import zipfile
 import zlib
@@ -14,6 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from benchmarks.corpora.published_text import fingerprint
 
 KEYS = ("x", "y", "subject")
 MOST_NAMED = 5  # most trials named in an error message
@@ -90,10 +91,8 @@ class Recordings:
 
     def digest(self) -> str:
         """A fingerprint of samples, classes, subjects and rate: equal only if all are."""
-        content = hashlib.sha256(repr((self.x.shape, self.classes, self.subjects)).encode())
-        for numbers in (self.x, self.y, self.subject, torch.tensor(self.rate)):
-            content.update(numbers.contiguous().numpy().tobytes() + b";")
-        return content.hexdigest()[:16]
+        words = (self.x.shape, self.classes, self.subjects)
+        return fingerprint(words, self.x, self.y, self.subject, torch.tensor(self.rate))
 
 
 def read_recordings(path: str | Path, rate: float = 1000.0) -> Recordings:

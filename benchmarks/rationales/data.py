@@ -1,6 +1,5 @@
 """What rationales are picked from: texts or molecules in three parts."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from torch import Tensor
 from benchmarks.corpora.annotated_texts import AnnotatedTexts
 from benchmarks.corpora.beer_advocate import BeerAdvocate
 from benchmarks.corpora.planted_evidence import PlantedEvidence
+from benchmarks.corpora.published_text import fingerprint as fingerprint_of
 from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras
 from benchmarks.harness.task import PARTS
@@ -201,9 +201,7 @@ def _molecules(options: Rationales) -> Items:
         split, evidence = molecules.split, molecules.evidence
     parts = {part: torch.as_tensor(getattr(split, part)) for part in PARTS}
     y, one = molecules.targets[:, 0], molecules[0]
-    content = hashlib.sha256(repr(molecules.smiles).encode())
-    for numbers in (y, *parts.values()):
-        content.update(numbers.contiguous().numpy().tobytes() + b";")
+    digest = fingerprint_of(molecules.smiles, y, *parts.values())
 
     def loader(places: Tensor, batch_size: int, bucket: int = 1, **more: Any) -> Any:
         return MoleculeLoader(molecules, places, batch_size, **more)
@@ -220,7 +218,7 @@ def _molecules(options: Rationales) -> Items:
         lengths=molecules.slices["atom_codes"].diff(),
         lines=molecules.smiles,
         sizes={"input_size": one.x.size(1), "edge_dim": one.edge_attr.size(1)},
-        identity={"number": len(y), "digest": content.hexdigest()[:16]},
+        identity={"number": len(y), "digest": digest},
         about=f"predicted: {molecules.target_names[0]}",
         loader=loader,
     )

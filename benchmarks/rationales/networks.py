@@ -70,7 +70,9 @@ class Reading(NamedTuple):
 
 
 class RationaleNet(nn.Module):
-    """An encoder that reads all there is, and the base of those that take a part."""
+    """An encoder that reads all there is, and the base of those that take a part; ``build`` makes
+    what reads.
+    """
 
     encoder: nn.Module
 
@@ -84,7 +86,6 @@ class RationaleNet(nn.Module):
         self.build()
 
     def build(self) -> None:
-        """Makes what reads."""
         self.encoder = _encoder(self.config)
 
     def inputs(self, batch: Any) -> Inputs:
@@ -120,7 +121,6 @@ class SelectingNet(RationaleNet):
     """Generator and encoder; in the warm-up the encoder alone, on everything."""
 
     def build(self) -> None:
-        """Makes both."""
         config = self.config
         encoder, generator = _encoder(config), _generator(config)
         self.rationalizer = Rationalizer(

@@ -17,7 +17,7 @@ from sklearn.model_selection import GroupKFold
 from torch import Tensor
 
 from benchmarks.corpora.bm25 import BM25Index
-from benchmarks.corpora.questions import QuestionCorpus, Ranking
+from benchmarks.corpora.questions import QuestionCorpus, Ranking, questions_of
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.retrieval.data import RANKED
 from benchmarks.harness.retrieval.metrics import evaluate
@@ -124,7 +124,7 @@ def tf_idf(
     """
     if pruned:
         texts = [[word for word in text if word not in ENGLISH_STOP_WORDS] for text in texts]
-    ranked = sorted({place for r in rankings for place in (r.query, *r.candidates)})
+    ranked = questions_of(rankings)
     if not any(texts[place] for place in ranked):  # nothing but stop words
         return [torch.zeros(len(ranking.candidates)) for ranking in rankings]
     words: dict[str, Any] = {"tokenizer": list, "token_pattern": None, "lowercase": False}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks.corpora.ask_ubuntu import AskUbuntu, LeaveOutError
 from benchmarks.corpora.paraphrases import MSRPQuestions, OwnPairs
-from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery
+from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery, questions_of
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.retrieval.options import COLUMNS, Questions
 from benchmarks.harness.text.data import fingerprint, vector_file
@@ -130,11 +130,9 @@ def drawn(query: TrainQuery, others: Tensor, number: int, generator: torch.Gener
 
 def _questions_of(corpus: QuestionCorpus, part: str) -> list[int]:
     """The questions that a part compares; those of ``'train'`` include its random ones."""
-    if part == "train":
-        groups = [(q.query, *q.positives, *q.negatives) for q in corpus.train]
-    else:
-        rankings = corpus.parts[RANKED[part]]
-        groups = [(ranking.query, *ranking.candidates) for ranking in rankings]
+    if part != "train":
+        return questions_of(corpus.parts[RANKED[part]])
+    groups = [(q.query, *q.positives, *q.negatives) for q in corpus.train]
     return sorted({place for group in groups for place in group})
 
 

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 from torch_geometric.utils import scatter
 
+from benchmarks.corpora.questions import questions_of
 from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.files import write_text
@@ -76,7 +77,10 @@ def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path
     pictures: dict[str, Callable[[], Figure]] = {
         CURVES: partial(learning_curves, runs, task.measure, "MRR in percent", task.dataset)
     }
-    if pretraining := _runs_of_pretraining(task, runs):
+    started = [run.record for run in runs if run.record["pretrained"]]
+    names = dict.fromkeys(f"{record['encoder']}-seed{record['seed']}" for record in started)
+    folders = (out / "pretraining" / RUNS / name for name in names)
+    if pretraining := [run for run in map(Run.read, folders) if run is not None]:
         found.append(_perplexities(pretraining))
         pictures[PRETRAINING] = partial(pretraining_plot, pretraining)
     if nets := _nets_with_gates(runs, out):
@@ -153,16 +157,6 @@ def _perplexities(runs: Sequence[Run]) -> Table:
     return rows_table(caption, by_model(runs), columns)
 
 
-def _runs_of_pretraining(task: RetrievalTask, runs: Sequence[Run]) -> list[Run]:
-    """Those from which networks of some runs have started, in the order of these."""
-    if task.pretraining is None:
-        return []
-    records = [run.record for run in runs if run.record["pretrained"]]
-    names = dict.fromkeys(f"{record['encoder']}-seed{record['seed']}" for record in records)
-    found = (Run.read(task.pretraining / RUNS / name) for name in names)
-    return [run for run in found if run is not None]
-
-
 def _numbers(measures: Sequence[Measures]) -> list[str]:
     """Each measure of both parts, over some runs."""
     return [
@@ -237,8 +231,7 @@ def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figur
     """Thesis Figure 2-9: over the questions of the dev and test parts."""
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
-    rankings = [*data.rankings["valid"], *data.rankings["test"]]
-    places = torch.tensor(sorted({p for r in rankings for p in (r.query, *r.candidates)}))
+    places = torch.tensor(questions_of([*data.rankings["valid"], *data.rankings["test"]]))
     for k, (name, net) in enumerate(nets.items()):
         bodies = places + len(data.corpus)
         rows = places if net.config.fields == "title" else torch.cat([places, bodies])
