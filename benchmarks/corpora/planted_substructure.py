@@ -34,7 +34,6 @@ class PlantedSubstructure(MoleculeDataset):
         seed: of the random 80/10/10 split.
 
     Attributes:
-        smarts: as given.
         split: the positions of each part, a :class:`~pyg_kernels.datasets.Split`; a view keeps
             those in the whole data set.
     """
@@ -49,7 +48,6 @@ class PlantedSubstructure(MoleculeDataset):
                 f"smarts must be a SMARTS pattern with at least one atom, got {smarts!r}"
             )
         super().__init__(featurizer=molecules.featurizer)
-        self.smarts = smarts
         found = [_matched(text, pattern) for text in molecules.smiles]
         counts, self._evidence = [count for count, _ in found], [atoms for _, atoms in found]
         targets = torch.tensor(counts, dtype=torch.float64).unsqueeze(1)

@@ -71,10 +71,6 @@ class PartedTexts:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{name}={len(places)}" for name, places in self.parts.items())
-        return f"{type(self).__name__}({len(self)} texts, {sizes})"
-
     def part(self, name: str) -> list[list[str]]:
         """The texts of a part, lists of words."""
         return [self.texts[i] for i in self.parts[name].tolist()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.corpora.language import TextStreams
@@ -16,7 +16,7 @@ TOPICS = "pydoc_data/topics.py"
 MARKUP = str.maketrans("", "", "*`")  # of emphasis and of code
 BLOCK = 50  # lines
 TURN = 10  # of so many consecutive blocks the last two are for validation and testing
-MAX_SIZE = 10_000
+MAX_SIZE = 10_000  # of the vocabulary
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -31,30 +31,18 @@ class PythonDocumentation(TextStreams):
     words, in lower case. Of paragraphs with the same words only the first is kept, since many are
     in several docstrings. Of every ten blocks of 50 lines the ninth is for validation and the tenth
     for testing. The text differs from one version of Python to the next, and is the same wherever a
-    version is installed whole.
+    version is installed whole. The vocabulary has the 10,000 most frequent words.
 
     Args:
         root: the folder of the standard library; that of the running Python by default.
         min_count: see :class:`~benchmarks.corpora.language.TextStreams`.
-        max_size: the largest vocabulary, 10,000 words by default.
-
-    Attributes:
-        not_parsed: the files that are no Python of this version, which are left out.
     """
 
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        min_count: int | None = None,
-        max_size: int | None = MAX_SIZE,
-    ) -> None:
+    def __init__(self, root: str | Path | None = None, min_count: int | None = None) -> None:
         root = Path(sysconfig.get_path("stdlib") if root is None else root).expanduser()
         if not root.is_dir():
             raise FileNotFoundError(f"{root} is not a folder")
-        self.not_parsed: list[Path] = []
-        lines = list(
-            dict.fromkeys(words for text in self._texts(root) for words in _paragraphs(text))
-        )
+        lines = list(dict.fromkeys(words for text in _texts(root) for words in _paragraphs(text)))
         if len(lines) < BLOCK * TURN:
             raise ValueError(
                 f"{root} has {len(lines)} paragraphs of documentation, expected at least "
@@ -64,21 +52,20 @@ class PythonDocumentation(TextStreams):
         for number, line in enumerate(lines):
             turn = number // BLOCK % TURN
             parts[{TURN - 2: "valid", TURN - 1: "test"}.get(turn, "train")].append(line)
-        super().__init__(parts, "python", min_count, max_size)
+        super().__init__(parts, "python", min_count, MAX_SIZE)
 
-    def _texts(self, root: Path) -> Iterator[str]:
-        """The topics, and the docstrings of each module."""
-        topics = root / TOPICS
-        sources: list[tuple[Path, Callable[[ast.Module], Iterator[str]]]]
-        sources = [(topics, _topics)] if topics.is_file() else []
-        sources += [(path, _docstrings) for path in sorted(root.glob("*.py"))]
-        for path, texts in sources:
-            try:
-                module = ast.parse(path.read_bytes())
-            except (SyntaxError, ValueError):  # ValueError: a null byte
-                self.not_parsed.append(path)
-            else:
-                yield from texts(module)
+
+def _texts(root: Path) -> Iterator[str]:
+    """The topics, and the docstrings of each module, but of files that are no Python of this
+    version.
+    """
+    topics = root / TOPICS
+    for path in (*filter(Path.is_file, [topics]), *sorted(root.glob("*.py"))):
+        try:
+            module = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):  # ValueError: a null byte
+            continue
+        yield from _topics(module) if path == topics else _docstrings(module)
 
 
 def _topics(module: ast.Module) -> Iterator[str]:

@@ -89,10 +89,6 @@ class QuestionCorpus:
     def __len__(self) -> int:
         return len(self.questions)
 
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{name}={len(rankings)}" for name, rankings in self.parts.items())
-        return f"{type(self).__name__}({len(self)} questions, train={len(self.train)}, {sizes})"
-
     def texts(self, fields: str = "title") -> list[list[str]]:
         """The words of each of the M questions: ``'title'``, or ``'title+body'`` in one."""
         if fields == "title":

@@ -35,9 +35,6 @@ class SST(TextCorpus):
         phrases: whether ``stsa.fine.phrases.train`` (or ``stsa.binary...``), which has the
             sentences and their labelled phrases in the same form, takes the place of the training
             file, as in Kim 2014. It is not downloaded. None: where it lies there.
-
-    Attributes:
-        phrases: whether it did.
     """
 
     def __init__(
@@ -49,7 +46,6 @@ class SST(TextCorpus):
             raise FileNotFoundError(
                 f"{Path(root).expanduser()} has no file {name}, of the sentences and their phrases"
             )
-        self.phrases = phrase_file is not None
         paths: dict[str, Path] = {}
         for part in PARTS:
             name = f"stsa.{labels}.{'dev' if part == 'valid' else part}"
@@ -63,5 +59,5 @@ class SST(TextCorpus):
                 raise ValueError(f"{where} is not {said}")
             return label, sentence
 
-        split = "official parts, training on phrases too" if self.phrases else "official parts"
+        split = "official parts, training on phrases too" if phrase_file else "official parts"
         super().__init__(*labelled(paths, parse), split)

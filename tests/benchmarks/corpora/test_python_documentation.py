@@ -62,7 +62,6 @@ def test_docstrings_are_read_in_their_order(library: Path) -> None:
     assert lines(corpus, "valid") == ["line <unk>"] * 50
     assert len(lines(corpus, "test")) == 50
     assert corpus.unknown["test"] == 50
-    assert [path.name for path in corpus.not_parsed] == ["c.py", "d.py"]
 
 
 def test_a_paragraph_is_in_one_part_alone(library: Path) -> None:
@@ -92,7 +91,6 @@ def test_the_running_python_has_it(tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(source / name)
     before = set(sys.modules)
     corpus = PythonDocumentation(tmp_path)
-    assert not corpus.not_parsed
     assert "parser" in corpus.vocabulary
     assert len(corpus.streams["train"]) > 50_000
     assert "pydoc_data.topics" not in set(sys.modules) - before

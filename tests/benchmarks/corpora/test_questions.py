@@ -21,7 +21,6 @@ def corpus(**changes: object) -> QuestionCorpus:
 
 def test_holds_questions_and_lists_of_candidates() -> None:
     data = corpus()
-    assert repr(data) == "QuestionCorpus(4 questions, train=1, dev=1, test=1)"
     assert data.position == {"a": 0, "b": 1, "c": 2, "d": 3}
     assert data.texts("title")[1] == ["b", "?"]
     assert data.texts("title+body")[1] == ["b", "?", "more", "b"]
