@@ -63,6 +63,8 @@ class AskUbuntu(QuestionCorpus):
     """
 
     def __init__(self, root: str | Path, body_words: int = 100, leave_out: bool = False) -> None:
+        if body_words < 0:
+            raise ValueError(f"body_words must not be negative, got {body_words}")
         reader = _Reader(root, leave_out)
         questions = reader.some(TEXTS, reader.questions(body_words))
         train = reader.some(TRAIN, reader.train())

@@ -41,6 +41,9 @@ class TREC(TextCorpus):
     )
 
     def __init__(self, root: str | Path, labels: str = "coarse") -> None:
+        if labels not in ("coarse", "fine"):
+            raise ValueError(f"labels must be 'coarse' or 'fine', got {labels!r}")
+
         def parse(where: str, line: str) -> tuple[str, str]:
             match = LINE.fullmatch(line.rstrip())
             if match is None:

@@ -45,6 +45,8 @@ def test_reads_ask_ubuntu(ask_ubuntu_root: Path) -> None:
     assert data.parts["test"] == [Ranking(4, (3, 0, 2), (True, False, True), None)]
     assert data.held_out == () and data.vectors is None
     assert all(not question.body for question in AskUbuntu(ask_ubuntu_root, 0).questions)
+    with pytest.raises(ValueError, match="body_words must not be negative, got -1"):
+        AskUbuntu(ask_ubuntu_root, -1)
 
 
 def test_finds_compressed_files_the_held_out_questions_and_the_vectors(

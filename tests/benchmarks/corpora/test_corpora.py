@@ -31,6 +31,8 @@ def test_reads_the_published_format_in_latin_1(trec_root: Path) -> None:
     corpus = TREC(trec_root, labels="fine")
     assert corpus.classes == ("LOC:city", "NUM:dist")
     assert corpus.texts[2] == ["how", "far", "is", "the", "moon", "?"]
+    with pytest.raises(ValueError, match="labels must be 'coarse' or 'fine', got 'finest'"):
+        TREC(trec_root, labels="finest")
 
 
 def test_finds_compressed_files_in_utf_8_under_other_names(trec_root: Path) -> None:
