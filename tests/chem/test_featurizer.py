@@ -57,10 +57,15 @@ def bond_row(bond: Chem.Bond) -> list[float]:
 
 
 def test_equals_rdkit_on_nci_molecules() -> None:
-    for smiles in [*ODD, *readable_nci_smiles()[::23]]:
+    shuffle = random.Random(0)
+    for number, smiles in enumerate([*ODD, *readable_nci_smiles()[::23]]):
         mol = Chem.MolFromSmiles(smiles)
         data = featurizer(smiles)
         assert data.smiles == smiles
+        if number % 9 == 0:  # in another order of atoms
+            order = shuffle.sample(range(mol.GetNumAtoms()), mol.GetNumAtoms())
+            mol = Chem.RenumberAtoms(mol, order)
+            data = featurizer(mol)
         assert data.x.tolist() == [atom_row(atom) for atom in mol.GetAtoms()]
         pairs = [
             (u.GetIdx(), v.GetIdx())
@@ -74,40 +79,14 @@ def test_equals_rdkit_on_nci_molecules() -> None:
         assert data.edge_attr.shape == (len(pairs), 7)
 
 
-def test_renumbering_the_atoms_permutes_the_features() -> None:
-    shuffle = random.Random(0)
-    for smiles in readable_nci_smiles()[::211]:
-        mol = Chem.MolFromSmiles(smiles)
-        order = list(range(mol.GetNumAtoms()))
-        shuffle.shuffle(order)
-        before, after = featurizer(mol), featurizer(Chem.RenumberAtoms(mol, order))
-        assert torch.equal(before.x[order], after.x)
-        moved = {old: new for new, old in enumerate(order)}
-        edges = {
-            (moved[u], moved[v]): row
-            for (u, v), row in zip(
-                before.edge_index.T.tolist(), before.edge_attr.tolist(), strict=True
-            )
-        }
-        assert edges == {
-            (u, v): row
-            for (u, v), row in zip(
-                after.edge_index.T.tolist(), after.edge_attr.tolist(), strict=True
-            )
-        }
-
-
-def test_takes_rdkit_molecules_and_leaves_them_alone() -> None:
-    raw = Chem.MolFromSmiles("C1=CC=CC=C1O", sanitize=False)
-    data = featurizer(raw)
-    assert torch.equal(data.x, featurizer("c1ccccc1O").x)
-    assert not raw.GetAtomWithIdx(0).GetIsAromatic()
-    with_hydrogens = featurizer(Chem.AddHs(Chem.MolFromSmiles("C")))
-    assert with_hydrogens.num_nodes == 5
-    with pytest.raises(InvalidSmiles, match="valence"):
-        featurizer(Chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False))
-    with pytest.raises(InvalidSmiles, match="no atoms"):
-        featurizer(Chem.Mol())
+def test_takes_rdkit_molecules() -> None:
+    assert featurizer(Chem.AddHs(Chem.MolFromSmiles("C"))).num_nodes == 5
+    for mol, reason in (
+        (Chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False), "valence"),
+        (Chem.Mol(), "no atoms"),
+    ):
+        with pytest.raises(InvalidSmiles, match=reason):
+            featurizer(mol)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_known_molecules(smiles: str) -> None:
 
 
 def test_many_at_once_on_two_processes(capfd: pytest.CaptureFixture[str]) -> None:
-    smiles = ["C(C", *KNOWN, ""] * 60
+    smiles = ["C(C", *KNOWN, ""] * 43  # two chunks
     found, changes = standardize_many(smiles, num_workers=2)
     assert (found, changes) == standardize_many(smiles, num_workers=0)
     assert [change.row for change in changes] == [
