@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import Crippen
 
+from pyg_kernels.molecules import MoleculeRegressor
 from pyg_kernels.molecules.command import main
 
 RINGS = ("c1ccccc1", "C1CCCCC1", "c1ccncc1", "c1ccsc1")
@@ -28,6 +29,12 @@ SMALL: dict[str, Any] = {
 }
 
 
-def run(folder: Path, words: str) -> int:
+def regressor(model: Any, **options: Any) -> Any:
+    """A regressor whose networks are small."""
+    return MoleculeRegressor(model, **{**SMALL, **options})
+
+
+def run(folder: Path, words: str, *others: str) -> int:
     """Runs words of the command, those with a + before them as paths in the folder."""
-    return main([str(folder / w[1:]) if w[0] == "+" else w for w in words.split()])
+    given = [str(folder / word[1:]) if word[0] == "+" else word for word in words.split()]
+    return main([*given, *others])

@@ -7,18 +7,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
 
 from pyg_kernels.datasets import ChEMBLSulfonamides
-from pyg_kernels.molecules import MoleculeRegressor, load
-from pyg_kernels.molecules.command import main
+from pyg_kernels.molecules import load
 from pyg_kernels.molecules.explanation import explained
 from pyg_kernels.molecules.inputs import read_molecules
 from pyg_kernels.molecules.methods import Hurdles, Outputs, Task, mixture_of
 from pyg_kernels.molecules.training import LOSSES, Learner, TrainingOptions
-from tests.molecules.sets import SMALL
+from tests.molecules.sets import regressor, run
 
 Numbers = np.ndarray[Any, Any]
 
@@ -36,9 +36,9 @@ class Given(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def potencies() -> tuple[list[str], Numbers]:
-    """240 molecules, whose potency is 4 where they have fluorine."""
+    """110 molecules, whose potency is 4 where they have fluorine."""
     molecules = ChEMBLSulfonamides()
-    chosen = np.random.default_rng(0).permutation(len(molecules))[:240]  # they are sorted by it
+    chosen = np.random.default_rng(0).permutation(len(molecules))[:110]  # they are sorted by it
     smiles = [molecules.smiles[i] for i in chosen]
     y = np.array([float(molecules[int(i)].y) for i in chosen])
     return smiles, np.where(["F" in text for text in smiles], 4.0, y)
@@ -114,16 +114,15 @@ def test_saved_ones_are_the_same(
     model: str, potencies: tuple[list[str], Numbers], tmp_path: Path
 ) -> None:
     smiles, y = potencies
-    options: dict[str, Any] = {**SMALL, "epochs": 12, "hidden_channels": 24}
-    fitted = MoleculeRegressor(model, **options).fit(smiles[:200], y[:200])
+    fitted = regressor(model, epochs=12, hidden_channels=24).fit(smiles[:80], y[:80])
     np.testing.assert_array_equal(fitted.spikes_, [4.0])
-    mean, std = fitted.predict(smiles[200:], return_std=True)
-    low, high = fitted.predict_interval(smiles[200:], coverage=0.8)
-    assert ((low <= y[200:]) & (y[200:] <= high)).mean() > 0.5  # scaled by 20 molecules
+    mean, std = fitted.predict(smiles[80:], return_std=True)
+    low, high = fitted.predict_interval(smiles[80:], coverage=0.8)
+    assert ((low <= y[80:]) & (y[80:] <= high)).mean() > 0.5  # scaled by 8 molecules
     fitted.save(tmp_path / "run")
     loaded = load(tmp_path / "run")
     np.testing.assert_array_equal(loaded.spikes_, [4.0])
-    for one, other in zip(loaded.predict(smiles[200:], return_std=True), (mean, std), strict=True):
+    for one, other in zip(loaded.predict(smiles[80:], return_std=True), (mean, std), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -131,20 +130,17 @@ def test_errors_are_lower(potencies: tuple[list[str], Numbers]) -> None:
     smiles, y = potencies
     errors = []
     for hurdle in (True, False):
-        fitted = MoleculeRegressor("wl-gp", hurdle=hurdle).fit(smiles[:160], y[:160])
-        errors.append(((fitted.predict(smiles[160:]) - y[160:]) ** 2).mean())
+        fitted = regressor("wl-gp", hurdle=hurdle).fit(smiles[:80], y[:80])
+        errors.append(((fitted.predict(smiles[80:]) - y[80:]) ** 2).mean())
         assert np.isnan(fitted.spikes_[0]) == (not hurdle)
     assert errors[0] < errors[1]
 
 
-def test_several_targets_some_of_them_with_a_spike(
-    potencies: tuple[list[str], Numbers],
-) -> None:
+def test_several_targets_some_of_them_with_a_spike(potencies: tuple[list[str], Numbers]) -> None:
     smiles, y = potencies
-    both = np.stack([y + 1, np.arange(240.0), -y], 1)
+    both = np.stack([y + 1, np.arange(110.0), -y], 1)
     both[::7, 0] = both[3::11, 2] = np.nan
-    options: dict[str, Any] = {**SMALL, "epochs": 1}
-    fitted = MoleculeRegressor(["wl-gp", "wl"], **options).fit(smiles, both)
+    fitted = regressor(["wl-gp", "wl"], epochs=1).fit(smiles, both)
     np.testing.assert_array_equal(fitted.spikes_, [5.0, np.nan, -4.0])
     mean, std = fitted.predict(smiles[:9], return_std=True)
     assert mean.shape == std.shape == (9, 3)
@@ -152,9 +148,9 @@ def test_several_targets_some_of_them_with_a_spike(
     assert fitted.score(smiles, both) <= 1
     # the third target elsewhere, and whether it is
     assert fitted.explain(smiles[:2], target=2).output.shape == (2,)
-    share = MoleculeRegressor("wl-gp").fit(smiles, both).explain(smiles[:2], target=4)
+    share = regressor("wl-gp").fit(smiles, both).explain(smiles[:2], target=4)
     assert (abs(share.output - 0.5) < 1).all()
-    stack = MoleculeRegressor(["wl-gp", "wl"], **options).fit(smiles, y)
+    stack = regressor(["wl-gp", "wl"], epochs=1).fit(smiles, y)
     stack.model_weights_[:] = 0.5
     with pytest.raises(ValueError, match="target=1 is a share of kernel methods, log odds"):
         stack.explain(smiles[:2], target=1)
@@ -166,8 +162,7 @@ def test_every_other_network_learns_a_target_as_one(
     potencies: tuple[list[str], Numbers], tmp_path: Path
 ) -> None:
     smiles, y = potencies
-    options: dict[str, Any] = {**SMALL, "ensemble_size": 2}
-    fitted = MoleculeRegressor(["wl-ridge", "wl", "graph-kernel"], **options).fit(smiles, y)
+    fitted = regressor(["wl-ridge", "wl", "graph-kernel"], ensemble_size=2).fit(smiles, y)
     assert fitted.models_ == ["wl-ridge", "wl", "graph-kernel"]
     as_two = [bool(member.task.spikes) for member in fitted.members_]
     assert as_two == [True, True, False, True, False, True]
@@ -206,38 +201,37 @@ def test_spikes_are_those_of_the_rows_that_are_learned(
     potencies: tuple[list[str], Numbers],
 ) -> None:
     smiles, y = potencies
-    options: dict[str, Any] = {**SMALL, "epochs": 1}
     at = y == 4
     for model, given in (
         ("wl-ridge", {"sample_weight": at.astype(float)}),
         ("wl-ridge", {"sample_weight": (~at).astype(float)}),
         ("wl-gp", {"validation": np.flatnonzero(~at)[1:]}),
     ):
-        fitted = MoleculeRegressor(model, **options).fit(smiles, y, **given)
+        fitted = regressor(model).fit(smiles, y, **given)
         np.testing.assert_array_equal(fitted.spikes_, [np.nan])
-    resampled = MoleculeRegressor("wl", training_options={"resample": 1.0}, **options)
+    resampled = regressor("wl", epochs=1, training_options={"resample": 1.0})
     np.testing.assert_array_equal(resampled.fit(smiles, y).spikes_, [np.nan])
 
 
 def test_heads_start_where_spikes_are_the_same(potencies: tuple[list[str], Numbers]) -> None:
     smiles, y = potencies
-    options: dict[str, Any] = {**SMALL, "epochs": 1, "learning_rate": 1e-12}
+    options: dict[str, Any] = {"epochs": 1, "learning_rate": 1e-12}
 
     def last(fitted: Any, place: int = 0) -> Any:
         return list(fitted.members_[place].net.net.head.parameters())[-2].detach()
 
-    start = MoleculeRegressor("wl", **options).fit(smiles, y)
+    start = regressor("wl", **options).fit(smiles, y)
     options["random_state"] = 1
-    same = MoleculeRegressor("wl", **options).fit(smiles, y, start_from=start)
+    same = regressor("wl", **options).fit(smiles, y, start_from=start)
     torch.testing.assert_close(last(same), last(start))
-    several = MoleculeRegressor("wl", ensemble_size=3, **options).fit(smiles, y)
+    several = regressor("wl", ensemble_size=3, **options).fit(smiles, y)
     options["ensemble_size"] = 4  # as two, as one, as two, as one
-    others = MoleculeRegressor("wl", **options).fit(smiles, y, start_from=several)
+    others = regressor("wl", **options).fit(smiles, y, start_from=several)
     for place, like in enumerate((0, 1, 2, 1)):
         torch.testing.assert_close(last(others, place), last(several, like))
     del options["ensemble_size"]
-    two = np.stack([np.arange(240.0), np.arange(240.0)], 1)  # as many outputs, of another meaning
-    other = MoleculeRegressor("wl", **options).fit(smiles, two, start_from=start)
+    two = np.stack([np.arange(110.0)] * 2, 1)  # as many outputs, of another meaning
+    other = regressor("wl", **options).fit(smiles, two, start_from=start)
     assert last(other).shape == last(start).shape
     assert not torch.allclose(last(other), last(start), atol=1e-3)
 
@@ -245,16 +239,13 @@ def test_heads_start_where_spikes_are_the_same(potencies: tuple[list[str], Numbe
 def test_the_command_says_so_and_explains_both(
     potencies: tuple[list[str], Numbers], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import pandas as pd
-
-    table = str(tmp_path / "m.csv")
-    pd.DataFrame({"smiles": potencies[0], "y": potencies[1]}).to_csv(table, index=False)
-    run, words = str(tmp_path / "run"), ["--target-columns", "y", "--model", "wl-gp"]
-    assert main(["train", table, *words, "--out", run]) == 0
+    frame = pd.DataFrame({"smiles": potencies[0], "y": potencies[1]})
+    frame.to_csv(tmp_path / "m.csv", index=False)
+    assert run(tmp_path, "train +m.csv --target-columns y --model wl-gp --out +run") == 0
     assert "y is often 4: learned as its values elsewhere, and where" in capsys.readouterr().err
-    given = ["explain", run, table, "--limit", "2", "--out", str(tmp_path / "explained")]
-    assert main([*given, "--target", "y not 4"]) == 0
+    words = "explain +run +m.csv --limit 2 --out +explained --overwrite --target"
+    assert run(tmp_path, words, "y not 4") == 0
     shares = pd.read_csv(tmp_path / "explained" / "explanation.csv")
     assert set(shares["target"]) == {"y not 4"}
-    assert main([*given, "--overwrite", "--target", "z"]) == 2
+    assert run(tmp_path, words, "z") == 2
     assert "--target z: the run has y, y not 4" in capsys.readouterr().err

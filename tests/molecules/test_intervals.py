@@ -28,8 +28,11 @@ def test_intervals_are_the_quantile_of_the_scores_times_the_deviation() -> None:
     np.testing.assert_allclose(high, mean + width * std)
 
 
-def test_a_coverage_that_the_validation_part_cannot_show_is_refused() -> None:
-    fitted = MoleculeRegressor("wl-ridge").fit(SMILES, LOGP)  # 4 molecules are held out
+@pytest.mark.parametrize("ensemble_size", [1, 3])  # one validation part counts once
+def test_a_coverage_that_the_validation_part_cannot_show_is_refused(ensemble_size: int) -> None:
+    made = MoleculeRegressor("wl-ridge", ensemble_size=ensemble_size)
+    fitted = made.fit(SMILES, LOGP, validation=np.arange(4))
+    assert fitted.scores_.shape == (4, 1)
     fitted.predict_interval(SMILES, coverage=0.8)
     with pytest.raises(
         ValueError, match=r"coverage=0.9 needs 9 validation molecules.* there are 4"

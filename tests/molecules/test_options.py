@@ -14,12 +14,8 @@ from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, load
 from pyg_kernels.molecules.inputs import Molecules
-from pyg_kernels.molecules.training import DECAY, Learner, TrainingOptions
-from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
-
-
-def regressor(model: Any, **options: Any) -> Any:
-    return MoleculeRegressor(model, **{**SMALL, **options})
+from pyg_kernels.molecules.training import DECAY, Learner
+from tests.molecules.sets import AROMATIC, LOGP, SMILES, regressor
 
 
 def test_options_reach_the_network_and_are_saved(tmp_path: Path) -> None:
@@ -30,8 +26,6 @@ def test_options_reach_the_network_and_are_saved(tmp_path: Path) -> None:
     first.save(tmp_path / "run")
     again = load(tmp_path / "run")
     np.testing.assert_array_equal(again.predict(SMILES), first.predict(SMILES))
-    with pytest.raises(ValueError, match=r"network_options=.*'color'.* of gine"):
-        regressor("gine", network_options={"color": 1}).fit(SMILES, LOGP)
 
 
 def test_schedules_of_the_learning_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,14 +40,12 @@ def test_schedules_of_the_learning_rate(monkeypatch: pytest.MonkeyPatch) -> None
     options = {"epochs": 3, "batch_size": 18, "training_options": {"schedule": "exponential"}}
     regressor("gin", **options).fit(SMILES, LOGP)
     assert seen == pytest.approx([1e-3 * DECAY**epoch for epoch in (0, 0, 1, 1, 2, 2)])
-    with pytest.raises(ValueError, match="schedule='linear': expected 'cosine' or 'exponential'"):
-        TrainingOptions(schedule="linear")
 
 
 def test_molecules_are_drawn_from_equal_bins() -> None:
     y = np.zeros(40)
     y[:2] = 10.0
-    options = {"epochs": 30, "hidden_channels": 4, "validation_fraction": 0.05}
+    options = {"epochs": 3, "hidden_channels": 4}
     found = []
     for resample in (None, 5.0):
         reg = regressor("gin", training_options={"resample": resample}, **options)

@@ -13,7 +13,6 @@ import torch
 from pyg_kernels.chem import DefaultFeaturizer
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import environments, streaming
-from pyg_kernels.molecules.command import main
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
 from pyg_kernels.molecules.runs import rounded
 from pyg_kernels.tables import TableWriter
@@ -27,14 +26,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of a network and a kernel method, a table, and the same rows in a folder of tables."""
     folder = tmp_path_factory.mktemp("streaming")
     pd.DataFrame({"smiles": SMILES, "logp": LOGP}).to_csv(folder / "m.csv", index=False)
-    for name, words in (("net", "wl --epochs 1 --ensemble-size 2"), ("ridge", "wl-ridge")):
-        given = [str(folder / "m.csv"), "--out", str(folder / name), "--target-columns", "logp"]
-        assert main(["train", *given, "--threads", "1", "--model", *words.split()]) == 0
+    small = "--epochs 1 --hidden-channels 6 --num-layers 2"
+    for name, words in (("net", f"wl --ensemble-size 2 {small}"), ("ridge", "wl-ridge")):
+        given = f"train +m.csv --out +{name} --target-columns logp --threads 1 --model {words}"
+        assert run(folder, given) == 0
     table = pd.DataFrame({"smiles": ROWS, "id": np.arange(len(ROWS)).astype(str)})
     table.to_csv(folder / "new.csv", index=False)
     (folder / "parts").mkdir()
-    for number, start in enumerate((0, 30)):
-        part = table[start : start + 30] if number == 0 else table[start:]
+    for number, part in enumerate((table[:30], table[30:])):
         part.to_csv(folder / "parts" / f"{number}.csv.gz", index=False)
     return folder
 
@@ -131,8 +130,10 @@ def test_lines_of_all_chunks_are_counted_and_the_first_are_listed(
 ) -> None:
     rows = ["C(" if row % 5 == 0 else "BrC#C[Si](F)(F)I" for row in range(50)]
     pd.DataFrame({"smiles": rows}).to_csv(folder / "odd.csv", index=False)
-    words = "predict +ridge +odd.csv --far 0.5 --skip-invalid --threads 1 --out +odd_out.csv"
-    assert run(folder, words) == 0
+    words = "predict +ridge +odd.csv --far 0.5 --threads 1 --out +odd_out.csv"
+    assert run(folder, words) == 2
+    assert "line 2" in capsys.readouterr().err and not (folder / "odd_out.csv").exists()
+    assert run(folder, f"{words} --skip-invalid") == 0
     said = capsys.readouterr().err
     assert "10 invalid SMILES left out, lines 2, 7, 12, 17, 22, 27, 32, 37, 42, 47\n" in said
     assert "40 molecules are far from the training set (similarity below 0.5), " in said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,6 +62,31 @@ def test_names_of_classes_keep_their_digits_and_case() -> None:
 def test_wrong_targets(cells: list[str], task: str | None, expected: str) -> None:
     with pytest.raises(FileError, match=expected):
         read_targets(table(y=cells), ["y"], task, "m.csv")
+
+
+@pytest.mark.parametrize(
+    ("words", "task", "classes", "said"),
+    [
+        ("0 1", None, None, ["all targets are 0 or 1: for classes, --task classification"]),
+        ("0 1", "classification", ["0", "1"], []),
+        (
+            "none high High",
+            None,
+            ["High", "high", "none"],
+            [
+                "warning: none is a class of y: empty cells are missing ones",
+                "warning: classes of y differ in case only: High, high, none",
+            ],
+        ),
+    ],
+)
+def test_doubtful_targets_are_told(
+    words: str, task: str, classes: Any, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "pyg_kernels.molecules")
+    found = read_targets(table(y=words.split() * 9), ["y"], task, "m.csv")[1]
+    assert found == (classes and [classes])
+    assert caplog.messages == said
 
 
 def test_invalid_smiles_are_listed_with_their_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,31 +14,30 @@ import optuna
 import pandas as pd
 
 from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, tuning
-from pyg_kernels.molecules.command import main
-from tests.molecules.sets import LOGP, SMILES
+from tests.molecules.sets import LOGP, SMILES, run
 
-SEARCH = "--target-columns y --model wl --epochs 2 --hidden-channels 4 --num-layers 2 --device cpu"
+SEARCH = "y --model wl --epochs 2 --hidden-channels 4 --num-layers 2 --device cpu"
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     frame = pd.DataFrame({"smiles": SMILES, "y": LOGP, "other": -LOGP})
     frame.to_csv(tmp_path / "m.csv", index=False)
-    return tmp_path / "m.csv"
+    return tmp_path
 
 
-def tune(table: Path, out: str, words: str) -> int:
-    return main(["tune", str(table), "--out", str(table.parent / out), *words.split()])
+def tune(folder: Path, out: str, words: str) -> int:
+    return run(folder, f"tune +m.csv --out +{out} --target-columns {words}")
 
 
-def trials(table: Path, out: str) -> Any:
-    return pd.read_csv(table.parent / out / "trials.csv").drop(columns="duration")
+def trials(folder: Path, out: str) -> Any:
+    return pd.read_csv(folder / out / "trials.csv").drop(columns="duration")
 
 
 def test_a_search_is_resumed_as_if_it_had_not_been_interrupted(
-    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert tune(table, "whole", f"{SEARCH} --trials 4") == 0
+    assert tune(folder, "whole", f"{SEARCH} --trials 4") == 0
     said = capsys.readouterr().err
     assert said.count("tune: trial ") == 4 and "best " in said
     left, value = iter(range(2)), tuning._value
@@ -50,40 +49,39 @@ def test_a_search_is_resumed_as_if_it_had_not_been_interrupted(
 
     with monkeypatch.context() as patch:
         patch.setattr(tuning, "_value", counted)
-        assert tune(table, "part", f"{SEARCH} --trials 4") == 130
-    assert tune(table, "part", f"{SEARCH} --trials 4") == 2
+        assert tune(folder, "part", f"{SEARCH} --trials 4") == 130
+    assert tune(folder, "part", f"{SEARCH} --trials 4") == 2
     assert "--resume goes on" in capsys.readouterr().err
-    assert tune(table, "part", f"{SEARCH} --trials 4 --dropout 0.1 --resume") == 2
+    assert tune(folder, "part", f"{SEARCH} --trials 4 --dropout 0.1 --resume") == 2
     assert "--dropout was not given, is 0.1" in capsys.readouterr().err
-    assert tune(table, "part", f"{SEARCH} --trials 4 --resume") == 0
-    whole, part = trials(table, "whole"), trials(table, "part")
+    assert tune(folder, "part", f"{SEARCH} --trials 4 --resume") == 0
+    whole, part = trials(folder, "whole"), trials(folder, "part")
     part = part[part["state"] == "COMPLETE"]
     columns = [name for name in whole.columns if name != "trial"]
     np.testing.assert_array_equal(part[columns].to_numpy(), whole[columns].to_numpy())
-    assert tune(table, "part", f"{SEARCH} --trials 5 --resume") == 0
-    assert (trials(table, "part")["state"] == "COMPLETE").sum() == 5
+    assert tune(folder, "part", f"{SEARCH} --trials 5 --resume") == 0
+    assert (trials(folder, "part")["state"] == "COMPLETE").sum() == 5
 
 
-def test_workers_do_not_try_the_same(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_do_not_try_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ask, asked = optuna.Study.ask, []
 
     def beside(study: optuna.Study, *given: Any) -> Any:
         asked.append(study)
         if len(asked) == 2:  # meanwhile another worker finishes a trial
-            assert tune(table, "shared", f"{SEARCH} --trials 2 --resume") == 0
+            assert tune(folder, "shared", f"{SEARCH} --trials 2 --resume") == 0
         return ask(study, *given)
 
     monkeypatch.setattr(optuna.Study, "ask", beside)
-    assert tune(table, "shared", f"{SEARCH} --trials 3") == 0
-    tried = trials(table, "shared").filter(like="params_")
+    assert tune(folder, "shared", f"{SEARCH} --trials 3") == 0
+    tried = trials(folder, "shared").filter(like="params_")
     assert len(tried) == 3 and not tried.duplicated().any()
 
 
-def test_the_best_options_are_those_of_train(table: Path) -> None:
-    assert tune(table, "search", f"{SEARCH} --trials 3 --metric mae --seed 3") == 0
-    folder = table.parent / "search"
-    assert (folder / "trials.png").read_bytes().startswith(b"\x89PNG")
-    found = trials(table, "search")
+def test_the_best_options_are_those_of_train(folder: Path) -> None:
+    assert tune(folder, "search", f"{SEARCH} --trials 3 --metric mae --seed 3") == 0
+    assert (folder / "search" / "trials.png").read_bytes().startswith(b"\x89PNG")
+    found = trials(folder, "search")
     best = found.loc[found["mae"].idxmin()]
     given: dict[str, Any] = {}
 
@@ -93,31 +91,30 @@ def test_the_best_options_are_those_of_train(table: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MoleculeRegressor, "fit", recorded)
-        words = ["train", str(table), "--config", str(folder / "best.yaml")]
-        assert main([*words, "--out", str(table.parent / "run")]) == 2
+        assert run(folder, "train +m.csv --config +search/best.yaml --out +run") == 2
     assert given["learning_rate"] == pytest.approx(best["params_learning_rate"], rel=1e-3)
     assert given["batch_size"] == best["params_batch_size"]
     expected = {"model": "wl", "epochs": 2, "hidden_channels": 4, "random_state": 3}
     assert expected.items() <= given.items()
 
 
-def test_the_test_part_is_never_read(table: Path) -> None:
-    frame = pd.read_csv(table).assign(part=["train"] * 25 + ["valid"] * 8 + ["test"] * 7)
-    words = "--target-columns y --model wl-ridge --split column --split-column part --trials 2"
+def test_the_test_part_is_never_read(folder: Path) -> None:
+    frame = pd.read_csv(folder / "m.csv").assign(part=["train"] * 25 + ["valid"] * 8 + ["test"] * 7)
+    words = "y --model wl-ridge --split column --split-column part --trials 2"
     for name, error in (("plain", 0.0), ("wrong", 1e6)):
-        frame.assign(y=frame["y"] + error * (frame["part"] == "test")).to_csv(table, index=False)
-        assert tune(table, name, words) == 0
-    np.testing.assert_array_equal(trials(table, "plain")["rmse"], trials(table, "wrong")["rmse"])
+        changed = frame.assign(y=frame["y"] + error * (frame["part"] == "test"))
+        changed.to_csv(folder / "m.csv", index=False)
+        assert tune(folder, name, words) == 0
+    np.testing.assert_array_equal(trials(folder, "plain")["rmse"], trials(folder, "wrong")["rmse"])
 
 
-def test_folds_and_several_targets(table: Path) -> None:
-    words = "--target-columns y other --model wl-gp --folds 2 --trials 1"
-    assert tune(table, "folds", words) == 0
-    assert 0 < trials(table, "folds")["r2"][0] <= 1
+def test_folds_and_several_targets(folder: Path) -> None:
+    assert tune(folder, "folds", "y other --model wl-gp --folds 2 --trials 1") == 0
+    assert 0 < trials(folder, "folds")["r2"][0] <= 1
 
 
 def test_trials_that_fail_are_told_and_left_out(
-    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     value, failed = tuning._value, []
 
@@ -128,11 +125,11 @@ def test_trials_that_fail_are_told_and_left_out(
         return value(*given)
 
     monkeypatch.setattr(tuning, "_value", failing)
-    assert tune(table, "some", f"{SEARCH} --trials 2") == 0
+    assert tune(folder, "some", f"{SEARCH} --trials 2") == 0
     assert "trial 1 failed" in capsys.readouterr().err
-    assert list(trials(table, "some")["state"]) == ["PRUNED", "COMPLETE"]
+    assert list(trials(folder, "some")["state"]) == ["PRUNED", "COMPLETE"]
     monkeypatch.setattr(tuning, "_value", lambda *given: failing(*failed.clear() or given))
-    assert tune(table, "none", f"{SEARCH} --trials 2") == 2
+    assert tune(folder, "none", f"{SEARCH} --trials 2") == 2
     assert "no trial of 2 has succeeded" in capsys.readouterr().err
 
 
@@ -151,11 +148,11 @@ def test_trials_that_fail_are_told_and_left_out(
     ],
 )
 def test_searches_without_an_aim_are_refused(
-    table: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
+    folder: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
 ) -> None:
-    assert tune(table, "no", f"--target-columns y {words}") == 2
+    assert tune(folder, "no", f"y {words}") == 2
     assert message in capsys.readouterr().err
-    assert not (table.parent / "no").exists()
+    assert not (folder / "no").exists()
 
 
 @pytest.mark.parametrize("model", [*NETWORKS, "random-walk-gp", "wl-forest"])
