@@ -46,11 +46,9 @@ def test_features_are_named_as_ogb_lists_them() -> None:
     from ogb.utils.features import get_atom_feature_dims, get_bond_feature_dims
 
     atoms, bonds = featurizer.atom_features, featurizer.bond_features
-    assert [feature.num_codes for feature in atoms] == get_atom_feature_dims()
-    assert [feature.num_codes for feature in bonds] == get_bond_feature_dims()
-    assert [feature.width for feature in atoms] == get_atom_feature_dims()
-    assert [feature.width for feature in bonds] == get_bond_feature_dims()
-    assert (featurizer.atom_dim, featurizer.bond_dim) == (174, 13)
+    dims = get_atom_feature_dims() + get_bond_feature_dims()
+    assert [feature.num_codes for feature in [*atoms, *bonds]] == dims
+    assert [feature.width for feature in [*atoms, *bonds]] == dims
     for feature, choices in zip([*atoms, *bonds], listed.values(), strict=True):
         assert [*feature.choices, *["misc"] * feature.has_unknown] == choices
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, load, recipe
-from pyg_kernels.molecules.command import main
 from pyg_kernels.molecules.methods import Examples, Outputs, Task, stacked_weights
-from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, run
 
 NETWORKS = [*recipe.NETWORKS_OF_AUTO]
 ONE, TWELVE, CLASSES = Task("regression", 1), Task("binary", 12), Task("multiclass", 3)
@@ -46,7 +46,7 @@ def test_it_is_the_models_that_it_stands_for(tmp_path: Path) -> None:
     assert auto.models_ == ["pooled-gp"]
     same = MoleculeRegressor("pooled-gp").fit(*few)
     np.testing.assert_array_equal(auto.predict(SMILES[:5]), same.predict(SMILES[:5]))
-    classifier = MoleculeClassifier("auto", **SMALL).fit(SMILES, AROMATIC)
+    classifier = MoleculeClassifier("auto", **SMALL).fit(SMILES[:20], AROMATIC[:20])
     assert classifier.models_ == ["gp", *NETWORKS]
     classifier.save(tmp_path / "run")
     loaded = load(tmp_path / "run")
@@ -76,13 +76,11 @@ def _nothing(estimator: Any, member: Any, examples: Examples) -> Outputs:
 
 
 def test_the_command_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import pandas as pd
-
-    table, run = tmp_path / "m.csv", tmp_path / "run"
-    pd.DataFrame({"smiles": SMILES, "y": LOGP}).to_csv(table, index=False)
-    assert main(["train", str(table), "--target-columns", "y", "--out", str(run)]) == 0
-    assert "auto is pooled-gp here, of 36 molecules" in capsys.readouterr().err
-    assert json.loads((run / "run.json").read_text())["model"] == ["pooled-gp"]
+    frame = pd.DataFrame({"smiles": SMILES[:20], "y": LOGP[:20]})
+    frame.to_csv(tmp_path / "m.csv", index=False)
+    assert run(tmp_path, "train +m.csv --target-columns y --out +run") == 0
+    assert "auto is pooled-gp here, of 18 molecules" in capsys.readouterr().err
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["model"] == ["pooled-gp"]
 
 
 def test_it_starts_from_the_networks_that_are_given() -> None:
