@@ -18,7 +18,7 @@ from pyg_kernels.molecules.inputs import read_molecules  # noqa: E402
 from pyg_kernels.molecules.training import MoleculeBatches  # noqa: E402
 from tests.molecules.sets import AROMATIC, LOGP, SMILES, regressor, run  # noqa: E402
 
-NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 2 --device cpu"
+NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 1 --device cpu"
 FEW = [["C"], ["CCO"], SMILES[:7], [*SMILES, "[Na+].[Cl-]"]]  # an atom alone has no bonds
 
 
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame.assign(pH=np.linspace(2, 9, len(SMILES))).to_csv(folder / "m.csv", index=False)
     for name, words in {
         "two": f"y z --model gine --ensemble-size 2 --extra-columns pH {NETWORK}",
-        "classes": f"kind --model random-walk {NETWORK}",
+        "classes": f"kind --model random-walk {NETWORK} --num-layers 2",
         "ridge": "y --model wl-ridge",
         "attentive": f"y --model attentive-fp {NETWORK}",
     }.items():
@@ -65,7 +65,7 @@ def test_means_and_deviations_are_those_of_predict(folder: Path) -> None:
 @pytest.mark.traces
 def test_targets_with_a_spike_are_joined(folder: Path) -> None:
     y = np.stack([LOGP, np.where(np.arange(len(LOGP)) % 2, 0.0, LOGP)], 1)
-    estimator = regressor(["wl", "gine"]).fit(SMILES * 2, np.tile(y, (2, 1)))
+    estimator = regressor(["wl", "gine"], num_layers=1).fit(SMILES * 2, np.tile(y, (2, 1)))
     estimator.save(folder / "hurdle")
     assert run(folder, "export +hurdle +hurdle.onnx") == 0
     np.testing.assert_array_equal(estimator.spikes_, [np.nan, 0.0])

@@ -18,8 +18,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
+from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, methods
 from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor
+
+
+@pytest.fixture(autouse=True)
+def few_penalties(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "PENALTIES", (10.0, 0.1))
 
 
 class OnMatrices:
