@@ -68,6 +68,7 @@ def test_wrong_targets(cells: list[str], task: str | None, expected: str) -> Non
     ("words", "task", "classes", "said"),
     [
         ("0 1", None, None, ["all targets are 0 or 1: for classes, --task classification"]),
+        ("0 1", "regression", None, []),
         ("0 1", "classification", ["0", "1"], []),
         (
             "none high High",
