@@ -40,6 +40,8 @@ class SST(TextCorpus):
     def __init__(
         self, root: str | Path, labels: str = "fine", phrases: bool | None = False
     ) -> None:
+        if labels not in CLASSES:
+            raise ValueError(f"labels must be 'fine' or 'binary', got {labels!r}")
         name = f"stsa.{labels}.phrases.train"
         phrase_file = None if phrases is False else find_file(root, name)
         if phrases and phrase_file is None:

@@ -250,10 +250,11 @@ class RCNNCell(SequenceCell[State]):
         selection: Tensor | None,
     ) -> tuple[Tensor, Carried]:
         """The layer as a scan, but for maps of the states that no gate reads again."""
-        c0, weight = carried[0].to(h.dtype).transpose(0, 1), selection
         if self.pooling == "max":
             high, low, seen = (t.transpose(0, 1) if t.dim() > 1 else t for t in carried)
             c0, weight = extremes(layout, high, low, seen, h.dtype)
+        else:
+            c0, weight = carried[0].to(h.dtype).transpose(0, 1), selection
         act = "none" if self.act is None else activation_name(self.act)
         recurrent = self.gate == "recurrent"
         inside = recurrent or (self.output_lin is None and act is not None)

@@ -96,6 +96,8 @@ def test_sentiment_in_its_parts(tmp_path: Path, serve, monkeypatch) -> None:
     assert corpus.labels.tolist() == [1, 0, 0, 1]
     assert corpus.part("valid") == [["no"]]
     assert corpus.texts[0] == ["a", "fine", "film"]
+    with pytest.raises(ValueError, match="labels must be 'fine' or 'binary', got 'phrases'"):
+        SST(tmp_path, labels="phrases")
     (tmp_path / "raw" / "stsa.binary.dev").write_bytes(b"2 no\n")
     with pytest.raises(ValueError, match=r"line 1 of .*stsa.binary.dev is not a class from 0 to 1"):
         SST(tmp_path, labels="binary")
