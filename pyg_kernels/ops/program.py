@@ -193,7 +193,9 @@ class _Emission:
 
     def _loops(self, wide, sums=()) -> list[Any]:
         """Goes through the channels, as many at once as are left: writes rows, and adds up sums."""
-        build, at = self._builder, self._first
+        build = self._builder
+        at = build.alloca(WORD)  # a phi would double the time that LLVM takes for addresses
+        build.store(self._first, at)
         totals = [ir.Constant(self._number, 0) for _ in sums]
         values = [*(value.args[0] for value in sums), *(value for value, *_ in wide)]
         for lanes in _LANES[self._size]:
@@ -201,7 +203,7 @@ class _Emission:
             check, inside, after = (self._function.append_basic_block() for _ in range(3))
             build.branch(check)
             build.position_at_end(check)
-            k, parts = build.phi(WORD), [build.phi(kind) for _ in sums]
+            parts, k = [build.phi(kind) for _ in sums], build.load(at)
             onward = build.add(k, ir.Constant(WORD, lanes))
             build.cbranch(build.icmp_signed("<=", onward, self._last), inside, after)
             build.position_at_end(inside)
@@ -209,12 +211,12 @@ class _Emission:
             for value, (_, place, adds) in zip(found[len(sums) :], wide, strict=True):
                 self._put(value, self._at(place, k), adds)
             added = [build.fadd(*pair, flags=_SUM) for pair in zip(parts, found, strict=False)]
+            build.store(onward, at)
             build.branch(check)
-            for phi, now in zip((k, *parts), (onward, *added), strict=True):
-                phi.add_incoming(at if phi is k else _constant(kind, 0.0), before)
-                phi.add_incoming(now, inside)
+            for part, now in zip(parts, added, strict=True):
+                part.add_incoming(_constant(kind, 0.0), before)
+                part.add_incoming(now, inside)
             build.position_at_end(after)
-            at = k
             for i, part in enumerate(parts):
                 totals[i] = build.fadd(totals[i], self._over_lanes(part, lanes), flags=_SUM)
         return totals
