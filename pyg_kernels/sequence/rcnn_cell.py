@@ -250,6 +250,7 @@ class RCNNCell(SequenceCell[State]):
         selection: Tensor | None,
     ) -> tuple[Tensor, Carried]:
         """The layer as a scan, but for maps of the states that no gate reads again."""
+        weight: Tensor | None
         if self.pooling == "max":
             high, low, seen = (t.transpose(0, 1) if t.dim() > 1 else t for t in carried)
             c0, weight = extremes(layout, high, low, seen, h.dtype)
