@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas
 from numpy.typing import NDArray
+from rdkit import Chem, rdBase
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
@@ -19,7 +20,12 @@ from torch_geometric.io import read_tu_data
 
 from benchmarks.harness.errors import InputError
 from benchmarks.kernels.options import MUTAG
-from pyg_kernels.kernels import LabelSequenceKernel, ShortestPathKernel, WLSubtreeKernel
+from pyg_kernels.kernels import (
+    LabelSequenceKernel,
+    ShortestPathKernel,
+    WLSubtreeKernel,
+    molecule_graphs,
+)
 
 OUTER, INNER = 10, 5  # folds
 DEPTHS = range(5)
@@ -81,10 +87,6 @@ def mutag() -> tuple[list[Data], NDArray[Any]]:
 
 
 def _of_file(name: str, seed: int) -> tuple[list[Data], NDArray[Any]]:
-    from rdkit import Chem, rdBase
-
-    from pyg_kernels.kernels import molecule_graphs
-
     path, _, column = name.rpartition(":")
     try:
         table = pandas.read_csv(path, dtype=str, keep_default_na=False)

@@ -11,7 +11,6 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import unbatch, unbatch_edge_index
 
 from benchmarks.harness.errors import InputError
-from benchmarks.kernels.labels import labeled
 from benchmarks.kernels.options import (
     DECAY,
     EDGES,
@@ -22,6 +21,7 @@ from benchmarks.kernels.options import (
     Kernels,
     Measurement,
 )
+from pyg_kernels.datasets import CEP, ChEMBLSulfonamides, random_split
 from pyg_kernels.kernels import (
     LabelSequenceKernel,
     RandomWalkKernel,
@@ -35,49 +35,61 @@ PARTS = ("train", "valid", "test")  # task.PARTS, repeated: no process here impo
 
 
 def load(options: Kernels) -> Any:
-    """The data set of a options."""
-    from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
-
+    """The molecules that are asked for."""
     return CEP(options.root) if options.dataset == "cep" else ChEMBLSulfonamides()
 
 
 def parts_of(number: int) -> dict[str, Tensor]:
     """The places of training, validation and test molecules, as in ``benchmarks.molecules``."""
-    from pyg_kernels.datasets import random_split
-
-    split = random_split(number, seed=SPLIT_SEED)
-    return {part: getattr(split, part) for part in PARTS}
+    return random_split(number, seed=SPLIT_SEED)._asdict()
 
 
 def prepared(measurement: Measurement, options: Kernels) -> Call:
     """The call that is measured, with its input ready in the library's own form."""
-    molecules = load(options)
-    device = torch.device(options.device)
-    if measurement.task == "wl-features":
-        batch = repeated(labeled(molecules), measurement.size, SEED).to(device)
-        kernel = WLSubtreeKernel(ITERATIONS, **_labels(options), verbose=False)
+    molecules, task = load(options), measurement.task
+    bonds = "bond" if options.bond_labels else None
+    labels: dict[str, Any] = {"node_label": "element", "edge_label": bonds}
+    choices: dict[str, Any] = {"output": "gram", "verbose": False}
+    if task == "wl-features":
+        batch = repeated(labeled(molecules), measurement.size, SEED).to(options.device)
+        kernel = WLSubtreeKernel(ITERATIONS, **labels, verbose=False)
         return lambda: kernel.fit_transform(batch)
     batch = labeled(molecules, drawn(len(molecules), measurement.size, SEED))
     if measurement.method == GRAKEL:
-        graphs = grakel_graphs(batch)
-        kernel = _of_grakel(measurement.task)
+        kernel, graphs = grakel_kernel(task), grakel_graphs(batch)
         return lambda: kernel.fit_transform(graphs)
-    ours = as_list(batch) if measurement.method == OURS_FROM_LIST else batch.to(device)
-    if measurement.task == "walk-gram":
-        return lambda: walk_gram(ours, options)
-    kernel = _of_counts(measurement.task, options)
+    ours = as_list(batch) if measurement.method == OURS_FROM_LIST else batch.to(options.device)
+    if task == "walk-gram":
+        return lambda: walk_gram(ours, bonds)
+    if task == "sequences":
+        kernel = LabelSequenceKernel(EDGES + 1, **labels, **choices)
+    elif task == "paths":
+        kernel = ShortestPathKernel(node_label="element", **choices)
+    else:
+        compare = {"wl-gram": "dot", "wl-min": "min", "wl-minmax": "minmax"}[task]
+        kernel = WLSubtreeKernel(ITERATIONS, **labels, compare=compare, **choices)
     return lambda: kernel(ours).cpu().numpy()
 
 
-def _of_counts(task: str, options: Kernels) -> Any:
-    choices: dict[str, Any] = {"output": "gram", "verbose": False}
-    labels = _labels(options)
-    if task == "sequences":
-        return LabelSequenceKernel(EDGES + 1, **labels, **choices)
-    if task == "paths":
-        return ShortestPathKernel(node_label="element", **choices)
-    compare = {"wl-gram": "dot", "wl-min": "min", "wl-minmax": "minmax"}[task]
-    return WLSubtreeKernel(ITERATIONS, **labels, compare=compare, **choices)
+def labeled(molecules: Any, indices: Tensor | None = None) -> Batch:
+    """Molecules with the labels ``atom`` and ``bond``, a number for each combination of features
+    that one of them has, and ``element``, of an atom's first feature alone.
+    """
+    batch = molecules.batch(torch.arange(len(molecules)) if indices is None else indices)
+
+    def numbered(x: Tensor) -> Tensor:
+        return x.unique(dim=0, return_inverse=True)[1]
+
+    return Batch(
+        _base_cls=Data,
+        atom=numbered(batch.x),
+        element=numbered(batch.x[:, : molecules.featurizer.atom_features[0].width]),
+        bond=numbered(batch.edge_attr),
+        edge_index=batch.edge_index,
+        batch=batch.batch,
+        ptr=batch.ptr,
+        num_nodes=batch.num_nodes,
+    )
 
 
 def drawn(number: int, size: int, seed: int) -> Tensor:
@@ -85,21 +97,15 @@ def drawn(number: int, size: int, seed: int) -> Tensor:
     return torch.randperm(number, generator=torch.Generator().manual_seed(seed))[:size]
 
 
-def walk_gram(batch: Batch, options: Kernels) -> np.ndarray:
+def walk_gram(batch: Batch, bonds: str | None) -> np.ndarray:
     """GraKeL's ``RandomWalkLabeled(p=edges)`` in terms of the random-walk kernel.
 
     GraKeL sums walks of 1 to p edges whose atoms have the same labels, each with ``lamda`` to the
     number of its edges, and counts every pair of atoms, whatever their labels, as a walk of none.
     """
-    walks = RandomWalkKernel(
-        EDGES + 1,
-        DECAY,
-        sum_orders=True,
-        node_feature="element",
-        edge_feature="bond" if options.bond_labels else None,
-        verbose=False,
-    )
-    single = RandomWalkKernel(1, node_feature="element", edge_feature=None, verbose=False)
+    choices: dict[str, Any] = {"node_feature": "element", "verbose": False}
+    walks = RandomWalkKernel(EDGES + 1, DECAY, sum_orders=True, edge_feature=bonds, **choices)
+    single = RandomWalkKernel(1, edge_feature=None, **choices)
     atoms = (batch.ptr[1:] - batch.ptr[:-1]).double().cpu().numpy()
     return walks.fit_transform(batch) - single.fit_transform(batch) + np.outer(atoms, atoms)
 
@@ -110,19 +116,16 @@ def repeated(batch: Batch, copies: int, seed: int) -> Batch:
     number = batch.num_nodes
     parts = []
     for copy in range(copies):
-        place = torch.arange(number)
+        order = torch.arange(number)
         if copy:
             mixed = torch.rand(number, generator=generator, dtype=torch.float64)
             order = torch.argsort(batch.batch + mixed)  # within each graph
-            place[order] = torch.arange(number)  # the new place of each node
-        inverse = torch.empty_like(place)
-        inverse[place] = torch.arange(number)
-        edges = place[batch.edge_index]
+        edges = order.argsort()[batch.edge_index]
         sorted_edges = torch.argsort(edges[1] * number + edges[0])
         parts.append(
             {
-                "atom": batch.atom[inverse],
-                "element": batch.element[inverse],
+                "atom": batch.atom[order],
+                "element": batch.element[order],
                 "bond": batch.bond[sorted_edges],
                 "edge_index": edges[:, sorted_edges] + copy * number,
                 "batch": batch.batch + copy * batch.num_graphs,
@@ -149,7 +152,6 @@ def as_list(batch: Batch) -> list[Data]:
 
 def grakel_graphs(batch: Batch) -> list[list[Any]]:
     """The graphs of a batch as GraKeL takes them: edges and labels in dictionaries."""
-    _grakel()  # whether it is installed
     graphs = []
     for graph in as_list(batch):
         neighbors: dict[int, list[int]] = {node: [] for node in range(graph.num_nodes)}
@@ -159,20 +161,12 @@ def grakel_graphs(batch: Batch) -> list[list[Any]]:
     return graphs
 
 
-def _labels(options: Kernels) -> dict[str, Any]:
-    return {"node_label": "element", "edge_label": "bond" if options.bond_labels else None}
-
-
-def _grakel() -> Any:
-    """GraKeL's kernels."""
+def grakel_kernel(task: str) -> Any:
+    """GraKeL's kernel of a task."""
     try:
-        return import_module("grakel.kernels")
+        kernels = import_module("grakel.kernels")
     except ImportError as error:
         raise InputError("GraKeL is not installed: pip install grakel") from error
-
-
-def _of_grakel(task: str) -> Any:
-    kernels = _grakel()
     if task == "walk-gram":
         return kernels.RandomWalkLabeled(p=EDGES, lamda=DECAY)
     if task == "paths":

@@ -2,19 +2,20 @@
 
 import os
 import statistics
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from benchmarks.harness.errors import InputError, MeasurementError
+from benchmarks.harness.memory import PeakMemory
 from benchmarks.harness.study import in_own_process
-from benchmarks.kernels.options import (
-    GRAKEL,
-    RANDOM_FEATURES,
-    SEED,
-    Kernels,
-    Measurement,
-)
+from benchmarks.kernels import accuracy, libraries, regression
+from benchmarks.kernels.options import GRAKEL, RANDOM_FEATURES, SEED, Kernels, Measurement
 
 MOST_SECONDS = 10.0  # of calls, after which there are no more
 MIB = 2**20
@@ -36,8 +37,6 @@ def measured(options: Kernels, measurement: Measurement, folder: Path) -> Result
     theirs = Measurement(measurement.task, GRAKEL, measurement.size)
     paths = [folder / VALUES, folder.parent / theirs.name / VALUES]
     if measurement != theirs and all(path.exists() for path in paths):
-        import numpy as np
-
         ours, others = (np.load(path) for path in paths)
         difference = np.abs(ours - others)
         result["difference"] = float(difference.max())
@@ -48,8 +47,6 @@ def measured(options: Kernels, measurement: Measurement, folder: Path) -> Result
 
 def outcome(options: Kernels, measurement: Measurement, folder: Path) -> Result:
     """The result of a measurement, or, as ``failed``, why there is none."""
-    import torch
-
     if options.threads:
         torch.set_num_threads(options.threads)
     try:
@@ -63,49 +60,38 @@ def outcome(options: Kernels, measurement: Measurement, folder: Path) -> Result:
 
 def measure(options: Kernels, measurement: Measurement, folder: Path) -> Result:
     """Seconds, peak memory and facts of one measurement."""
-    import torch
-
-    from benchmarks.harness.memory import PeakMemory
-    from benchmarks.kernels import accuracy, libraries, regression
-
     task, size = measurement.task, measurement.size
-    device = torch.device(options.device)
+    device = torch.device("cpu" if task in ("gp", "accuracy") else options.device)
+    work: Callable[[], Any]
     # Molecules are read before the clock and the memory are looked at.
-    if task == "regression":
-        random = measurement.method == RANDOM_FEATURES
-        parts = regression.Parts(libraries.load(options), device, None if random else size)
-        with PeakMemory(device) as memory:
-            if random:
-                result = regression.regress_with_features(parts, size)
-            else:
-                result = regression.regress_with_gram(parts)
-        result["seconds"] = result["seconds_kernel"] + result["seconds_fit"]
-    elif task == "gp":
-        molecules = libraries.load(options)
-        with PeakMemory(torch.device("cpu")) as memory:
-            result = regression.regress_with_process(molecules, size)
+    if task == "gp":
+        work = partial(regression.regress_with_process, libraries.load(options), size)
     elif task == "accuracy":
-        with PeakMemory(torch.device("cpu")) as memory, regression.Clock() as clock:
-            result = accuracy.accuracies(measurement.method, SEED)
-        result |= {"seconds": clock.seconds, "content": measurement.content}
+        work = partial(accuracy.accuracies, measurement.method, SEED)
+    elif measurement.method == RANDOM_FEATURES:
+        parts = regression.Parts(libraries.load(options), device)
+        work = partial(regression.regress_with_features, parts, size)
+    elif task == "regression":
+        parts = regression.Parts(libraries.load(options), device, size)
+        work = partial(regression.regress_with_gram, parts)
     else:
-        call = libraries.prepared(measurement, options)
-        with PeakMemory(device) as memory:
-            found, *seconds = regression.timed(call, device)
-        while len(seconds) < options.rounds and sum(seconds) < MOST_SECONDS:
-            seconds.append(regression.timed(call, device)[1])
-        result = {"seconds": statistics.median(seconds), "calls": len(seconds)}
-        result |= _facts(task, found, size, folder)
-    peak = {"peak_mib": round(memory.peak / MIB, 1)}
+        work = libraries.prepared(measurement, options)
+    with PeakMemory(device) as memory:
+        found, *seconds = regression.timed(work, device)
+    peak = {"calls": 1, "peak_mib": round(memory.peak / MIB, 1), "seconds": seconds[0]}
     if memory.gpu_peak is not None:
         peak["gpu_peak_mib"] = round(memory.gpu_peak / MIB, 1)
-    return {"calls": 1, **peak, **result}
+    if isinstance(found, dict):
+        content = {"content": measurement.content} if task == "accuracy" else {}
+        return {**peak, **found, **content}
+    while len(seconds) < options.rounds and sum(seconds) < MOST_SECONDS:
+        seconds.append(regression.timed(work, device)[1])
+    times = {"seconds": statistics.median(seconds), "calls": len(seconds)}
+    return {**peak, **times, **_facts(task, found, size, folder)}
 
 
 def _facts(task: str, found: Any, copies: int, folder: Path) -> Result:
     """The shape of features, and whether every copy has those of the original; keeps a matrix."""
-    import numpy as np
-
     if task != "wl-features":
         np.save(folder / VALUES, np.asarray(found))
         return {"molecules": len(found)}

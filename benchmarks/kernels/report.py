@@ -55,12 +55,6 @@ def outcome(result: Result) -> str:
     return f"{result['seconds']:.3g} s, {result['peak_mib']:,.0f} MiB{rmse}"
 
 
-def growth(results: Sequence[Result]) -> float:
-    """The exponent b of seconds = a molecules^b that fits best, by logarithms."""
-    molecules, seconds = ([row[key] for row in results] for key in ("molecules", "seconds"))
-    return float(np.polyfit(np.log(molecules), np.log(seconds), 1)[0])
-
-
 def _gram_table(results: Sequence[Result], options: Kernels, number: int) -> Table:
     theirs = {(r["task"], r["size"]): r for r in results if r["method"] == GRAKEL}
 
@@ -100,7 +94,10 @@ def _gram_table(results: Sequence[Result], options: Kernels, number: int) -> Tab
 
 def _features_table(results: Sequence[Result], options: Kernels) -> Table:
     same = all(result["copies_equal"] for result in results)
-    exponent = f"seconds grow as molecules^{growth(results):.2f}; " if len(results) > 1 else ""
+    growth = ""
+    if len(results) > 1:  # the exponent b of seconds = a molecules^b that fits best, by logarithms
+        sizes, seconds = (np.log([r[key] for r in results]) for key in ("molecules", "seconds"))
+        growth = f"seconds grow as molecules^{np.polyfit(sizes, seconds, 1)[0]:.2f}; "
 
     def slower(result: Result) -> str:
         each, first = (r["seconds"] / r["molecules"] for r in (result, results[0]))
@@ -108,7 +105,7 @@ def _features_table(results: Sequence[Result], options: Kernels) -> Table:
 
     return rows_table(
         f"WL subtree features (sparse counts), {ITERATIONS} iterations; the data repeated "
-        f"with permuted atoms; {exponent}the counts of every copy "
+        f"with permuted atoms; {growth}the counts of every copy "
         f"{'equal' if same else 'DIFFER FROM'} those of its original\n"
         f"{_labels(options)}; {_conditions(results, options)}; GraKeL gives no such features",
         results,
@@ -149,8 +146,7 @@ def _accuracy_table(results: Sequence[Result]) -> Table:
     ]
 
     def percent(result: Result) -> str:
-        mean, deviation = result["found"]
-        return f"{100 * mean:.1f} ± {100 * deviation:.1f}"
+        return "{:.1f} ± {:.1f}".format(*(100 * share for share in result["found"]))
 
     return rows_table(
         "classification, accuracy in %: support vector machine, nested cross-validation (10 outer "

@@ -49,7 +49,9 @@ def compare(options: Options) -> None:
     runs.write_skipped(out, splits)
     progress = options.show() == "bar"
     study.run(cells, lambda cell, folder: cell.write(folder, progress), outcome=runs.outcome)
-    found = report.whole_cells(out)
+    found, damaged = report.read_cells(out)
+    if damaged:
+        raise InputError(f"{damaged[0]}; remove its folder to fit this run again")
     sections = report.sections_of(found)
 
     def write(out: Path) -> None:

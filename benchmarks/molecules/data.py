@@ -95,10 +95,9 @@ class Split:
         """The targets that can be learned: numbers, and classes of which the training part has
         both.
         """
-        y = self.targets("train")
         if self.data.is_regression:
-            return np.arange(y.shape[1])
-        return np.flatnonzero((y == 0).any(0) & (y == 1).any(0))
+            return np.arange(self.data.targets.shape[1])
+        return _with_both_classes(self.targets("train"))
 
     @cached_property
     def digest(self) -> str:
@@ -124,7 +123,7 @@ class Split:
             if part == "valid" and not len(y):
                 continue
             if not self.data.is_regression:
-                if not ((y == 0).any(0) & (y == 1).any(0)).any():
+                if not len(_with_both_classes(y)):
                     raise InputError(f"the {part} part has no target with both classes; {advice}")
                 continue
             for name, column in zip(self.data.source.target_names, y.T, strict=True):
@@ -132,6 +131,10 @@ class Split:
                     raise InputError(
                         f"the {part} part has no measured value of target {name!r}; {advice}"
                     )
+
+
+def _with_both_classes(y: NDArray[Any]) -> NDArray[Any]:
+    return np.flatnonzero((y == 0).any(0) & (y == 1).any(0))
 
 
 def _by_column(values: Sequence[str]) -> Any:
@@ -157,26 +160,6 @@ def load_set(data: str, options: Options, progress: bool = False) -> MoleculeSet
         if data == "cep" and options.shards is None:
             root = options.root or CEP_ROOT
             return MoleculeSet(data, CEP(root, progress=progress, featurizer=featurizer), "rmse")
-        return _of_classes_or_numbers(data, options, featurizer)
-
-
-def _of_file(data: str, options: Options, featurizer: Any, columns: Mapping[str, Any]) -> Any:
-    """The molecules of a CSV, or of cep on disk; errors name the options of the command line."""
-    path: Any = CEP.source(options.root or CEP_ROOT) if data == "cep" else data
-    try:
-        if options.shards is not None:
-            return MoleculeShards.from_csv(path, options.shards, featurizer=featurizer, **columns)
-        return MoleculeCSV(path, featurizer=featurizer, **columns)
-    except (OSError, ValueError) as error:
-        text = str(error).replace("; target_columns=() reads molecules without targets", "")
-        for name in COLUMN_OPTIONS:
-            text = text.replace(f"{name}=True", name).replace(name, flag(name))
-        if isinstance(error, FileNotFoundError) and error.strerror:
-            text = f"{data}: no such file"
-        raise InputError(" ".join(text.split())) from error
-
-
-def _of_classes_or_numbers(data: str, options: Options, featurizer: Any) -> MoleculeSet:
     columns: dict[str, Any] = {name: getattr(options, name) for name in COLUMN_OPTIONS}
     columns["target_columns"] = list(options.target_columns) or None
     if data == "cep":
@@ -192,6 +175,22 @@ def _of_classes_or_numbers(data: str, options: Options, featurizer: Any) -> Mole
         _check_classes(marks, "--subset-column")
         subset = marks.targets[:, 0].numpy() == 1
     return MoleculeSet(Path(data).name.partition(".")[0], source, metric, subset)
+
+
+def _of_file(data: str, options: Options, featurizer: Any, columns: Mapping[str, Any]) -> Any:
+    """The molecules of a CSV, or of cep on disk; errors name the options of the command line."""
+    try:
+        path: Any = CEP.source(options.root or CEP_ROOT) if data == "cep" else data
+        if options.shards is not None:
+            return MoleculeShards.from_csv(path, options.shards, featurizer=featurizer, **columns)
+        return MoleculeCSV(path, featurizer=featurizer, **columns)
+    except (OSError, ValueError) as error:
+        text = str(error).replace("; target_columns=() reads molecules without targets", "")
+        for name in COLUMN_OPTIONS:
+            text = text.replace(f"{name}=True", name).replace(name, flag(name))
+        if isinstance(error, FileNotFoundError) and error.strerror:
+            text = f"{data}: no such file"
+        raise InputError(" ".join(text.split())) from error
 
 
 def _check_classes(source: Any, option: str) -> None:

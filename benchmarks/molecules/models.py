@@ -177,16 +177,13 @@ def number_of_parameters(estimator: Any) -> int | None:
     """What a fitted estimator has learned, in numbers; None of Gaussian processes and forests."""
     found = 0
     for member in estimator.members_:
+        learned = getattr(member, "estimators", [])
         if hasattr(member, "net"):
             found += num_parameters(member.net)
-            continue
-        learned: list[Any] = [
-            getattr(each, "coef_", None) for each in getattr(member, "estimators", [])
-        ]
-        if member.model == "mean":
-            found += len(member.estimators)
-        elif learned and learned[0] is not None:
-            found += sum(int(np.size(coefficients)) + 1 for coefficients in learned)
+        elif member.model == "mean":
+            found += len(learned)
+        elif learned and hasattr(learned[0], "coef_"):
+            found += sum(int(np.size(each.coef_)) + 1 for each in learned)
         else:
             return None
     return found

@@ -30,8 +30,8 @@ DEFAULTS: Mapping[str, tuple[Any, Any, Any, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training(Device, Results):
-    """Training.
+class Models(Device, Results):
+    """Models and their training.
 
     Args:
         seeds: of weights, orders and what else is drawn
@@ -42,22 +42,6 @@ class Training(Device, Results):
         schedule: of the learning rate, warm-up and cosine, or times 0.9 every epoch
         resample: draw training molecules so that all bins of this width of the target are equally
             likely
-    """
-
-    seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
-    epochs: int | None = setting(None, least=1)
-    batch_size: int | None = setting(None, least=2)
-    lr: float | None = setting(None, above=0)
-    patience: int | None = setting(None, least=1)
-    schedule: Literal["cosine", "exponential"] = setting("cosine")
-    resample: float | None = setting(None, above=0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Models(Training):
-    """Models.
-
-    Args:
         model: auto, gp, pooled-gp, wl-gp, fingerprint-gp, random-walk-gp, wl-ridge, wl-forest, wl,
             wl-gated, graph-kernel, random-walk, gated-walk, gin, gine, attentive-fp,
             neural-fingerprint, embedded-mean-field, embedded-loopy-bp, mean, wl-subtree-3,
@@ -79,6 +63,13 @@ class Models(Training):
 
     EXCLUSIVE = (("hidden", "parameters"),)
 
+    seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
+    epochs: int | None = setting(None, least=1)
+    batch_size: int | None = setting(None, least=2)
+    lr: float | None = setting(None, above=0)
+    patience: int | None = setting(None, least=1)
+    schedule: Literal["cosine", "exponential"] = setting("cosine")
+    resample: float | None = setting(None, above=0)
     model: tuple[str, ...] = setting(("wl-gated", "gine", "mean"), "models", free=True)
     ensemble_size: int = setting(1, least=1)
     featurizer: str | None = setting(None)

@@ -14,10 +14,10 @@ from pyg_kernels.kernels.count_kernel import CountKernel, LabelCounts
 from pyg_kernels.molecules.methods import ProcessMethod
 
 GENERATORS: Mapping[str, Callable[[], Any]] = {
-    "Morgan 0": partial(rdFingerprintGenerator.GetMorganGenerator, radius=0),
-    "Morgan 1": partial(rdFingerprintGenerator.GetMorganGenerator, radius=1),
-    "Morgan 2": partial(rdFingerprintGenerator.GetMorganGenerator, radius=2),
-    "Morgan 3": partial(rdFingerprintGenerator.GetMorganGenerator, radius=3),
+    **{
+        f"Morgan {radius}": partial(rdFingerprintGenerator.GetMorganGenerator, radius=radius)
+        for radius in range(4)
+    },
     "atom pairs": rdFingerprintGenerator.GetAtomPairGenerator,
     "torsions": rdFingerprintGenerator.GetTopologicalTorsionGenerator,
 }

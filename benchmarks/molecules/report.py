@@ -4,11 +4,11 @@ import base64
 import json
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jinja2
 import numpy as np
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import PrecisionRecallDisplay, PredictionErrorDisplay, RocCurveDisplay
 
 from benchmarks.harness.bootstrap import paired_differences
-from benchmarks.harness.errors import InputError
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import RECORD, rows_table
@@ -26,17 +25,19 @@ from benchmarks.harness.summary import learning_curves, spread_or_dash
 from benchmarks.harness.table import Table, number_format, one_line
 from benchmarks.harness.task import Measure
 from benchmarks.harness.training import Run
+from benchmarks.molecules.data import PARTS
 from benchmarks.molecules.runs import PROGRAM
-from benchmarks.molecules.scores import LEVELS, TITLES, each_score, is_higher_better, score
+from benchmarks.molecules.scores import LEVELS, TITLES, each_score, score
 
 FILES = ("report.html", "predictions.csv", "skipped-*.csv", "predictions-*.png", "learning-*.png")
 PAGE = "report.html"
-PARTS = ("train", "valid", "test")
 RECORDS = "runs/*-seed*/record.json"
 DRAWN_TARGETS, DRAWN_MOLECULES = 4, 20_000
 MOST_COLUMNS = 12  # of targets; more of them are rows
 ROUNDS, FEW_ROUNDS, MANY_TARGETS = 1000, 100, 12  # of the bootstrap
 DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError)
+T = TypeVar("T")
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -48,21 +49,13 @@ class FinishedCell:
     # what of that is not in ``metrics.json``: digest, description of the molecules, targets,
     # whether bonds are read, settings
     about: dict[str, Any]
+    # measurements and predictions of the test part, ``(M, T)``
+    test: tuple[NDArray[Any], NDArray[Any]]
 
-    @classmethod
-    def read(cls, path: Path) -> "FinishedCell":
-        record = json.loads(path.read_text(encoding="utf-8"))
-        found = cls(path.parent, record, record["about"])
-        y, prediction = found.test
-        if y.shape != prediction.shape:
-            raise ValueError("shapes")
-        return found
-
-    @cached_property
-    def test(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Measurements and predictions of the test part, ``(M, T)``."""
-        with np.load(self.folder / "test.npz", allow_pickle=False) as file:
-            return file["y"], file["prediction"]
+    @property
+    def out(self) -> Path:
+        """The results folder that it is in."""
+        return self.folder.parent.parent
 
 
 def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
@@ -73,20 +66,18 @@ def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
     cells, damaged = [], []
     for path in sorted(folder.rglob(RECORDS)):
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content.get("about", {}).get("program") == PROGRAM:
-                cells.append(FinishedCell.read(path))
+            record = json.loads(path.read_text(encoding="utf-8"))
+            about = record.get("about", {})
+            if about.get("program") != PROGRAM:
+                continue
+            with np.load(path.with_name("test.npz"), allow_pickle=False) as file:
+                y, prediction = file["y"], file["prediction"]
+            if y.shape != prediction.shape:
+                raise ValueError("shapes")
+            cells.append(FinishedCell(path.parent, record, about, (y, prediction)))
         except (*DAMAGE, AttributeError):
             damaged.append(f"{path.parent} is damaged")
     return cells, damaged
-
-
-def whole_cells(folder: Path) -> list[FinishedCell]:
-    """The finished runs below a folder."""
-    cells, damaged = read_cells(folder)
-    if damaged:
-        raise InputError(f"{damaged[0]}; remove its folder to fit this run again")
-    return cells
 
 
 @dataclass(frozen=True)
@@ -95,10 +86,6 @@ class Line:
 
     label: str  # the model, and what of its settings differs from other lines of the same model
     cells: list[FinishedCell]
-
-    def mean(self, part: str) -> float:
-        """The mean of a part's scores."""
-        return statistics.fmean(cell.record[part] for cell in self.cells)
 
     def spread(self, part: str, digits: str) -> str:
         """The mean of a part's scores and, of several seeds, their standard deviation."""
@@ -124,9 +111,14 @@ class Section:
         self.split: str = first.record["split"]
         self.name = f"{first.record['dataset']}-{self.split}"
         self.about: str = first.about["molecules"]
-        sign = -1 if is_higher_better(self.metric) else 1
-        self.lines = sorted(_lines(cells), key=lambda line: _last_nan(sign * line.mean("test")))
-        self.folders = sorted({cell.folder.parent.parent for cell in cells})
+        sign = 1 if self.metric == "rmse" else -1  # of the others, higher is better
+
+        def place(line: Line) -> float:
+            mean = statistics.fmean(cell.record["test"] for cell in line.cells)
+            return float("inf") if math.isnan(mean) else sign * mean
+
+        self.lines = sorted(_lines(cells), key=place)
+        self.folders = sorted({cell.out for cell in cells})
 
     @cached_property
     def differences(self) -> list[tuple[float, float]]:
@@ -134,10 +126,7 @@ class Section:
         rounds = ROUNDS if len(self.targets) <= MANY_TARGETS else FEW_ROUNDS
         predictions = [[cell.test[1] for cell in line.cells] for line in self.lines]
         y = self.lines[0].cells[0].test[0]
-        return paired_differences(y, predictions, 0, self._score, rounds)
-
-    def _score(self, y: Any, prediction: Any, drawn: Any) -> float:
-        return score(self.metric, y, prediction, drawn)
+        return paired_differences(y, predictions, 0, partial(score, self.metric), rounds)
 
     @cached_property
     def tables(self) -> list[Table]:
@@ -159,7 +148,7 @@ class Section:
             "bonds": lambda line: "yes" if line.cells[0].about["bonds"] else "no",
             "seeds": lambda line: len(line.cells),
             "fitted on": lambda line: f"{line.cells[0].record['fitted_on']:,}",
-            "parameters": lambda line: _or_dash(line.cells[0].record["num_parameters"], ","),
+            "parameters": _parameters,
         }
         for part in PARTS:
             columns[part] = lambda line, part=part: line.spread(part, digits)  # type: ignore[misc]
@@ -245,12 +234,11 @@ class Section:
             for cell in line.cells
             if cell.record["history"]
         ]
-        label = (
-            "squared error of standardized targets" if self.metric == "rmse" else "cross-entropy"
-        )
+        squared = "squared error of standardized targets"
+        label = squared if self.metric == "rmse" else "cross-entropy"
         return learning_curves(runs, Measure("loss", label), label, self.name)
 
-    def provenance(self) -> list[tuple[str, str]]:
+    def provenance(self) -> list[str]:
         """Of each results folder what it says of its making, in one line."""
         said = []
         for folder in self.folders:
@@ -259,24 +247,21 @@ class Section:
                 versions = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
                 options = "; ".join(f"{k} {v}" for k, v in found["options"].items() if v)
                 said.append(
-                    (
-                        str(folder),
-                        f"commit {found['commit']}; {versions}; backend {found['backend']}; "
-                        f"{found['threads']} threads; {options}",
-                    )
+                    f"{folder}: commit {found['commit']}; {versions}; backend {found['backend']}; "
+                    f"{found['threads']} threads; {options}"
                 )
             except DAMAGE:
-                said.append((str(folder), "its configuration.json is damaged"))
+                said.append(f"{folder}: its configuration.json is damaged")
         return said
 
 
 def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
     """Lines by model and settings; where a seed lies in several folders, of each folder."""
-    groups: dict[tuple[str, str], list[FinishedCell]] = {}
-    for cell in cells:
-        settings = json.dumps(cell.about["settings"], sort_keys=True)
-        groups.setdefault((cell.record["model"], settings), []).append(cell)
-    lines = []
+
+    def kind(cell: FinishedCell) -> tuple[str, str]:
+        return cell.record["model"], json.dumps(cell.about["settings"], sort_keys=True)
+
+    groups, lines = _grouped(cells, kind), []
     for (model, settings), found in groups.items():
         others = [json.loads(key[1]) for key in groups if key[0] == model]
         differs = [
@@ -285,19 +270,21 @@ def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
             if any(other.get(name) != value for other in others)
         ]
         label = f"{model} ({', '.join(differs)})" if differs else model
-        parts = {"": found}
-        if len({cell.record["seed"] for cell in found}) < len(found):
-            parts = {f" in {cell.folder.parent.parent}": [] for cell in found}
-            for cell in found:
-                parts[f" in {cell.folder.parent.parent}"].append(cell)
-        for folder, own in parts.items():
-            own = sorted(own, key=lambda cell: cell.record["seed"])
-            lines.append(Line(f"{label}{folder}", own))
+        found = sorted(found, key=lambda cell: cell.record["seed"])
+        if len({cell.record["seed"] for cell in found}) == len(found):
+            lines.append(Line(label, found))
+        else:
+            folders = _grouped(found, lambda cell: cell.out)
+            lines += [Line(f"{label} in {folder}", own) for folder, own in folders.items()]
     return lines
 
 
-def _last_nan(value: float) -> float:
-    return value if value == value else float("inf")
+def _grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Those of each key, in the order of the first ones."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def _seconds(line: Line) -> str:
@@ -307,20 +294,20 @@ def _seconds(line: Line) -> str:
     return f"{statistics.fmean(each):.2f} an epoch"
 
 
-def _or_dash(value: float | None, digits: str) -> str:
-    return "-" if value is None else f"{value:{digits}}"
+def _parameters(line: Line) -> str:
+    number = line.cells[0].record["num_parameters"]
+    return "-" if number is None else f"{number:,}"
 
 
 def sections_of(cells: Sequence[FinishedCell]) -> list[Section]:
     """The sections of some runs, by name; of two kinds of score, or of two identities, the metric
     or the digest is in theirs.
     """
-    groups: dict[tuple[Any, ...], list[FinishedCell]] = {}
-    for cell in cells:
-        key = tuple(cell.record[name] for name in ("dataset", "split", "metric"))
-        key += (cell.about["digest"],)
-        groups.setdefault(key, []).append(cell)
-    sections = []
+
+    def identity(cell: FinishedCell) -> tuple[str, ...]:
+        return *(cell.record[name] for name in ("dataset", "split", "metric")), cell.about["digest"]
+
+    groups, sections = _grouped(cells, identity), []
     for key, own in sorted(groups.items()):
         section = Section(own)
         alike = [other for other in groups if other[:2] == key[:2]]
@@ -335,11 +322,12 @@ def sections_of(cells: Sequence[FinishedCell]) -> list[Section]:
 
 def tables_of(sections: Sequence[Section]) -> list[Table]:
     """Those of all sections, and sets of one kind of score and split one beside the other."""
-    found = [table for section in sections for table in section.tables]
-    groups: dict[tuple[str, str], list[Section]] = {}
-    for section in sections:
-        groups.setdefault((section.metric, section.split), []).append(section)
-    return [*found, *(_side_by_side(group) for group in groups.values() if len(group) > 1)]
+    return [*(table for section in sections for table in section.tables), *_others(sections)]
+
+
+def _others(sections: Sequence[Section]) -> list[Table]:
+    groups = _grouped(sections, lambda section: (section.metric, section.split))
+    return [_side_by_side(group) for group in groups.values() if len(group) > 1]
 
 
 def _side_by_side(sections: Sequence[Section]) -> Table:
@@ -350,8 +338,8 @@ def _side_by_side(sections: Sequence[Section]) -> Table:
     for row, section in enumerate(sections):
         for line in section.lines:
             for k, key in enumerate(("test", "subset")):
-                values = [_number(cell.record.get(key)) for cell in line.cells]
-                means[row, labels.index(line.label), k] = np.mean(values)
+                values = [cell.record.get(key) for cell in line.cells]
+                means[row, labels.index(line.label), k] = np.array(values, float).mean()
     means[-1] = means[:-1].mean(axis=0)
     digits = number_format(means.flatten().tolist())
 
@@ -368,10 +356,6 @@ def _side_by_side(sections: Sequence[Section]) -> Table:
     return Table(caption, ("data and split", *labels), rows)
 
 
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
 def pictures_of(sections: Sequence[Section]) -> dict[str, Callable[[], Figure]]:
     """Those of all sections."""
     return {name: draw for section in sections for name, draw in section.pictures().items()}
@@ -379,16 +363,14 @@ def pictures_of(sections: Sequence[Section]) -> dict[str, Callable[[], Figure]]:
 
 def write_page(out: Path, sections: Sequence[Section], notes: Sequence[str] = ()) -> None:
     """Writes ``report.html`` with the pictures of the sections, which lie in the same folder."""
-    shown = []
-    for section in sections:
-        pictures = [
-            base64.b64encode((out / name).read_bytes()).decode() for name in section.pictures()
-        ]
-        shown.append({"section": section, "pictures": pictures})
-    others = tables_of(sections)[sum(len(section.tables) for section in sections) :]
+
+    def picture(name: str) -> str:
+        return base64.b64encode((out / name).read_bytes()).decode()
+
     template = Path(__file__).with_name("report.html.j2").read_text(encoding="utf-8")
     page = jinja2.Environment(autoescape=True).from_string(template)
-    write_text(out / PAGE, page.render(shown=shown, others=others, notes=notes))
+    shown = {"sections": sections, "others": _others(sections), "notes": notes}
+    write_text(out / PAGE, page.render(picture=picture, **shown))
 
 
 def unfinished_runs(folder: Path) -> list[str]:

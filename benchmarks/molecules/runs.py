@@ -216,7 +216,11 @@ def planned(options: Options) -> list[Cell]:
         names.append(found.name)
         if options.resample and (not found.is_regression or found.targets.shape[1] > 1):
             raise InputError(f"--resample needs one target of regression, {data} has others")
-        _tell_skipped(found.source)
+        if skipped := found.source.skipped:
+            shown = (f"line {r.row} {r.smiles!r} ({r.reason})" for r in skipped[:SKIPPED_SHOWN])
+            more = f"; and {len(skipped) - SKIPPED_SHOWN} more" * (len(skipped) > SKIPPED_SHOWN)
+            left_out = f"left out {len(skipped)} SMILES that cannot be read"
+            tell(f"{PROGRAM}: {left_out}: {'; '.join(shown)}{more}")
         for kind in options.splits(data):
             split = found.split(kind, options.split_seed)
             for model in models_of(options, split, data):
@@ -243,11 +247,3 @@ def write_skipped(out: Path, splits: Sequence[Split]) -> None:
         for name, rows in {split.data.name: split.data.source.skipped for split in splits}.items():
             if rows:
                 write_text(out / f"skipped-{name}.csv", pd.DataFrame(rows).to_csv(index=False))
-
-
-def _tell_skipped(source: Any) -> None:
-    rows = source.skipped
-    if rows:
-        listed = "; ".join(f"line {r.row} {r.smiles!r} ({r.reason})" for r in rows[:SKIPPED_SHOWN])
-        more = f"; and {len(rows) - SKIPPED_SHOWN} more" * (len(rows) > SKIPPED_SHOWN)
-        tell(f"{PROGRAM}: left out {len(rows)} SMILES that cannot be read: {listed}{more}")

@@ -10,11 +10,6 @@ LEVELS = {"50 %": 0.6745, "80 %": 1.2816, "95 %": 1.96}  # of a normal distribut
 Numbers = NDArray[Any]
 
 
-def is_higher_better(metric: str) -> bool:
-    """Whether better predictions have a higher score."""
-    return metric != "rmse"
-
-
 def score(metric: str, y: Numbers, prediction: Numbers, drawn: Numbers | None = None) -> float:
     """The mean over targets that have one, as the Open Graph Benchmark's; NaN where none has."""
     found = each_score(metric, y, prediction, drawn)

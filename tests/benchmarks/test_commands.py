@@ -257,8 +257,8 @@ BAD_INPUT = {
     ],
     "explanations": [
         ("--data m.csv", "--data m.csv needs --smarts PATTERN"),
-        ("--target-columns x", "--target-columns goes with a CSV in --data, not chembl"),
-        ("--root data", "--root goes with --data cep, not chembl"),
+        ("--target-columns x", "--target-columns goes with a CSV in --data"),
+        ("--root data", "--root goes with cep"),
         ("--sentences film", "--sentences goes with --text-root DIR"),
         ("--device tpu", "--device must be auto, cpu, cuda"),
         ("--data missing.csv --smarts cF", "missing.csv: no such file"),

@@ -19,7 +19,6 @@ from benchmarks.harness.study import in_own_process
 from benchmarks.harness.task import PARTS
 from benchmarks.kernels import __main__ as kernels
 from benchmarks.kernels import accuracy, libraries, measure, options, regression
-from benchmarks.kernels.labels import labeled
 from benchmarks.kernels.options import (
     EXACT_GRAM,
     GRAKEL,
@@ -220,7 +219,7 @@ def test_a_process_of_its_own():
 
 
 def test_copies_are_in_other_orders(molecules):
-    few = labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
+    few = libraries.labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
     first, second = libraries.repeated(few, 2, seed=0).edge_index.chunk(2, dim=1)
     assert torch.equal(first, few.edge_index)
     assert not torch.equal(second - few.num_nodes, first)

@@ -17,9 +17,7 @@ XOR = """\
 One unit, y = f(w z + b), reads all patterns of bits, -1 or 1, and learns their parity by least
 squares: solved when the nearest of 0 and 1 is right for every pattern. All trials are trained for
 the same number of iterations, so that the learned functions can be compared: how bent one is, is
-the total variation of its slope, the sum of the changes of slope at its kinks. A larger w lowers it
-too; the one over the data times the distance between the smallest and the largest input of f does
-not depend on w's scale.
+the total variation of its slope, the sum of the changes of slope at its kinks.
 """
 CHARGING = """\
 Sequences of 30 steps; 3 of them, drawn at random, hold an integer drawn from 0 to 9, the others 0.
@@ -33,16 +31,11 @@ Sequences of T random bits, -1 or 1, one a step; the class is a function of the 
 iteration draws fresh sequences. A trial is learned when all of 2,000 test sequences, the same for
 every seed, are classified right; this is looked at every 50 iterations and ends the trial.
 
-A KBRN normalises, in training, by the statistics of each step. Those of the first step, before
-which every state is zero, are far from those of later ones, and one running set of all steps serves
-none of them. So the test set too is normalised by its own statistics, step by step; the column
+A KBRN normalises, in training, by the statistics of each step, and so is the test set; the column
 "running" has the accuracy in evaluation mode, by the running ones, at the end.
 
-Without a preset: or and equivalence, T = 10, seed 0, 3,000 iterations at most: minutes.
---preset practical: all functions, T = 10 30 50, seeds 0 1 2, 20,000 iterations at most, and the
-KBRN on equivalence at T = 60 100: hours on two cores.
---preset paper: T = 5 10 20 30 40 50, seeds 0 to 4, 100,000 iterations, and the KBRN on equivalence
-at T = 60 80 100 150 200.
+Without a preset it takes minutes; --preset practical, hours on two cores; --preset paper is the
+paper's grid.
 """
 STATUS = """
 The grid of a folder may grow: --resume with other seeds, sizes or models adds trials, with more
@@ -65,18 +58,12 @@ def carry_out(options: Any) -> None:
         from benchmarks.harness.study import Report, Study
         from benchmarks.papers.activations import report
         from benchmarks.papers.activations.problems import trials
-        from benchmarks.papers.activations.trial import (
-            check,
-            is_done,
-            outcome,
-            trained,
-        )
+        from benchmarks.papers.activations.trial import check, is_done, outcome, trained
     name = next(name for name, command in COMMANDS.items() if type(options) is command.options)
     cells = trials(options, str(torch_device(options.device)))
     check(cells)
     out = Path(options.out or f"runs/activations-{name}")
     study = Study(f"{PROGRAM} {name}", options, out, files=report.FILES)
-    study.check()
     study.open()
     study.run(cells, trained, is_done, outcome)
     records = study.records()

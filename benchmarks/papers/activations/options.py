@@ -5,32 +5,20 @@ from itertools import product
 from typing import ClassVar, Literal
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.options import Device, Results, setting
+from benchmarks.harness.options import LARGEST_WIDTH, Device, Results, setting
 
 KBRN, LSTM, RNN = "kbrn", "lstm", "rnn"
 FUNCTIONS = ("or", "and", "xor", "equivalence")
 Init = Literal["random", "identity", "tanh", "relu"]
-WIDEST = 2**16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running(Device, Results):
-    """Running.
+class Activation(Device, Results):
+    """The learned activation and its training.
 
     Args:
         seeds: of the weights and of the training data
         max_iterations: of each trial, after which one that has not learned has failed
-    """
-
-    seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
-    max_iterations: int = setting(10_000, "iterations", least=1, free=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Activation(Running):
-    """The learned activation and its training.
-
-    Args:
         init: what it is at the start, small random coefficients or near a function
         init_range: of the centres at the start
         affine: add a learned affine part
@@ -40,6 +28,8 @@ class Activation(Running):
     green: ClassVar[Literal["relu", "abs"]] = "relu"  # function around a centre
     normalize: ClassVar[bool] = False  # what enters the activation
 
+    seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
+    max_iterations: int = setting(10_000, "iterations", least=1, free=True)
     init: Init = setting("random")
     init_range: tuple[float, float] = setting((-2.0, 2.0))
     affine: bool = setting(False)
@@ -64,7 +54,7 @@ class Xor(Activation):
     green = "abs"
 
     inputs: tuple[int, ...] = setting((2, 4), least=2, most=16, free=True)
-    centers: tuple[int, ...] = setting((50, 100, 300), least=1, most=WIDEST, free=True)
+    centers: tuple[int, ...] = setting((50, 100, 300), least=1, most=LARGEST_WIDTH, free=True)
     l1: tuple[float, ...] = setting((0.0, 0.01), least=0, free=True)
     seeds: tuple[int, ...] = setting((0, 1, 2, 3, 4), "seed", least=0, free=True)
     max_iterations: int = setting(3000, "iterations", least=1, free=True)
@@ -80,7 +70,7 @@ class Recurrent(Activation):
         batch_size: fresh sequences an iteration
     """
 
-    centers: int = setting(100, least=1, most=WIDEST)
+    centers: int = setting(100, least=1, most=LARGEST_WIDTH)
     batch_size: int = setting(500, least=2, most=1_000_000)
     affine: bool = setting(True)
 
@@ -96,7 +86,7 @@ class Charging(Recurrent):
     models: tuple[Literal["kbrn", "rnn", "lstm"], ...] = setting(
         (KBRN, RNN, LSTM), "model", free=True
     )
-    centers: int = setting(20, least=1, most=WIDEST)
+    centers: int = setting(20, least=1, most=LARGEST_WIDTH)
     init: Init = setting("identity")
     init_range: tuple[float, float] = setting((-2.0, 20.0))
     seeds: tuple[int, ...] = setting((0, 1, 2), "seed", least=0, free=True)
@@ -123,21 +113,14 @@ class LongTerm(Recurrent):
     )
     lengths: tuple[int, ...] = setting((10,), "length", least=2, most=100_000, free=True)
     longer: tuple[int, ...] = setting((), least=2, most=100_000, free=True)
-    hidden: int = setting(20, least=1, most=WIDEST)
+    hidden: int = setting(20, least=1, most=LARGEST_WIDTH)
     clip: float = setting(0.0, least=0)
     init: Init = setting("tanh")
     max_iterations: int = setting(3000, "iterations", least=1, free=True)
 
     def grid(self) -> list[tuple[int, str, str, int]]:
         """Length, function, model and seed of every trial, short sequences first."""
-        cells = [
-            (length, function, model, seed)
-            for length, seed, function, model in product(
-                self.lengths, self.seeds, self.functions, self.models
-            )
-        ]
-        if KBRN in self.models and FUNCTIONS[-1] in self.functions:
-            cells += [
-                (n, FUNCTIONS[-1], KBRN, seed) for n, seed in product(self.longer, self.seeds)
-            ]
-        return sorted(dict.fromkeys(cells), key=lambda cell: cell[0])
+        cells = list(product(self.lengths, self.functions, self.models, self.seeds))
+        if KBRN in self.models and "equivalence" in self.functions:
+            cells += product(self.longer, ["equivalence"], [KBRN], self.seeds)
+        return sorted(dict.fromkeys(cells), key=lambda cell: (cell[0], cell[-1]))

@@ -1,9 +1,10 @@
 """What is learned: parity, a system that is charged, the first two bits; and the networks."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import count, product, takewhile
 from typing import Any
 
 import torch
@@ -20,6 +21,12 @@ XOR_CHECKED_EVERY, BITS_CHECKED_EVERY = 100, 50
 LENGTH, ENTRIES, VALUES = 30, 3, 10  # of a sequence that charges; entries are below the last
 CHECKS_PER_DECADE = 10
 RIGHT_CHECKS = 3  # so many checks in a row without an error end a trial that charges
+OF_TWO_BITS = {
+    "or": operator.or_,
+    "and": operator.and_,
+    "xor": operator.xor,
+    "equivalence": operator.eq,
+}
 
 
 class Unit(nn.Module):
@@ -201,12 +208,8 @@ def charged(x: Tensor) -> Tensor:
 @cache
 def log_spaced(most: int) -> set[int]:
     """Iterations at which accuracy is measured: 1, 2, 3, ..., ten a decade, the last one."""
-    found = {most}
-    power = 0
-    while (iteration := round(10 ** (power / CHECKS_PER_DECADE))) < most:
-        found.add(iteration)
-        power += 1
-    return found
+    spaced = (round(10 ** (power / CHECKS_PER_DECADE)) for power in count())
+    return {most, *takewhile(lambda iteration: iteration < most, spaced)}
 
 
 class LongTermTrial(Trial):
@@ -221,17 +224,8 @@ class LongTermTrial(Trial):
         """Bits, -1 or 1, and the function of the first two."""
         shape = self.place["length"], number
         bits = torch.randint(2, shape, generator=generator, device=self.device, dtype=torch.bool)
-        target = boolean_function(self.place["function"], bits[0], bits[1])
+        target = OF_TWO_BITS[self.place["function"]](bits[0], bits[1])
         return 2.0 * bits - 1, target.float()
-
-
-def boolean_function(name: str, first: Tensor, second: Tensor) -> Tensor:
-    """A function of two bits."""
-    if name == "or":
-        return first | second
-    if name == "and":
-        return first & second
-    return first ^ second if name == "xor" else ~(first ^ second)
 
 
 def trials(options: Any, device: str) -> list[Trial]:

@@ -28,6 +28,12 @@ FILES = ("functions-*-inputs.png", "accuracy.png", "activations.png")
 Pictures = dict[str, Callable[[], Figure]]
 Group = Sequence[Record]
 Columns = dict[str, Callable[[Group], object]]
+COMMON: Columns = {
+    "model": lambda g: NAMES[g[0]["model"]],
+    "seeds": lambda g: ", ".join(str(r["seed"]) for r in g),
+    "successes": lambda g: f"{sum(r['learned'] for r in g)} of {len(g)}",
+    "seconds": lambda g: f"{sum(r['seconds'] for r in g):,.0f}",
+}
 
 
 def xor_report(options: Xor, records: Group, study: Study) -> tuple[list[Table], Pictures]:
@@ -44,10 +50,6 @@ def xor_report(options: Xor, records: Group, study: Study) -> tuple[list[Table],
         "distance, which a larger w does not change; mean ± standard deviation over seeds"
     )
 
-    def after(group: Group) -> str:
-        solved = [r["solved_after"] for r in group if r["learned"]]
-        return f"{statistics.mean(solved):,.0f}" if solved else "-"
-
     def of(key: str) -> Callable[[Group], str]:
         return lambda group: spread([record[key] for record in group], ".1f")
 
@@ -55,14 +57,14 @@ def xor_report(options: Xor, records: Group, study: Study) -> tuple[list[Table],
         "inputs": lambda g: g[0]["inputs"],
         "d": lambda g: g[0]["centers"],
         "l1": lambda g: f"{g[0]['l1']:g}",
-        "seeds": _seeds,
-        "solved": _successes,
-        "solved after": after,
+        "seeds": COMMON["seeds"],
+        "solved": COMMON["successes"],
+        "solved after": lambda g: over_successes(g, "solved_after"),
         "squared error": lambda g: f"{statistics.mean(r['squared_error'] for r in g):.1e}",
         "variation of the slope": of("variation"),
         "over the data": of("variation_over_data"),
         "times the range": of("variation_times_range"),
-        "seconds": _seconds,
+        "seconds": COMMON["seconds"],
     }
 
     def picture(of_inputs: Group) -> Figure:
@@ -114,14 +116,14 @@ def charging_report(
         return lambda group: spread([100 * value(record) for record in group], ".2f")
 
     columns: Columns = {
-        "model": _model,
+        "model": COMMON["model"],
         "parameters": lambda g: g[0]["num_parameters"],
-        "seeds": _seeds,
+        "seeds": COMMON["seeds"],
         "accuracy": percent(lambda r: r["accuracy"]),
         "best": percent(lambda r: max(c["accuracy"] for c in r["history"])),
         "at 100": percent(lambda r: accuracy_at(r, 100)),
         "at 1,000": percent(lambda r: accuracy_at(r, 1000)),
-        "ended": _successes,
+        "ended": COMMON["successes"],
         "iterations": lambda g: f"{statistics.mean(r['iterations'] for r in g):,.0f}",
         "ms/iteration": _milliseconds,
     }
@@ -152,14 +154,14 @@ def long_term_report(
     columns: Columns = {
         "function": lambda g: g[0]["function"],
         "T": lambda g: g[0]["length"],
-        "model": _model,
-        "seeds": _seeds,
-        "learned": _successes,
-        "iterations": mean_iterations,
+        "model": COMMON["model"],
+        "seeds": COMMON["seeds"],
+        "learned": COMMON["successes"],
+        "iterations": lambda g: over_successes(g, "iterations"),
         "accuracy": lambda g: f"{statistics.mean(r['accuracy'] for r in g):.3f}",
         "running": lambda g: f"{statistics.mean(r['accuracy_running'] for r in g):.3f}",
         "ms/iteration": _milliseconds,
-        "seconds": _seconds,
+        "seconds": COMMON["seconds"],
     }
     solved = [r for r in records if r["model"] == KBRN and r["learned"]]
     # equivalence where it was learned, the longest sequences, the smallest seed
@@ -170,11 +172,8 @@ def long_term_report(
         place = {key: hardest[key] for key in ("function", "length")}
         trial = LongTermTrial(options, "cpu", KBRN, hardest["seed"], place)
         found = expansions(trained_network(trial, study.folder(trial.name)).activation())
-        number = sum(map(steep, found))
-        title = (
-            f"Activations learned for {trial.title}; red, dashed frame: slope above 1 "
-            f"({number} of {len(found)} units)"
-        )
+        red = f"slope above 1 ({sum(map(steep, found))} of {len(found)} units)"
+        title = f"Activations learned for {trial.title}; red, dashed frame: {red}"
         return activation_plot(found, title)
 
     pictures: Pictures = {"activations.png": functions} if hardest else {}
@@ -194,31 +193,13 @@ def accuracy_at(record: Record, iteration: int) -> float:
     return float([c["accuracy"] for c in record["history"] if c["iteration"] <= iteration][-1])
 
 
-def mean_iterations(records: Group) -> str:
+def over_successes(group: Group, key: str) -> str:
     """The mean over successes, with the smallest and the largest if they differ."""
-    numbers = [record["iterations"] for record in records if record["learned"]]
+    numbers = [record[key] for record in group if record["learned"]]
     if not numbers:
         return "-"
-    mean = f"{statistics.mean(numbers):,.0f}"
-    if min(numbers) == max(numbers):
-        return mean
-    return f"{mean} ({min(numbers):,} to {max(numbers):,})"
-
-
-def _seeds(group: Group) -> str:
-    return ", ".join(str(record["seed"]) for record in group)
-
-
-def _model(group: Group) -> str:
-    return NAMES[group[0]["model"]]
-
-
-def _successes(group: Group) -> str:
-    return f"{sum(record['learned'] for record in group)} of {len(group)}"
-
-
-def _seconds(group: Group) -> str:
-    return f"{sum(record['seconds'] for record in group):,.0f}"
+    ends = f" ({min(numbers):,} to {max(numbers):,})" if min(numbers) < max(numbers) else ""
+    return f"{statistics.mean(numbers):,.0f}{ends}"
 
 
 def _milliseconds(group: Group) -> str:
@@ -231,13 +212,11 @@ def _units(options: Any) -> str:
     """A kind of learned activation in words."""
     low, high = options.init_range
     number = f"{options.centers} " if isinstance(options.centers, int) else ""
-    words = [
-        f"{number}centres in [{low:g}, {high:g}]",
-        f"Green function {options.green}",
-        f"init {options.init}",
-        f"{'with' if options.normalize else 'without'} normalisation",
-    ]
-    return ", ".join(words + ["affine part"] * options.affine)
+    words = (
+        f"{number}centres in [{low:g}, {high:g}], Green function {options.green}, "
+        f"init {options.init}, {'with' if options.normalize else 'without'} normalisation"
+    )
+    return words + ", affine part" * options.affine
 
 
 def _training(options: Any) -> str:

@@ -1,5 +1,6 @@
 """One network, one seed: trained until it has learned, with a checkpoint every minute."""
 
+import copy
 import math
 import time
 from abc import ABC, abstractmethod
@@ -151,16 +152,10 @@ class Training:
         return loss.detach()
 
     def _accuracy(self, batch_statistics: bool) -> float:
-        """On the test set, normalised by its own statistics or the running ones; keeps those."""
-        buffers = [buffer.clone() for buffer in self.network.buffers()]
-        self.network.train(batch_statistics)
-        x, y = self._test_set
+        """On the test set, normalised by its own statistics or the running ones."""
+        network, (x, y) = copy.deepcopy(self.network).train(batch_statistics), self._test_set
         with torch.no_grad():
-            right = self.trial.right(self.network(x), y)
-            for buffer, before in zip(self.network.buffers(), buffers, strict=True):
-                buffer.copy_(before)
-        self.network.train()
-        return right.double().mean().item()
+            return self.trial.right(network(x), y).double().mean().item()
 
     def _record(self, learned: bool) -> Record:
         progress, last = self.progress, self.progress.history[-1]

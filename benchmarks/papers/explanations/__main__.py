@@ -42,9 +42,8 @@ def carry_out(options: Explanations) -> None:
         from benchmarks.papers.explanations.task import Task
     out = Path(options.out or "runs/explanations")
     task = Task(options, out)
-    files = [*report.FILES, *(path.name for path in out.glob(report.SENTENCE_FILES))]
     packages = ("torch", "torch-geometric", "lightning", "rdkit", "captum", "numpy")
-    study = Study(PROGRAM, options, out, task.identity(), packages, files)
+    study = Study(PROGRAM, options, out, task.identity(), packages, report.FILES)
     study.open()
     if not options.quiet:
         say(task.measured.describe())

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.options import Device, Results, flag, setting
+from benchmarks.harness.options import LARGEST_WIDTH, MOST_LAYERS, Device, Results, setting
 
 MethodName = Literal["walks", "gnn-explainer", "integrated-gradients", "random"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
@@ -46,8 +46,8 @@ class Explanations(Device, Results):
     smarts: str | None = setting(None)
     run: str | None = setting(None, free=True)
     model: Literal["wl-gated", "wl"] = setting("wl-gated")
-    hidden: int = setting(32, least=1, most=2**16)
-    layers: int = setting(3, least=1, most=1000)
+    hidden: int = setting(32, least=1, most=LARGEST_WIDTH)
+    layers: int = setting(3, least=1, most=MOST_LAYERS)
     norm: Literal["batch", "head", "none"] = setting("none")
     epochs: int | None = setting(None, least=1)
     seed: int = setting(0, least=0)
@@ -60,10 +60,5 @@ class Explanations(Device, Results):
     def check(self) -> None:
         if self.data not in SMARTS and not self.smarts:
             raise InputError(f"--data {self.data} needs --smarts PATTERN")
-        if self.root and self.data != "cep":
-            raise InputError(f"--root goes with --data cep, not {self.data}")
-        for name in ("target_columns", "skip_invalid"):
-            if getattr(self, name) and self.data in SMARTS:
-                raise InputError(f"{flag(name)} goes with a CSV in --data, not {self.data}")
         if self.sentences and not self.text_root:
             raise InputError("--sentences goes with --text-root DIR")

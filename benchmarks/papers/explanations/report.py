@@ -21,8 +21,8 @@ from pyg_kernels.explain import draw_molecule, draw_text, text_html
 from pyg_kernels.molecules import MoleculeExplanation
 
 PAGE = "explanations.html"
-FILES = ("planted.png", "molecules.png", PAGE)
 SENTENCE_FILES = "sentence-*.png"
+FILES = ("planted.png", "molecules.png", PAGE, SENTENCE_FILES)
 HEADER = ("method", "precision", "fid+", "fid-", "without", "alone", "s/molecule")
 COLUMNS = 3  # of the picture of measured targets
 PNG: dict[str, Any] = {"size": (420, 280), "file_format": "png"}
@@ -39,8 +39,8 @@ class Drawn:
 
     def scale(self) -> float | None:
         """The largest share of all atoms and bonds; None where there is none."""
-        sizes = [abs(parts).max() for parts in (*self.found.atoms, *self.found.bonds) if len(parts)]
-        return (float(max(sizes)) or None) if sizes else None
+        parts = (*self.found.atoms, *self.found.bonds)
+        return max((float(abs(part).max()) for part in parts if len(part)), default=0) or None
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,8 @@ def table(found: Findings) -> Table:
     number = len(next(iter(found.methods.values())))
     rows = []
     for name, records in found.methods.items():
-        mean = means(records)
-        shares = [f"{mean[key]:.2f}" for key in MEANS[1:]]
-        rows.append([name, f"{mean['precision']:.3f}", *shares, f"{mean['seconds']:.4f}"])
+        precision, *shares, seconds = means(records).values()
+        rows.append([name, f"{precision:.3f}", *(f"{x:.2f}" for x in shares), f"{seconds:.4f}"])
     caption = (
         f"{found.planted.title} in a molecule, predicted by {run['model']} "
         f"({run['num_parameters']:,} parameters, test RMSE {run['test']:.3f}, seed {run['seed']})\n"
@@ -95,16 +94,14 @@ def table(found: Findings) -> Table:
 
 def pictures(found: Findings) -> dict[str, Callable[[], Figure]]:
     """By the name of their file."""
-    return {
+    drawn: dict[str, Callable[[], Figure]] = {
         "planted.png": partial(planted_figure, found),
         "molecules.png": partial(measured_figure, found.measured),
-        **{
-            f"sentence-{number}.png": partial(
-                draw_text, one.words, one.tokens, one.ngrams, one.gates, one.title
-            )
-            for number, one in enumerate(found.sentences, start=1)
-        },
     }
+    for number, one in enumerate(found.sentences, start=1):
+        shown = one.words, one.tokens, one.ngrams, one.gates, one.title
+        drawn[f"sentence-{number}.png"] = partial(draw_text, *shown)
+    return drawn
 
 
 def planted_figure(results: Findings) -> Figure:
@@ -145,13 +142,7 @@ def write_page(out: Path, found: Findings) -> None:
     images = [base64.b64encode((out / name).read_bytes()).decode() for name in names]
     texts = [text_html(one.words, one.tokens, one.ngrams) for one in found.sentences]
     template = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
-    page = (
-        jinja2.Environment(autoescape=True)
-        .from_string(template)
-        .render(
-            table=table(found),
-            kinds=[found.planted, found.measured],
-            sentences=list(zip(found.sentences, texts, images, strict=True)),
-        )
-    )
-    write_text(out / PAGE, page)
+    sentences = list(zip(found.sentences, texts, images, strict=True))
+    page = jinja2.Environment(autoescape=True).from_string(template)
+    kinds = [found.planted, found.measured]
+    write_text(out / PAGE, page.render(table=table(found), kinds=kinds, sentences=sentences))

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ from pyg_kernels.molecules import load
 
 MODEL, PLANTED, MEASURED, TEXTS = "model", "planted", "measured", "texts"
 BEST_WALKS = 8
-TRAINING = {"epochs": 30, "batch_size": 64, "lr": 0.005}
-CEP_TRAINING = {"epochs": 8, "batch_size": 128, "lr": 0.005}
+LEARNING_RATE = 0.005
+EPOCHS, CEP_EPOCHS = 30, 8
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,12 @@ class Task:
         def training(name: str, split: Split) -> Cell:
             return Cell(name, f"training on the {name} target", partial(self._train, name, split))
 
+        def explaining(method: str, place: int) -> Cell:
+            title, name = f"{method}, molecule {place}", f"{method}-{place}"
+            return Cell(name, title, partial(self._explain, method, place))
+
         found = [training(PLANTED, self.planted)]
-        for method in self.options.methods:
-            for place in self.places:
-                title, compute = (
-                    f"{method}, molecule {place}",
-                    partial(self._explain, method, place),
-                )
-                found.append(Cell(f"{method}-{place}", title, compute))
+        found += [explaining(*pair) for pair in product(self.options.methods, self.places)]
         if self.given is None:
             found.append(training(MEASURED, self.measured))
         if self.texts is not None:
@@ -160,11 +159,10 @@ class Task:
 
     def _train(self, name: str, split: Split, folder: Path) -> Record:
         options = self.options
-        training: dict[str, Any] = CEP_TRAINING if options.data == "cep" else TRAINING
-        if options.epochs:
-            training = {**training, "epochs": options.epochs}
-        network = {"hidden": options.hidden, "layers": options.layers, "norm": options.norm}
-        compared = self._comparison(model=(options.model,), **network, **training)
+        epochs = options.epochs or (CEP_EPOCHS if options.data == "cep" else EPOCHS)
+        given = {name: getattr(options, name) for name in ("hidden", "layers", "norm")}
+        given |= {"model": (options.model,), "epochs": epochs, "lr": LEARNING_RATE}
+        compared = self._comparison(**given)
         (model,) = models_of(compared, split, options.data)
         run = Fitting(split, model, options.seed)
         estimator, seconds = run.fit(options.show() == "bar")

@@ -1,6 +1,6 @@
 """Which recordings, which subjects are left out, and the batches that Lightning reads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -45,18 +45,14 @@ def leave_one_out(recordings: Recordings) -> list[tuple[str, str, dict[str, Tens
         masks = {"train": ~(test | valid), "valid": valid, "test": test}
         parts = {part: masks[part].nonzero().flatten() for part in PARTS}
         split = f"{name} left out, {validated} validated on"
-        _check_parts(recordings, parts, split)
+        trained = set(recordings.y[parts["train"]].tolist())
+        for k, kind in enumerate(recordings.classes):
+            if k not in trained:
+                raise InputError(f"with {split}, no trial of class {kind!r} is left to train on")
+        if not len(parts["valid"]):
+            raise InputError(f"with {split}, there is none: 5 trials of a class are needed")
         folds.append((name, split, parts))
     return folds
-
-
-def _check_parts(recordings: Recordings, parts: Mapping[str, Tensor], split: str) -> None:
-    trained = set(recordings.y[parts["train"]].tolist())
-    for k, name in enumerate(recordings.classes):
-        if k not in trained:
-            raise InputError(f"with {split}, no trial of class {name!r} is left to train on")
-    if not len(parts["valid"]):
-        raise InputError(f"with {split}, there is none: 5 trials of a class are needed")
 
 
 class TrialLoader:

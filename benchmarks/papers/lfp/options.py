@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.options import Training, setting
+from benchmarks.harness.options import LARGEST_WIDTH, Training, setting
 
 CellName = Literal[
     "lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran"
 ]
 CELLS: tuple[CellName, ...] = get_args(CellName)
-WIDEST = 2**16
 QUICK_FOLDS = 2
-MADE = ("subjects", "trials", "amplitude")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +30,8 @@ class Network(Training):
 
     models: tuple[CellName, ...] = setting(("rkm-lstm", "gated-cnn", "cnn"), "model", free=True)
     filters: Literal["syncnet", "dense"] = setting("syncnet")
-    ngram: int = setting(40, least=1, most=WIDEST)
-    hidden: int = setting(30, least=1, most=WIDEST)
+    ngram: int = setting(40, least=1, most=LARGEST_WIDTH)
+    hidden: int = setting(30, least=1, most=LARGEST_WIDTH)
     pooling: Literal["power", "max"] = setting("power")
     layer_norm: bool = setting(True)
     epochs: int = setting(10, least=1)
@@ -65,7 +63,7 @@ class Lfp(Network):
         super().check()
         if self.data is None and self.rate != 1000:
             raise InputError("--rate goes with --data; made recordings have 1000 Hz")
-        for name in MADE:
+        for name in ("subjects", "trials", "amplitude"):
             if self.data is not None and getattr(self, name) != getattr(Lfp, name):
                 raise InputError(f"--{name} goes with made recordings, not --data")
 

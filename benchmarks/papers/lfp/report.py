@@ -15,8 +15,9 @@ from benchmarks.harness.figures import panels
 from benchmarks.harness.study import Record, Report, Study, grouped, rows_table
 from benchmarks.harness.summary import spread
 from benchmarks.harness.table import Table
-from benchmarks.harness.training import Run
-from benchmarks.papers.lfp.filters import NEAR, FilterBank
+from benchmarks.harness.task import PARTS
+from benchmarks.harness.training import BEST, Run
+from benchmarks.papers.lfp.filters import NEAR
 from benchmarks.papers.lfp.options import CELLS
 from benchmarks.papers.lfp.task import (
     RecordingClassifier,
@@ -37,15 +38,10 @@ def report(study: Study, runs: Sequence[Run], recordings: Recordings) -> Report:
         (run.record for run in runs),
         key=lambda r: (CELLS.index(r["model"]), places[r["subject"]], r["seed"]),
     )
-    return Report(tables(records, recordings), pictures(study, records, recordings))
-
-
-def tables(records: Sequence[Record], recordings: Recordings) -> list[Table]:
-    """The comparison of cells, the accuracy by subject and, of made recordings, what was found."""
-    found = [_comparison(records, recordings), _by_subject(records, recordings)]
+    tables = [_comparison(records, recordings), _by_subject(records, recordings)]
     if isinstance(recordings, PlantedRecordings):
-        found.append(_planted(records))
-    return found
+        tables.append(_planted(records))
+    return Report(tables, pictures(study, records, recordings))
 
 
 def describe(recordings: Recordings) -> str:
@@ -67,13 +63,9 @@ def pictures(
     for record in records:
         model, seed = record["model"], record["seed"]
         name = f"{fold_name(recordings, record['subject'])}-{model}-seed{seed}"
-        checkpoint = study.folder(name) / "best.ckpt"
-        found.setdefault(model, []).append(load_classifier(checkpoint, seed))
-    planted = (
-        sorted({state.frequency for state in recordings.states})
-        if isinstance(recordings, PlantedRecordings)
-        else []
-    )
+        found.setdefault(model, []).append(load_classifier(study.folder(name) / BEST, seed))
+    states = recordings.states if isinstance(recordings, PlantedRecordings) else ()
+    planted = sorted({state.frequency for state in states})
     return {
         "wavelets.png": partial(wavelet_plot, found, planted),
         "spectra.png": partial(spectrum_plot, found, planted),
@@ -96,8 +88,16 @@ def wavelet_plot(
         row = found[columns * place : columns * (place + 1)]
         bank = group[0].filters()
         order = bank.influence.argsort(descending=True, stable=True)[:WAVELETS].tolist()
+        time = torch.arange(bank.weight.size(2)) - (bank.weight.size(2) - 1) / 2
+        colors = matplotlib.colormaps["viridis"](
+            torch.linspace(0, 0.95, bank.weight.size(1)).numpy()
+        )
         for k, panel in zip(order, row, strict=False):
-            _wavelet_panel(panel, bank, k)
+            panel.set_prop_cycle(color=colors)
+            panel.plot(1000 / bank.rate * time, bank.weight[k].t(), linewidth=0.9)
+            share = f"{100 * bank.influence[k]:.0f}% of influence"
+            panel.set_title(f"{bank.frequency[k]:.0f} Hz, {share}", fontsize="small")
+            panel.set_yticks([])
         for panel in row[len(order) : WAVELETS]:
             panel.axis("off")
         axis, amplitude = bank.spectra()
@@ -131,38 +131,32 @@ def spectrum_plot(
 
 
 def _comparison(records: Sequence[Record], recordings: Recordings) -> Table:
-    record = records[0]
+    record, seeds = records[0], sorted({record["seed"] for record in records})
+    averaged = f"mean over seeds {', '.join(map(str, seeds))}, as far as there are runs"
     largest = int(recordings.y.bincount().max()) / len(recordings)
     caption = (
         f"{describe(recordings)}\n"
         f"{record['hidden_size']} {record['filters']} filters of {record['ngram']} samples; "
-        f"accuracy in percent, mean ± standard deviation over the subjects left out, "
-        f"{_averaged(records)}; "
-        f"the largest class has {100 * largest:.2f}"
+        "accuracy in percent, mean ± standard deviation over the subjects left out, "
+        f"{averaged if len(seeds) > 1 else 'one seed'}; the largest class has {100 * largest:.2f}"
     )
+
+    def spread_of(part: str) -> Callable[[Sequence[Record]], str]:
+        return lambda g: spread(list(_subject_means(g, part).values()), DIGITS)
+
     columns: dict[str, Callable[[Sequence[Record]], object]] = {
         "model": lambda g: g[0]["model"],
         "parameters": lambda g: f"{g[0]['num_parameters']:,}",
-        "subjects": lambda g: len(_subject_means(g)),
-        "train": lambda g: spread(list(_subject_means(g, "train").values()), DIGITS),
-        "valid": lambda g: spread(list(_subject_means(g, "valid").values()), DIGITS),
-        "test": lambda g: spread(list(_subject_means(g).values()), DIGITS),
+        "subjects": lambda g: len({r["subject"] for r in g}),
+        **{part: spread_of(part) for part in PARTS},
         "s/epoch": lambda g: f"{statistics.mean(r['seconds_per_epoch'] for r in g):.2f}",
     }
     return rows_table(caption, grouped(records, "model"), columns)
 
 
-def _averaged(records: Sequence[Record]) -> str:
-    """Over which seeds the mean is taken."""
-    seeds = sorted({record["seed"] for record in records})
-    if len(seeds) == 1:
-        return "one seed"
-    return f"mean over seeds {', '.join(map(str, seeds))}, as far as there are runs"
-
-
 def _by_subject(records: Sequence[Record], recordings: Recordings) -> Table:
     groups = grouped(records, "model")
-    means = [_subject_means(group) for group in groups]
+    means = [_subject_means(group, "test") for group in groups]
     rows = [
         [name, *[f"{mean[name]:{DIGITS}}" if name in mean else "" for mean in means]]
         for name in recordings.subjects
@@ -194,23 +188,10 @@ def _planted(records: Sequence[Record]) -> Table:
     return Table(caption, ("model", "state", "Hz", *chain.from_iterable(measures)), rows)
 
 
-def _subject_means(records: Sequence[Record], part: str = "test") -> dict[str, float]:
+def _subject_means(records: Sequence[Record], part: str) -> dict[str, float]:
     """The accuracy with each subject left out, the mean over seeds."""
     groups = grouped(records, "subject")
     return {group[0]["subject"]: statistics.mean(r[part] for r in group) for group in groups}
-
-
-def _wavelet_panel(axes: Axes, bank: FilterBank, k: int) -> None:
-    weight = bank.weight[k]
-    time = 1000 / bank.rate * (torch.arange(weight.size(1)) - (weight.size(1) - 1) / 2)
-    colors = matplotlib.colormaps["viridis"](torch.linspace(0, 0.95, len(weight)).numpy())
-    for line, color in zip(weight, colors, strict=True):
-        axes.plot(time, line, color=color, linewidth=0.9)
-    axes.set_title(
-        f"{bank.frequency[k]:.0f} Hz, {100 * bank.influence[k]:.0f}% of influence",
-        fontsize="small",
-    )
-    axes.set_yticks([])
 
 
 def _frequency_axis(axes: Axes, rate: float, planted: Sequence[float]) -> None:
