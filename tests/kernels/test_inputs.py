@@ -419,7 +419,7 @@ TYPE_ERRORS: list[tuple[Any, Any, str]] = [
     ),
     (STRING, "a cat", r"not one string: \['a cat'\] is a list"),
     (STRING, np.array([["a"], ["b"]], dtype=object), r"not \(2, 1\): give texts\[:, 0\]"),
-    (STRING, pd.Series(["a", None, "b"]), "text 1 is a float"),
+    (STRING, pd.Series(["a", np.nan, "b"]), "text 1 is a float"),
     (STRING, np.array(["a", None], dtype=object), "text 1 is a NoneType"),
     (STRING, np.array([1, 2, 3]), "expected a collection of texts"),
     (STRING, np.array("abc"), "expected a"),

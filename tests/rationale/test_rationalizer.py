@@ -204,6 +204,7 @@ def test_survives_copies(options: dict[str, Any]) -> None:
     fresh.reset_parameters()
     fresh.load_state_dict(torch.load(buffer, weights_only=True))
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), fresh):
-        assert torch.equal(other(x, ptr=ptr).output, expected)
+        # Older builds of PyTorch multiply to other last bits elsewhere in memory.
+        torch.testing.assert_close(other(x, ptr=ptr).output, expected, rtol=0, atol=1e-15)
         assert other.sparsity == sparsity
         assert torch.equal(other.baseline.value(), model.baseline.value())
