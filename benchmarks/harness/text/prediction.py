@@ -1,6 +1,6 @@
 """New texts, classified by a trained run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ MOST_NAMED = 5
 def predict(options: Any) -> None:
     """Classifies the texts of the options and writes or prints what came out.
 
-    A text without words has no class; its cells are empty, and its row is told.
+    A text without words has no class; its cells are empty, and its row is told. So is that of a
+    text without a known word.
     """
     outputs = [Path(name) for name in (options.out, options.explain) if name]
     refuse_existing(outputs, options.overwrite)
@@ -47,10 +48,9 @@ def predict(options: Any) -> None:
     predictions = predicted(classifier, words, options.batch_size)
     refuse_columns(table, predictions, options.data)
     table = pandas.concat([table, predictions], axis=1)
-    empty = [str(row) for row, text in enumerate(words, start=1) if not text]
-    if empty:
-        named = ", ".join(empty[:MOST_NAMED]) + ", ..." * (len(empty) > MOST_NAMED)
-        tell(f"{len(empty)} of {len(words)} texts have no words and no class: rows {named}")
+    known = set(classifier.hparams["words"])
+    _tell_rows(words, lambda text: not text, "no words and no class")
+    _tell_rows(words, lambda text: bool(text) and known.isdisjoint(text), "no known word")
     if options.out:
         write_table(Path(options.out), table)
     elif options.text:
@@ -61,6 +61,17 @@ def predict(options: Any) -> None:
         say(Table("", list(table), rows).text())
     if options.explain:
         _explain(classifier, [text for text in words if text][: options.limit], options)
+
+
+def _tell_rows(
+    texts: Sequence[Sequence[str]], chosen: Callable[[Sequence[str]], bool], what: str
+) -> None:
+    """Says which texts, counted from 1, are such ones, if any are."""
+    rows = [str(row) for row, text in enumerate(texts, start=1) if chosen(text)]
+    if rows:
+        named = ", ".join(rows[:MOST_NAMED]) + ", ..." * (len(rows) > MOST_NAMED)
+        verb = "has" if len(rows) == 1 else "have"
+        tell(f"{len(rows)} of {len(texts)} texts {verb} {what}: rows {named}")
 
 
 def predicted(
