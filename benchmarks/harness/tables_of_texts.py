@@ -1,15 +1,17 @@
 """Tables of texts that a trained run is applied to, and the run's checkpoint."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
 
 import pandas
 
-from benchmarks.harness.errors import InputError, as_input_error, naming_files
+from benchmarks.harness.errors import InputError, as_input_error, naming_files, tell
 from benchmarks.harness.files import write_bytes
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
 from pyg_kernels.tables import PARQUET, pyarrow_parquet
+
+MOST_NAMED = 5
 
 
 def texts_of(path: str, columns: list[str], encoding: str) -> tuple[pandas.DataFrame, list[str]]:
@@ -17,6 +19,15 @@ def texts_of(path: str, columns: list[str], encoding: str) -> tuple[pandas.DataF
     with as_input_error():
         table = read_text_table(path, columns, encoding).reset_index(drop=True)
     return table, joined(table, columns)
+
+
+def tell_rows(chosen: Sequence[bool], what: str) -> None:
+    """Says of which texts something is true, their rows counted from 1."""
+    rows = [str(row) for row, is_chosen in enumerate(chosen, start=1) if is_chosen]
+    if rows:
+        named = ", ".join(rows[:MOST_NAMED]) + ", ..." * (len(rows) > MOST_NAMED)
+        verb = "has" if len(rows) == 1 else "have"
+        tell(f"{len(rows)} of {len(chosen)} texts {verb} {what}: rows {named}")
 
 
 def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:

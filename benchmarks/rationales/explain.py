@@ -8,12 +8,13 @@ import pandas
 import torch
 
 from benchmarks.harness.checkpoint import load_learner
-from benchmarks.harness.errors import InputError, naming_files, say, tell
+from benchmarks.harness.errors import InputError, naming_files, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.tables_of_texts import (
     checkpoint_of,
     refuse_columns,
     refuse_existing,
+    tell_rows,
     texts_of,
     write_table,
 )
@@ -43,9 +44,7 @@ def explain(options: Explain) -> None:
     kept = {row: words for row, words in every.items() if words}
     if not kept:
         raise InputError(f"no text of {options.data} has words")
-    if left := [str(row + 1) for row in every if row not in kept]:
-        rows = ", ".join(left)
-        tell(f"{len(left)} of {len(every)} texts have no words and no rationale: {rows}")
+    tell_rows([row not in kept for row in every], "no words and no rationale")
     read = list(kept.values())
     added = rationales(learner, read, options.batch_size).set_index(table.index[list(kept)])
     shown = zip(added["predicted"], added["selection"], read, strict=True)

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.rationale import Rationale, Rationalizer
+from tests.conftest import TORCH
 from tests.rationale.cases import SELECTIONS, changes, rationalizer
 from tests.sequence.texts import F64, SIZE, close, joined, pointers, texts
 
 LENGTHS = (5, 0, 1, 7)
+LAST_BITS = 0.0 if TORCH >= (2, 11) else 1e-15  # older products depend on where operands lie
 ESTIMATORS = ("reinforce", "gumbel", "hardkuma")
 of_both = pytest.mark.parametrize("selection", SELECTIONS)
 of_every = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -204,7 +206,6 @@ def test_survives_copies(options: dict[str, Any]) -> None:
     fresh.reset_parameters()
     fresh.load_state_dict(torch.load(buffer, weights_only=True))
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), fresh):
-        # Older builds of PyTorch multiply to other last bits elsewhere in memory.
-        torch.testing.assert_close(other(x, ptr=ptr).output, expected, rtol=0, atol=1e-15)
+        torch.testing.assert_close(other(x, ptr=ptr).output, expected, rtol=0, atol=LAST_BITS)
         assert other.sparsity == sparsity
         assert torch.equal(other.baseline.value(), model.baseline.value())

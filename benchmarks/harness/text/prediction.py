@@ -1,13 +1,13 @@
 """New texts, classified by a trained run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas
 import torch
 
-from benchmarks.harness.errors import InputError, naming_files, say, tell
+from benchmarks.harness.errors import InputError, naming_files, say
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table
@@ -16,6 +16,7 @@ from benchmarks.harness.tables_of_texts import (
     checkpoint_of,
     refuse_columns,
     refuse_existing,
+    tell_rows,
     texts_of,
     write_table,
 )
@@ -24,7 +25,6 @@ from benchmarks.harness.text.explanation import explain, explanation_plot, load_
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
 
 PREDICTED = "predicted"
-MOST_NAMED = 5
 
 
 def predict(options: Any) -> None:
@@ -49,8 +49,8 @@ def predict(options: Any) -> None:
     refuse_columns(table, predictions, options.data)
     table = pandas.concat([table, predictions], axis=1)
     known = set(classifier.hparams["words"])
-    _tell_rows(words, lambda text: not text, "no words and no class")
-    _tell_rows(words, lambda text: bool(text) and known.isdisjoint(text), "no known word")
+    tell_rows([not text for text in words], "no words and no class")
+    tell_rows([bool(text) and known.isdisjoint(text) for text in words], "no known word")
     if options.out:
         write_table(Path(options.out), table)
     elif options.text:
@@ -61,17 +61,6 @@ def predict(options: Any) -> None:
         say(Table("", list(table), rows).text())
     if options.explain:
         _explain(classifier, [text for text in words if text][: options.limit], options)
-
-
-def _tell_rows(
-    texts: Sequence[Sequence[str]], chosen: Callable[[Sequence[str]], bool], what: str
-) -> None:
-    """Says which texts, counted from 1, are such ones, if any are."""
-    rows = [str(row) for row, text in enumerate(texts, start=1) if chosen(text)]
-    if rows:
-        named = ", ".join(rows[:MOST_NAMED]) + ", ..." * (len(rows) > MOST_NAMED)
-        verb = "has" if len(rows) == 1 else "have"
-        tell(f"{len(rows)} of {len(texts)} texts {verb} {what}: rows {named}")
 
 
 def predicted(

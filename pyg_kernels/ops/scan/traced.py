@@ -230,10 +230,9 @@ class Kernels:
 
 
 def _contiguous(tensors: Sequence[Any]) -> list[Any]:
-    plain = (t is None or (t.is_contiguous() and not t.is_neg()) for t in tensors)
     return [
-        t if is_plain else t.contiguous().resolve_neg()
-        for t, is_plain in zip(tensors, plain, strict=True)
+        t if t is None or (t.is_contiguous() and not t.is_neg()) else t.contiguous().resolve_neg()
+        for t in tensors
     ]
 
 
