@@ -16,6 +16,7 @@ from benchmarks.harness.sizes import (
 from benchmarks.molecules.data import Split
 from benchmarks.molecules.options import GP_MOLECULES, PARAMETERS, Options
 from benchmarks.molecules.processes import FingerprintMethod
+from benchmarks.papers.chemprop import ChempropMethod, command
 from pyg_kernels.molecules import (
     KERNEL_METHODS,
     NETWORKS,
@@ -27,7 +28,7 @@ from pyg_kernels.molecules.networks import Sizes, build_network
 from pyg_kernels.molecules.recipe import AUTO
 
 OWN = "benchmarks.molecules.networks:"
-KERNEL_METHODS["fingerprint-gp"] = FingerprintMethod
+KERNEL_METHODS |= {"fingerprint-gp": FingerprintMethod, "chemprop": ChempropMethod}
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,9 @@ def named_model(name: str) -> Named:
         raise InputError(
             f"--model {name}: expected one of {', '.join(known)}, or package.module:Net"
         )
+    if name == "chemprop":
+        with as_input_error():
+            command()
     return NAMES.get(name, Named(name))
 
 

@@ -45,8 +45,8 @@ class Models(Device, Results):
         model: auto, gp, pooled-gp, wl-gp, fingerprint-gp, random-walk-gp, wl-ridge, wl-forest, wl,
             wl-gated, graph-kernel, random-walk, gated-walk, gin, gine, attentive-fp,
             neural-fingerprint, embedded-mean-field, embedded-loopy-bp, mean, wl-subtree-3,
-            wl-subtree-6 (wl-ridge of so many iterations), gin-relu, gin-prelu, gin-kernel, or
-            package.module:Net
+            wl-subtree-6 (wl-ridge of so many iterations), gin-relu, gin-prelu, gin-kernel,
+            chemprop, or package.module:Net
         ensemble_size: members of each model
         featurizer: features of networks, default, duvenaud or ogb (duvenaud; sets of OGB ogb)
         parameters: networks get the largest width within this number of parameters (260,000)
