@@ -19,7 +19,9 @@ from pyg_kernels.nn import (
     RandomWalkConv,
     WLKernelConv,
 )
+from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.expansion import GREENS
+from pyg_kernels.ops.neighbor_sum import neighbor_sum
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import Form, walk_scan
 from pyg_kernels.sequence import KBRN, RCNN, RKM, RKMCell
@@ -60,6 +62,7 @@ def cases(name: str, options: Speed, device: torch.device) -> Iterator[Case]:
         for shape in options.sizes() or SHAPES[name][device.type]:
             yield scan_case(shape, device) if name == "scan" else text_case(name, shape, device)
     elif name == "graph":
+        yield sum_case(MOLECULES[device.type], device)
         yield graph_case(MOLECULES[device.type], device)
     elif name == "activation":
         yield activation_case(INPUTS[device.type], CENTERS[device.type], device)
@@ -213,6 +216,45 @@ def graph_case(number: int, device: torch.device, channels: int = CHANNELS) -> C
     size = f"random: {num_nodes:,} nodes, {edge_index.size(1):,} edges, {channels} channels"
     rivals = ("GINEConv (PyG)", "ResGatedGraphConv (PyG)")
     return Case("graph", size, contestants, rivals, x)
+
+
+def sum_case(number: int, device: torch.device, channels: int = CHANNELS) -> Case:
+    """Gated sums over the bonds of random molecules, and the same by PyTorch's ops."""
+    generator = torch.Generator().manual_seed(0)
+    nodes = number * ATOMS
+    edge_index, edge_attr = random_molecules(number, generator)
+    source, target = edge_index.to(device)
+    bond = edge_attr.argmax(1).to(device)
+    shapes = [(nodes, channels)] * 3 + [(BOND_FEATURES, channels)] * 2
+    tensors = [torch.randn(shape, generator=generator).to(device) for shape in shapes]
+    seed = torch.randn(nodes, channels, generator=generator).to(device)
+    z, gate_source, gate_target, gate_bond, factor = [t.requires_grad_() for t in tensors]
+
+    def sorted_edges() -> Edges:
+        return Edges(source, target, nodes, nodes, torch.eye(BOND_FEATURES, device=device), bond)
+
+    def summed(edges: Edges) -> Tensor:
+        return neighbor_sum(z, edges, (gate_source, gate_target, gate_bond), factor)
+
+    def plain() -> Tensor:
+        logits = gate_source.index_select(0, source) + gate_target.index_select(0, target)
+        gate = torch.sigmoid(logits + gate_bond.index_select(0, bond))
+        messages = gate * factor.index_select(0, bond) * z.index_select(0, source)
+        return torch.zeros_like(z).index_add(0, target, messages)
+
+    kept, rival = sorted_edges(), "index_select, sigmoid, mul, index_add"
+    forwards: dict[str, Callable[[], Tensor]] = {
+        "neighbor_sum": lambda: summed(kept),
+        "neighbor_sum, edges sorted anew": lambda: summed(sorted_edges()),
+        rival: plain,
+    }
+
+    def step(forward: Callable[[], Tensor]) -> Step:
+        return lambda: torch.autograd.grad(forward(), tensors, seed)
+
+    contestants = [Contestant(name, step(forward)) for name, forward in forwards.items()]
+    size = f"gated sum: {nodes:,} nodes, {edge_index.size(1):,} edges, {channels} channels"
+    return Case("graph", size, contestants, (rival,))
 
 
 def random_molecules(number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,8 @@
 
 ``.. results::`` has test scores. Each line of its content is the name of a file in
 ``results/scores``, a colon, and the heading of its column. Rows are models, ordered by their mean
-rank; cells are means and standard deviations over the runs, the best of each column in bold.
+rank, with their parameters in the first of the files that has them; cells are means and standard
+deviations over the runs, the best of each column in bold.
 
 ``.. timings:: NAME`` has the tables of that name in ``results/timings.json``, one for each size.
 """
@@ -37,6 +38,8 @@ def column(path: Path) -> pd.DataFrame:
     spread = found["std"].fillna(0)
     texts = texts.where(spread < 1e-6, texts + spread.map(" ± {:.3f}".format))
     found["text"] = texts.where(found["rank"] > 1, "**" + texts + "**")
+    counts = runs.groupby("model")["num_parameters"].first()
+    found["parameters"] = counts.map("{:,.0f}".format, na_action="ignore").fillna("")
     return found
 
 
@@ -55,7 +58,8 @@ class Results(SphinxDirective):
             columns[heading] = column(path)
         ranks = pd.DataFrame({heading: found["rank"] for heading, found in columns.items()})
         order = ranks.mean(axis=1).sort_values().index
-        rows = [["model", *columns], *([model, *self._cells(model, columns)] for model in order)]
+        rows = [["model", "parameters", *columns]]
+        rows += [[model, *self._cells(model, columns)] for model in order]
         lines = [".. list-table::", "   :header-rows: 1", ""]
         for row in rows:
             lines += [f"   {'*' if place == 0 else ' '} - {cell}" for place, cell in enumerate(row)]
@@ -63,7 +67,9 @@ class Results(SphinxDirective):
 
     @staticmethod
     def _cells(model: Any, columns: dict[str, pd.DataFrame]) -> list[str]:
-        return [found["text"].get(model, "") for found in columns.values()]
+        texts = [found["text"].get(model, "") for found in columns.values()]
+        counts = (found["parameters"].get(model, "") for found in columns.values())
+        return [next(filter(None, counts), ""), *texts]
 
 
 class Timings(SphinxDirective):

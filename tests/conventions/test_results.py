@@ -7,11 +7,12 @@ import pytest
 
 sphinx = pytest.importorskip("sphinx", reason="needs the dependency group dev")
 DOCS = Path(__file__).parents[2] / "docs"
+COUNTS = {"one": 1234, "two": None}
 
 
 def runs(metric, **tests):
     return [
-        {"model": model, "metric": metric, "test": test}
+        {"model": model, "metric": metric, "test": test, "num_parameters": COUNTS[model]}
         for model, found in tests.items()
         for test in found
     ]
@@ -33,3 +34,4 @@ def test_a_column_has_means_and_the_best_in_bold(tmp_path, monkeypatch, metric, 
     found = column(path)
     assert found["text"].to_dict() == texts
     assert found["rank"].idxmin() == best
+    assert found["parameters"].to_dict() == {"one": "1,234", "two": ""}
