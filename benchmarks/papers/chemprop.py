@@ -6,7 +6,6 @@ in another one on the path. It has Chemprop's defaults; parts and seed are the c
 
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,8 +30,8 @@ class ChempropMethod(KernelMethod):
         if self.task.kind == "multiclass":
             raise ValueError("model='chemprop' is compared on numbers and on two classes")
         y = examples.y
-        self.targets = [f"y{place}" for place in range(y.shape[1])]
-        table = pd.DataFrame(y, columns=self.targets)
+        targets = [f"y{place}" for place in range(y.shape[1])]
+        table = pd.DataFrame(y, columns=targets)
         table.insert(0, "smiles", examples.molecules.smiles)
         table["part"] = ""
         table.loc[examples.train, "part"] = "train"
@@ -41,7 +40,7 @@ class ChempropMethod(KernelMethod):
         with TemporaryDirectory() as folder:
             data, out = Path(folder, "data.csv"), Path(folder, "out")
             table[table["part"] != ""].to_csv(data, index=False)
-            words = ["--splits-column", "part", "--target-columns", *self.targets]
+            words: list[Any] = ["--splits-column", "part", "--target-columns", *targets]
             words += ["--task-type", kind, "--pytorch-seed", self.seed, "--remove-checkpoints"]
             _run("train", data, "--output-dir", out, *words)
             self.checkpoint = np.frombuffer((out / "model_0" / "best.pt").read_bytes(), np.uint8)
@@ -80,7 +79,7 @@ def command() -> str:
 def _run(task: str, data: Path, *words: Any) -> None:
     """Runs Chemprop's command on a table."""
     given = [command(), task, "-i", data, "--smiles-columns", "smiles", *words]
-    usual: Sequence[Any] = ["--accelerator", "cpu", "-q"]
+    usual = ["--accelerator", "cpu", "-q"]
     done = subprocess.run([*map(str, (*given, *usual))], capture_output=True, text=True)
     if done.returncode:
         said = "; ".join((done.stderr or done.stdout).strip().splitlines()[-LINES:])
