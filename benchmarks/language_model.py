@@ -6,8 +6,8 @@ and ``score`` apply a trained one to a text. Heavy imports happen after the opti
 """
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -85,21 +85,12 @@ class Score(Trained):
         each_line: a row for each line as well
     """
 
-    EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = (("data", "text"),)
+    ONE_OF: ClassVar[tuple[str, ...]] = ("data", "text")
 
     data: str | None = setting(None, "file")
     text: str | None = setting(None)
     encoding: str = setting("utf-8")
     each_line: bool = setting(False, free=True)
-
-    def check(self) -> None:
-        if not (self.data or self.text):
-            raise InputError("--data or --text must be given")
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_commands(PROGRAM, COMMANDS, words)
 
 
 def compare(options: LanguageModel) -> None:
@@ -190,6 +181,7 @@ COMMANDS = {
         "Each line ends with an end of sentence; empty ones are left out unless --words is given.",
     ),
 }
+main = partial(run_commands, PROGRAM, COMMANDS)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,8 +5,8 @@ been read: ``--help`` and a misspelt option answer at once.
 """
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -93,11 +93,6 @@ class Rank(Application, TextColumns):
     best: int = setting(10, least=1)
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_commands(PROGRAM, COMMANDS, words)
-
-
 def compare(options: QuestionRetrieval) -> None:
     """Pre-trains and trains what has not been trained yet, prints the tables, writes the report."""
     with naming_extras("bench"):
@@ -151,6 +146,7 @@ COMMANDS = {
     ),
     "rank": Command(Rank, rank, "Ranks the texts of one table for each text of another."),
 }
+main = partial(run_commands, PROGRAM, COMMANDS)
 
 if __name__ == "__main__":
     sys.exit(main())

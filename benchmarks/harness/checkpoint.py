@@ -21,14 +21,31 @@ DAMAGE = (
 UNREADABLE = (*DAMAGE, OSError)
 
 
-def load_learner(path: str | Path, kind: "type[T]", keys: set[str]) -> "T":
-    """The learner of a checkpoint, in evaluation mode."""
-    if not Path(path).is_file():
+def checkpoint_of(run: str | Path) -> Path:
+    """The checkpoint that a run's folder, a results folder with one run, or a file is."""
+    path = Path(run)
+    if not path.is_dir():
+        return path
+    found = [path / "best.ckpt"] if (path / "best.ckpt").is_file() else []
+    found = found or sorted(path.glob("runs/*/best.ckpt"))
+    if not found:
+        raise InputError(f"--checkpoint {run} has neither best.ckpt nor runs/*/best.ckpt")
+    if len(found) > 1:
+        raise InputError(
+            f"--checkpoint {run} has {len(found)} runs: name one, such as {found[0].parent}"
+        )
+    return found[0]
+
+
+def load_learner(run: str | Path, kind: "type[T]", keys: set[str]) -> "T":
+    """The learner of a run's checkpoint, in evaluation mode."""
+    path = checkpoint_of(run)
+    if not path.is_file():
         raise InputError(f"--checkpoint {path}: no such file")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-        found = dict(content)["hyper_parameters"]
-        name = dict(found)["model"]["name"]
+        found = dict(dict(content)["hyper_parameters"])
+        name = dict(found["model"])["name"]
     except UNREADABLE as error:
         what = "is not a checkpoint of this module"
         raise InputError(f"--checkpoint {path} {what}, or damaged") from error

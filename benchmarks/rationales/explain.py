@@ -11,7 +11,7 @@ from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, naming_files, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.tables_of_texts import (
-    checkpoint_of,
+    batches_of,
     refuse_columns,
     refuse_existing,
     tell_rows,
@@ -23,7 +23,7 @@ from benchmarks.rationales.networks import SELECTED
 from benchmarks.rationales.options import EXAMPLES, Explain
 from benchmarks.rationales.report import page
 from benchmarks.rationales.selections import marked_words, read_spans, spans_text
-from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
+from pyg_kernels.datasets.text import tokenize
 
 COLUMNS = ("predicted", "full", "rest")  # from the rationale, from everything, from the rest
 ADDED = (*COLUMNS, "selection", "words")
@@ -34,7 +34,7 @@ def explain(options: Explain) -> None:
     assert options.checkpoint and options.data and options.out
     out = Path(options.out)
     refuse_existing([out], options.overwrite)
-    learner = load_learner(checkpoint_of(options.checkpoint), RationaleLearner, KEYS)
+    learner = load_learner(options.checkpoint, RationaleLearner, KEYS)
     reads = learner.net.config.inputs
     if reads != "texts":
         raise InputError(f"--checkpoint {options.checkpoint} reads {reads}, not texts")
@@ -65,10 +65,8 @@ def rationales(
     learner: RationaleLearner, texts: Sequence[Sequence[str]], batch_size: int
 ) -> pandas.DataFrame:
     """For each text, lists of words, what is predicted from what, and what is selected."""
-    ids, ptr = Vocabulary(learner.hparams["words"]).encode(texts)
-    encoded = EncodedTexts(ids, ptr, torch.zeros(len(texts), dtype=torch.long))
-    learner.longest, classes = int(encoded.lengths.max()), learner.hparams["classes"]
-    loader = TextLoader(encoded, batch_size=batch_size)
+    learner.longest, classes = max(map(len, texts)), learner.hparams["classes"]
+    loader = batches_of(learner, texts, batch_size)
     found = torch.cat([learner.predict_step(batch, k) for k, batch in enumerate(loader)])
     answers = found[:, : len(READINGS)].t().tolist()
     table = {

@@ -321,7 +321,7 @@ def test_askubuntu_has_the_training_of_the_thesis(call_main, root, tmp_path, mon
     monkeypatch.setattr(Experiment, "finish", lambda *args: None)
     folders = ("--root", root, "--out", tmp_path / "out", "--vectors", "none")
     assert call_main(main, "--data", "askubuntu", *folders, "--schedule", "plateau")[0] == 0
-    pretraining, training = (one.config for one in seen)
+    pretraining, training = (one.training for one in seen)
     assert (training.epochs, training.batch_size) == (50, 40)
     assert (pretraining.epochs, pretraining.batch_size) == (40, 256)
     assert training.optimizer.schedule == pretraining.optimizer.schedule == "plateau"

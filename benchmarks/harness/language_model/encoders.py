@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -52,8 +53,7 @@ class RCNNEncoder(Encoder):
         self.rcnn.reset_parameters()
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        output, state = self.rcnn(x, state)
-        return cast(Tensor, output), state
+        return cast(Any, self.rcnn(x, state))
 
 
 class LSTMEncoder(Encoder):
@@ -63,10 +63,7 @@ class LSTMEncoder(Encoder):
         super().__init__()
         self.out_features = config.hidden
         self.lstm = nn.LSTM(
-            config.embedding_size,
-            config.hidden,
-            config.num_layers,
-            dropout=config.hidden_dropout,
+            config.embedding_size, config.hidden, config.num_layers, dropout=config.hidden_dropout
         )
         self.reset_parameters()
 
@@ -79,8 +76,7 @@ class LSTMEncoder(Encoder):
                 nn.init.zeros_(weight)
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        output, state = self.lstm(x, state)
-        return output, state
+        return cast(Any, self.lstm(x, state))
 
 
 class DroppedLSTM(nn.Module):
@@ -142,15 +138,11 @@ class AWDEncoder(Encoder):
         self.dropout, self.locked = config.hidden_dropout, config.locked
         between = [config.hidden] * (config.num_layers - 1)
         sizes = [config.embedding_size, *between, config.embedding_size]
+        make = DroppedLSTM if config.cell == "lstm" else partial(dropped_rkm, cell=config.cell)
         self.layers = nn.ModuleList(
-            self._layer(config, read, given) for read, given in pairwise(sizes)
+            make(read, given, weight_dropout=config.weight_dropout)
+            for read, given in pairwise(sizes)
         )
-
-    @staticmethod
-    def _layer(config: LanguageModelConfig, read: int, given: int) -> nn.Module:
-        if config.cell == "lstm":
-            return DroppedLSTM(read, given, config.weight_dropout)
-        return dropped_rkm(read, given, config.cell, config.weight_dropout)
 
     def reset_parameters(self) -> None:
         training = self.training

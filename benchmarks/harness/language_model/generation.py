@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.language_model.trained import TrainedModel
@@ -30,20 +29,11 @@ def generate(
         hidden, state = model.net(ids.to(model.device).unsqueeze(1), state)
         scores = model.net.scores(hidden[-1, 0]).double().cpu()
         scores[vocabulary.unknown] = -torch.inf
-        ids = drawn(scores, temperature, top_k, generator)
+        order = scores.argsort(descending=True, stable=True)  # the first of equal ones is higher
+        kept = order[:top_k] if temperature else order[:1]
+        weights = ((scores[kept] - scores[order[0]]) / (temperature or 1.0)).exp()
+        ids = kept[torch.multinomial(weights, 1, generator=generator)]
         yield vocabulary.words[int(ids)]
-
-
-def drawn(
-    scores: Tensor, temperature: float, top_k: int | None, generator: torch.Generator
-) -> Tensor:
-    """A word's number, ``(1,)``, drawn by its score ``(V,)``; the first of equal ones is higher."""
-    order = scores.argsort(descending=True, stable=True)
-    if temperature == 0:
-        return order[:1]
-    kept = order[:top_k]
-    weights = ((scores[kept] - scores[order[0]]) / temperature).exp()
-    return kept[torch.multinomial(weights, 1, generator=generator)]
 
 
 def checked_prompt(model: TrainedModel, words: Sequence[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """The tables and the picture of a comparison of language models."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
@@ -12,7 +12,7 @@ from benchmarks.harness.summary import (
     by_model,
     learning_curves,
     mean_seconds,
-    part_columns,
+    model_columns,
     seeds_text,
     spread,
 )
@@ -36,12 +36,14 @@ def describe(corpus: TextStreams) -> str:
 
 def comparison(runs: Sequence["Run"], corpus: TextStreams) -> Table:
     """Perplexities at the best epoch."""
-    columns: dict[str, Callable[[list[Run]], object]] = {
-        "model": lambda group: group[0].record["model"],
-        "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
+
+    def best_epoch(run: "Run") -> int:
+        return int(min(run.history, key=lambda epoch: epoch["valid_error"])["epoch"])
+
+    columns = {
+        **model_columns(DIGITS),
         "epochs": lambda group: _range([len(run.history) for run in group]),
-        "best": lambda group: _range([_best_epoch(run) for run in group]),
-        **part_columns(DIGITS),
+        "best": lambda group: _range([best_epoch(run) for run in group]),
         "words/s": lambda group: f"{group[0].record['training_words'] / mean_seconds(group):,.0f}",
     }
     measured = f"Perplexity at the best epoch of the validation part; {seeds_text(runs)}"
@@ -74,10 +76,6 @@ def report(runs: Sequence["Run"], corpus: TextStreams) -> Report:
         return learning_curves(runs, LanguageTask.measure, name, corpus.name, parts, log=True)
 
     return Report([comparison(runs, corpus)], {"perplexity.png": curves}, written=[by_epoch(runs)])
-
-
-def _best_epoch(run: "Run") -> int:
-    return int(min(run.history, key=lambda epoch: epoch["valid_error"])["epoch"])
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -66,19 +66,15 @@ def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
 
 def score_table(scores: Scores, name: str, each_line: bool) -> Table:
     """Words, unknown ones and perplexity of a text, and of each line if asked for."""
-    rows = []
-    if each_line:
-        rows += [
-            _row(" ".join(line[:-1]), line, losses, scores.unknown)
-            for line, losses in zip(scores.lines, scores.losses, strict=True)
-        ]
+
+    def row(name: str, words: Sequence[str], losses: Tensor) -> list[str]:
+        number = sum(word in scores.unknown for word in words)
+        shown = name if len(name) <= 60 else f"{name[:57]}..."
+        return [shown, f"{len(words):,}", f"{number:,}", f"{perplexity(losses.mean().item()):.2f}"]
+
+    lines = list(zip(scores.lines, scores.losses, strict=True)) if each_line else []
+    rows = [row(" ".join(line[:-1]), line, losses) for line, losses in lines]
     words = [word for line in scores.lines for word in line]
-    rows.append(_row(name, words, torch.cat(scores.losses), scores.unknown))
+    rows.append(row(name, words, torch.cat(scores.losses)))
     caption = "Words with the end of each line; perplexity with unknown words as the unknown word"
     return Table(caption, ("text", "words", "unknown", "perplexity"), rows)
-
-
-def _row(name: str, words: Sequence[str], losses: Tensor, unknown: Counter[str]) -> list[str]:
-    number = sum(word in unknown for word in words)
-    shown = name if len(name) <= 60 else f"{name[:57]}..."
-    return [shown, f"{len(words):,}", f"{number:,}", f"{perplexity(losses.mean().item()):.2f}"]

@@ -14,7 +14,6 @@ from benchmarks.harness.devices import torch_device
 from benchmarks.harness.language_model.learner import LanguageLearner
 from benchmarks.harness.language_model.models import LanguageModel
 from benchmarks.harness.language_model.splitting import WordSplitter
-from benchmarks.harness.tables_of_texts import checkpoint_of
 
 KEYS = {"model", "training", "words", "corpus"}
 SHOWN = 10  # unknown words that a message names
@@ -49,7 +48,7 @@ class TrainedModel:
 def load_model(path: str, device: str = "auto") -> TrainedModel:
     """The model of a checkpoint."""
     place = torch_device(device)
-    learner = load_learner(checkpoint_of(path), LanguageLearner, KEYS)
+    learner = load_learner(path, LanguageLearner, KEYS)
     words, corpus = learner.hparams["words"], learner.hparams["corpus"]
     return TrainedModel(learner.net.to(place), LanguageVocabulary(words[2:]), corpus)
 

@@ -13,12 +13,12 @@ from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, as_input_error, say
 from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.tables_of_texts import (
+    batches_of,
     check_output,
-    checkpoint_of,
     refuse_existing,
     write_table,
 )
-from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
+from pyg_kernels.datasets.text import tokenize
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
 
 KEYS = {"model", "words", "optimizer"}
@@ -29,7 +29,7 @@ def rank(options: Any) -> None:
     out = Path(options.out)
     refuse_existing([out], options.overwrite)
     check_output(out)
-    ranker = load_learner(checkpoint_of(options.checkpoint), QuestionRanker, KEYS)
+    ranker = load_learner(options.checkpoint, QuestionRanker, KEYS)
     columns = list(options.text_column) or ["text"]
     texts, vectors = [], []
     for name in (options.data, options.among):
@@ -56,7 +56,5 @@ def rank(options: Any) -> None:
 @torch.inference_mode()
 def text_vectors(ranker: QuestionRanker, texts: Sequence[Sequence[str]], batch_size: int) -> Tensor:
     """The vectors of texts of at least one word each, of length 1, ``(M, H)``."""
-    ids, ptr = Vocabulary(ranker.hparams["words"]).encode(texts)
-    encoded = EncodedTexts(ids, ptr, torch.zeros(len(texts), dtype=torch.long))
-    found = [ranker.net.texts(batch) for batch in TextLoader(encoded, batch_size=batch_size)]
+    found = [ranker.net.texts(batch) for batch in batches_of(ranker, texts, batch_size)]
     return F.normalize(torch.cat(found).float(), dim=1)

@@ -36,40 +36,27 @@ HELD_OUT = 0.1
 BUCKET = 20  # batches' worth of texts that are sorted by length together
 
 
-CORPORA: dict[str, Callable[[Texts], TextCorpus]] = {
-    "trec": lambda choice: TREC(choice.folder),
-    "trec-fine": lambda choice: TREC(choice.folder, labels="fine"),
-    "sst-fine": lambda choice: _sst(choice, "fine"),
-    "sst-binary": lambda choice: _sst(choice, "binary"),
-    "mr": lambda choice: MR(choice.folder, seed=choice.split_seed or 0),
-    "ag_news": lambda choice: AGNews(choice.folder, seed=choice.split_seed or 0),
-    OWN: lambda choice: _own_texts(choice),
-}
-
-
-def _sst(choice: Texts, labels: str) -> TextCorpus:
-    return SST(choice.folder, labels=labels, phrases=PHRASES[choice.phrases])
-
-
 def _own_texts(choice: Texts) -> TextCorpus:
     """Tables with named columns, or rows of the number of a class and texts.
 
     A folder has ``train.csv`` and ``test.csv``, each perhaps as ``.csv.gz``.
     """
-    folder = Path(choice.folder)
-    first, *second = choice.files or [_in_folder(folder, name) for name in ("train", "test")]
-    test = second[0] if second else None
+
+    def in_folder(part: str) -> str:
+        plain, packed = (Path(choice.folder) / f"{part}{end}" for end in (".csv", ".csv.gz"))
+        return str(packed if packed.is_file() and not plain.is_file() else plain)
+
+    first, *second = choice.files or [in_folder(part) for part in ("train", "test")]
+    test, seed = second[0] if second else None, choice.split_seed or 0
     columns, label = list(choice.text_column) or ["text"], choice.label_column or "label"
     # Files without a header are in UTF-8.
-    named = bool(list(choice.text_column) or choice.label_column or choice.encoding != "utf-8")
+    named = bool(choice.text_column or choice.label_column or choice.encoding != "utf-8")
     if named or first.endswith(PARQUET) or has_columns(first, [*columns, label], choice.encoding):
-        return TextTable(
-            first, test, columns, label, seed=choice.split_seed or 0, encoding=choice.encoding
-        )
+        return TextTable(first, test, columns, label, seed=seed, encoding=choice.encoding)
     if not choice.files:
         first, test = choice.folder, None
     try:
-        return TextCSV(first, test, seed=choice.split_seed or 0)
+        return TextCSV(first, test, seed=seed)
     except ValueError as error:
         raise InputError(
             f"{error}; a file with a header needs the columns text and label, or --text-column "
@@ -77,9 +64,17 @@ def _own_texts(choice: Texts) -> TextCorpus:
         ) from error
 
 
-def _in_folder(folder: Path, part: str) -> str:
-    plain, packed = folder / f"{part}.csv", folder / f"{part}.csv.gz"
-    return str(packed if packed.is_file() and not plain.is_file() else plain)
+CORPORA: dict[str, Callable[[Texts], TextCorpus]] = {
+    "trec": lambda choice: TREC(choice.folder),
+    "trec-fine": lambda choice: TREC(choice.folder, labels="fine"),
+    "sst-fine": lambda choice: SST(choice.folder, phrases=PHRASES[choice.phrases]),
+    "sst-binary": lambda choice: SST(
+        choice.folder, labels="binary", phrases=PHRASES[choice.phrases]
+    ),
+    "mr": lambda choice: MR(choice.folder, seed=choice.split_seed or 0),
+    "ag_news": lambda choice: AGNews(choice.folder, seed=choice.split_seed or 0),
+    OWN: _own_texts,
+}
 
 
 @dataclass(frozen=True)
@@ -120,14 +115,12 @@ def load_texts(choice: Texts) -> TextData:
             raise InputError("--tune-vectors goes with a file of word vectors; others are trained")
         corpus = CORPORA[choice.dataset](choice)
         corpus.hold_out(HELD_OUT, choice.split_seed or 0)
-        vectors = None
         if glove:
-            vocabulary, vectors = known_words(corpus, glove)
-            if choice.unit_norm:
-                vectors = vectors.unit_norm()
+            vocabulary, found = known_words(corpus, glove)
+            vectors = found.unit_norm() if choice.unit_norm else found
         else:
             # A word that occurs once teaches what to make of unknown words.
-            vocabulary = Vocabulary.build(corpus.part("train"), min_count=2)
+            vocabulary, vectors = Vocabulary.build(corpus.part("train"), min_count=2), None
     encoded = EncodedTexts(*vocabulary.encode(corpus.texts), corpus.labels)
     return TextData(corpus, vocabulary, encoded, vectors, glove, choice)
 

@@ -15,36 +15,16 @@ from benchmarks.harness.options import (
     own_files,
     setting,
 )
-from benchmarks.harness.text.model_config import (
-    CELLS,
-    LAYERED,
-    READOUT,
-)
+from benchmarks.harness.text.model_config import CELLS, LAYERED, READOUT
 
-ModelName = Literal[
-    "rcnn",
-    "lstm",
-    "cnn",
-    "bi-lstm",
-    "bag-of-vectors",
-    "rkm-lstm",
-    "rkm-cifg",
-    "linear-gated",
-    "linear",
-    "gated-cnn",
-    "ran",
-]
-MODELS: tuple[ModelName, ...] = get_args(ModelName)[:5]
+Kind = Literal["rcnn", "lstm", "cnn", "bi-lstm", "bag-of-vectors"]
+MachineName = Literal["rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "ran"]
+ModelName = Literal[Kind, MachineName]
+MODELS: tuple[Kind, ...] = get_args(Kind)
 COMPARED = MODELS[:3]  # where none is named
 OWN = "csv"  # texts of one's own
-ROOTS = {
-    "trec": "data/trec",
-    "trec-fine": "data/trec",
-    "sst-fine": "data/sst",
-    "sst-binary": "data/sst",
-    "mr": "data/mr",
-    "ag_news": "data/ag_news",
-}
+CORPORA = ("trec", "trec-fine", "sst-fine", "sst-binary", "mr", "ag_news")
+ROOTS = {name: f"data/{name.partition('-')[0]}" for name in CORPORA}
 ALIASES = {"sst": "sst-fine"}
 DECAYS = ("learned", "input", "recurrent")  # besides numbers
 CELL_WIDTH = 300  # Liang et al. 2019
@@ -61,7 +41,6 @@ class Texts(TextColumns):
             each class is drawn to test on, or a training and a test file, or a folder of both
         root: folder of the files of a corpus, downloaded where they are not there (data/trec,
             data/sst, data/mr, data/ag_news)
-        text_column: of the texts of your file; several are joined (text)
         label_column: of the classes of your file (label)
         vectors: word vectors in GloVe's or word2vec's text format, also compressed (.gz); none:
             learn them (glove*.txt or glove*.txt.gz in DIR, DIR/glove or DIR/../glove, where DIR is
@@ -75,7 +54,6 @@ class Texts(TextColumns):
 
     data: tuple[str, ...] = setting(("trec",), free=True)
     root: str | None = setting(None, free=True)
-    text_column: tuple[str, ...] = setting(())
     label_column: str | None = setting(None)
     vectors: str | None = setting(None, free=True)
     tune_vectors: bool = setting(False)
@@ -175,14 +153,9 @@ class TextModels(Options):
                     f"{name} does not go with {'--ngram' if self.ngram else others}: it is no "
                     "recurrent kernel machine; compare it in a call of its own"
                 )
+        same: dict[str, Any] = {"num_layers": 1, "dropout": self.dropout}
         return [
-            {
-                "name": f"{cell}-{n}gram",
-                "kind": cell,
-                "ngram": n,
-                "num_layers": 1,
-                "dropout": self.dropout,
-            }
+            {"name": f"{cell}-{n}gram", "kind": cell, "ngram": n, **same}
             for cell, n in product(self.models or CELLS, self.ngram or (1,))
         ]
 

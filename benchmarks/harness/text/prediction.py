@@ -12,8 +12,8 @@ from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table
 from benchmarks.harness.tables_of_texts import (
+    batches_of,
     check_output,
-    checkpoint_of,
     refuse_columns,
     refuse_existing,
     tell_rows,
@@ -22,9 +22,7 @@ from benchmarks.harness.tables_of_texts import (
 )
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.explanation import explain, explanation_plot, load_classifier
-from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
-
-PREDICTED = "predicted"
+from pyg_kernels.datasets.text import tokenize
 
 
 def predict(options: Any) -> None:
@@ -37,7 +35,7 @@ def predict(options: Any) -> None:
     refuse_existing(outputs, options.overwrite)
     if options.out:
         check_output(Path(options.out))
-    classifier = load_classifier(checkpoint_of(options.checkpoint))
+    classifier = load_classifier(options.checkpoint)
     if options.text:
         table = pandas.DataFrame({"text": options.text})
         texts = list(options.text)
@@ -71,16 +69,15 @@ def predicted(
     rows = [row for row, text in enumerate(texts) if text]
     probabilities = torch.full((len(texts), len(classes)), torch.nan)
     if rows:
-        ids, ptr = Vocabulary(classifier.hparams["words"]).encode([texts[row] for row in rows])
-        encoded = EncodedTexts(ids, ptr, torch.zeros(len(rows), dtype=torch.long))
+        batches = batches_of(classifier, [texts[row] for row in rows], batch_size)
         with torch.inference_mode():
-            scores = [classifier.net(batch) for batch in TextLoader(encoded, batch_size=batch_size)]
+            scores = [classifier.net(batch) for batch in batches]
         probabilities[rows] = torch.cat(scores).float().softmax(dim=1)
     best = probabilities.nan_to_num().argmax(dim=1).tolist()
     names = [classes[place] if text else "" for place, text in zip(best, texts, strict=True)]
-    frame = pandas.DataFrame({PREDICTED: names})
-    for place, name in enumerate(classes):
-        frame[f"probability of {name}"] = probabilities[:, place].numpy()
+    columns = [f"probability of {name}" for name in classes]
+    frame = pandas.DataFrame(probabilities.numpy(), columns=columns)
+    frame.insert(0, "predicted", names)
     return frame
 
 

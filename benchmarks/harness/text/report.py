@@ -15,7 +15,7 @@ from benchmarks.harness.summary import (
     by_model,
     learning_curves,
     mean_seconds,
-    part_columns,
+    model_columns,
     seeds_text,
     spread,
 )
@@ -35,12 +35,8 @@ PANELS_A_ROW = 4
 
 def text_table(runs: Sequence["Run"], data: TextData) -> Table:
     """The comparison of models and, of recurrent kernel machines, the weights of their cells."""
-    columns: dict[str, Callable[[list[Run]], object]] = {
-        "model": lambda group: group[0].record["model"],
-        "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
-        **part_columns(TextTask.measure.digits),
-        "s/epoch": lambda group: f"{mean_seconds(group):.2f}",
-    }
+    columns = model_columns(TextTask.measure.digits)
+    columns["s/epoch"] = lambda group: f"{mean_seconds(group):.2f}"
     measured = f"Accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
     if any("cell" in run.record for run in runs):
         columns["weights"] = lambda group: f"{group[0].record.get('cell_parameters', '-')}"
@@ -50,38 +46,30 @@ def text_table(runs: Sequence["Run"], data: TextData) -> Table:
 
 def describe(data: TextData) -> str:
     """Lines on texts and parts, on word vectors, and on words without one."""
-    return f"{_texts_and_vectors(data)}\n{_unknown_words(data)}"
-
-
-def _unknown_words(data: TextData) -> str:
-    what = "unknown" if data.vectors is None else "without a vector in the file"
-    counts = [(part, *data.unknown_words(part)) for part in PARTS]
-    shares = ", ".join(f"{unknown:,} of {words:,} in {part}" for part, unknown, words in counts)
-    return f"Words of the texts that are {what}: {shares}"
-
-
-def _texts_and_vectors(data: TextData) -> str:
-    corpus = data.corpus
+    corpus, choice = data.corpus, data.choice
     sizes = ", ".join(f"{len(corpus.parts[part]):,} {part}" for part in PARTS)
     texts = (
-        f"{data.choice.dataset}: {len(corpus):,} texts of {len(corpus.classes)} classes, "
+        f"{choice.dataset}: {len(corpus):,} texts of {len(corpus.classes)} classes, "
         f"{corpus.split}: {sizes}"
     )
     if data.vectors is None or data.glove is None:
-        why = "" if data.choice.vectors else " (no GloVe file at hand; --vectors FILE names one)"
-        return f"{texts}\n{len(data.vocabulary):,} words with learned vectors{why}"
-    found, size = data.vectors.found, data.vectors.vectors.size(1)
-    words = f"{texts}\n{len(found):,} words, {int(found.sum()):,} with"
-    length = " scaled to length 1" if data.choice.unit_norm else ""
-    if data.choice.tune_vectors:
-        return (
-            f"{words} vectors of {size} numbers from {data.glove.name}{length} to start from; all "
-            "are trained and count as parameters"
+        why = "" if choice.vectors else " (no GloVe file at hand; --vectors FILE names one)"
+        vectors, what = f"{len(data.vocabulary):,} words with learned vectors{why}", "unknown"
+    else:
+        found, size = data.vectors.found, data.vectors.vectors.size(1)
+        kind = "" if choice.tune_vectors else " fixed"
+        length = " scaled to length 1" if choice.unit_norm else ""
+        use = ", not counted as parameters"
+        if choice.tune_vectors:
+            use = " to start from; all are trained and count as parameters"
+        vectors = (
+            f"{len(found):,} words, {int(found.sum()):,} with{kind} vectors of {size} numbers from "
+            f"{data.glove.name}{length}{use}"
         )
-    return (
-        f"{words} fixed vectors of {size} numbers from {data.glove.name}{length}, not counted as "
-        "parameters"
-    )
+        what = "without a vector in the file"
+    counts = [(part, *data.unknown_words(part)) for part in PARTS]
+    shares = ", ".join(f"{unknown:,} of {words:,} in {part}" for part, unknown, words in counts)
+    return f"{texts}\n{vectors}\nWords of the texts that are {what}: {shares}"
 
 
 def report(runs: Sequence["Run"], data: TextData) -> Report:
@@ -106,11 +94,10 @@ def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
     for panel, group in zip(axes, groups, strict=True):
         rows = pandas.concat([run.predictions for run in group])
         rows = rows[rows["part"] == "test"]
-        counts = pandas.crosstab(rows["label"], rows["predicted"], normalize="index")
-        counts = counts.reindex(index=classes, columns=classes, fill_value=0.0)
         named = len(classes) <= MOST_CLASSES_NAMED
-        ConfusionMatrixDisplay(counts.to_numpy(), display_labels=classes).plot(
-            ax=panel, cmap="Blues", colorbar=False, include_values=named, values_format=".2f",
+        ConfusionMatrixDisplay.from_predictions(
+            rows["label"], rows["predicted"], labels=classes, normalize="true", ax=panel,
+            cmap="Blues", colorbar=False, include_values=named, values_format=".2f",
             xticks_rotation="vertical", text_kw={"fontsize": 6}, im_kw={"vmin": 0, "vmax": 1},
         )  # fmt: skip
         panel.set(xlabel="predicted", ylabel="class" if panel is axes[0] else "")

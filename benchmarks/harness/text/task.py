@@ -14,11 +14,7 @@ from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import TextData, text_batches
 from benchmarks.harness.text.encoders import RKMEncoder
 from benchmarks.harness.text.model_config import TextModelConfig
-from benchmarks.harness.text.models import (
-    DEFAULT_PARAMETERS,
-    count_parameters,
-    fit_hidden_size,
-)
+from benchmarks.harness.text.models import DEFAULT_PARAMETERS, count_parameters, fit_hidden_size
 from benchmarks.harness.text.options import CELL_WIDTH, TextModels
 from pyg_kernels.datasets.text import TextLoader
 

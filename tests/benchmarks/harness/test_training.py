@@ -40,7 +40,8 @@ def experiment(tmp_path):
         )
         texts = load_texts(options)
         models = text_model_configs(options, texts)
-        made = Experiment("texts", options, tmp_path / name, TextTask(texts), models)
+        out, task = tmp_path / name, TextTask(texts)
+        made = Experiment("texts", options, out, task, models, options.training())
         made.open()
         return made
 
