@@ -98,8 +98,11 @@ def compare(options: LanguageModel) -> None:
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.language_model import report
-        from benchmarks.harness.language_model.data import load_corpus
-        from benchmarks.harness.language_model.task import LanguageTask, language_setups
+        from benchmarks.harness.language_model.task import (
+            LanguageTask,
+            language_setups,
+            load_corpus,
+        )
         from benchmarks.harness.training import TrainingConfig
     corpus = load_corpus(options)
     experiment = Experiment(
@@ -120,23 +123,22 @@ def compare(options: LanguageModel) -> None:
 def generate(options: Generate) -> None:
     """Draws words and prints them."""
     with naming_extras("bench"):
-        from benchmarks.harness.language_model import generation
         from benchmarks.harness.language_model.trained import load_model, unknown_words
     model = load_model(options.checkpoint or "", options.device)
     text = options.prompt or ""
     prompt = text.split() if options.words else model.split(text)
     if text.strip() and not prompt:
         raise InputError("--prompt has no words: the vocabulary is without punctuation")
-    unknown = unknown_words(model.unknown(generation.checked_prompt(model, prompt)))
+    model.check_prompt(prompt)
+    unknown = unknown_words(model.unknown(prompt))
     if unknown:
         tell(f"{PROGRAM}: --prompt: {unknown}")
     end, place = model.vocabulary.words[model.vocabulary.end], ""
     for word in prompt:
         say(place + word, end="")
         place = " "
-    for word in generation.generate(
-        model, prompt, options.length, options.temperature, options.top_k, options.seed
-    ):
+    draws = (options.length, options.temperature, options.top_k, options.seed)
+    for word in model.generate(prompt, *draws):
         say("\n" if word == end else place + word, end="")
         place = "" if word == end else " "
     if place:

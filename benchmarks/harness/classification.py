@@ -6,7 +6,6 @@ from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics import MeanMetric
 
 from benchmarks.harness.learner import Learner
 from benchmarks.harness.task import PARTS, Measure, Task
@@ -14,11 +13,6 @@ from benchmarks.harness.task import PARTS, Measure, Task
 
 class Classifier(Learner):
     """A network trained on the cross-entropy of classes; a subclass builds ``net``."""
-
-    def __init__(self, optimizer: dict[str, Any] | None = None) -> None:
-        super().__init__(optimizer)
-        self.train_error = MeanMetric(nan_strategy="disable")
-        self.valid_error = MeanMetric(nan_strategy="disable")
 
     @abstractmethod
     def scores(self, batch: Any) -> tuple[Tensor, Tensor]:
@@ -40,9 +34,6 @@ class Classifier(Learner):
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         self.valid_error.update(wrong(*self.scores(batch)))
-
-    def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        return self(batch)
 
 
 def wrong(scores: Tensor, y: Tensor) -> Tensor:

@@ -4,12 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import lightning.pytorch as lightning
 import torch
+from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
-from torchmetrics import Metric
+from torchmetrics import MeanMetric, Metric
 
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
@@ -51,8 +52,8 @@ class Learner(lightning.LightningModule, ABC):
     """A network with what trains and measures it.
 
     Logs ``valid_error`` after each epoch: the lower the better; its lowest epoch is kept, early
-    stopping and the schedule ``'plateau'`` follow it. A subclass builds ``net``, ``train_error``
-    and ``valid_error``, whose ``compute`` gives one number, and adds to these in its steps.
+    stopping and the schedule ``'plateau'`` follow it. A subclass builds ``net``, and adds to
+    ``train_error`` and ``valid_error`` in its steps: means, or what else gives one number.
     """
 
     net: torch.nn.Module
@@ -62,10 +63,15 @@ class Learner(lightning.LightningModule, ABC):
     def __init__(self, optimizer: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.optimizer = OptimizerConfig(**(optimizer or {}))
+        self.train_error = MeanMetric(nan_strategy="disable")
+        self.valid_error = MeanMetric(nan_strategy="disable")
 
     @abstractmethod
     def epoch_measures(self) -> dict[str, float]:
         """What to record of an epoch, ``train_METRIC`` and ``valid_METRIC``, in units to show."""
+
+    def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        return cast(Tensor, self(batch))
 
     def configure_optimizers(self) -> Any:
         config = self.optimizer

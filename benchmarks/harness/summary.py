@@ -3,7 +3,7 @@
 import io
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -11,12 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 
 from benchmarks.harness.figures import panels
-from benchmarks.harness.task import PARTS, Measure
+from benchmarks.harness.study import rows_table
+from benchmarks.harness.table import Table
+from benchmarks.harness.task import Measure
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
 
-    Columns = dict[str, Callable[[list[Run]], object]]
+    Column = Callable[[list[Run]], object]
+    Columns = Mapping[str, Column]
 
 LINES = {"valid": "solid", "test": "dashed", "train": "dotted"}
 PART_NAMES = {"valid": "validation", "test": "test", "train": "training"}
@@ -53,17 +56,18 @@ def mean_seconds(runs: Sequence["Run"]) -> float:
     return statistics.mean(run.record["seconds_per_epoch"] for run in runs)
 
 
-def model_columns(digits: str) -> "Columns":
-    """The first columns of a table that has a row for each model, with the measure of each part."""
+def measured(key: str, digits: str) -> "Column":
+    """A column of what records call `key`; see :func:`spread_or_dash`."""
+    return lambda group: spread_or_dash([run.record.get(key) for run in group], digits)
 
-    def column(part: str) -> Callable[[list["Run"]], object]:
-        return lambda group: spread([run.record[part] for run in group], digits)
 
-    return {
+def model_table(caption: str, runs: Sequence["Run"], columns: "Columns") -> Table:
+    """A table that has a row for each model: its name, its parameters, and further columns."""
+    first: Columns = {
         "model": lambda group: group[0].record["model"],
         "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
-        **{part: column(part) for part in PARTS},
     }
+    return rows_table(caption, by_model(runs), {**first, **columns})
 
 
 def learning_curves(

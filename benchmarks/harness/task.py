@@ -41,11 +41,12 @@ class Task(ABC):
     measure: Measure
     dataset: str
     split: str
+    data: Any  # what is learned from, with an ``identity()`` unless a subclass says it
     parts: Mapping[str, Tensor]  # of PARTS, the positions of their items
 
-    @abstractmethod
     def identity(self) -> dict[str, Any]:
         """The number of items and a fingerprint of all that is learned from."""
+        return dict(self.data.identity())
 
     def estimator(self, model: Any) -> Any:
         """The model of a configuration if it is fitted at once, ``None`` if it is a network.

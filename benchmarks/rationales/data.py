@@ -15,16 +15,16 @@ from benchmarks.corpora.beer_advocate import BeerAdvocate
 from benchmarks.corpora.planted_evidence import PlantedEvidence
 from benchmarks.corpora.published_text import fingerprint as fingerprint_of
 from benchmarks.harness.batches import Batches
-from benchmarks.harness.errors import InputError, as_input_error, naming_extras
+from benchmarks.harness.errors import as_input_error, naming_extras
 from benchmarks.harness.task import PARTS
-from benchmarks.harness.text.data import fingerprint, known_words, text_batches, vector_file
+from benchmarks.harness.text.data import text_batches
+from benchmarks.harness.words import Words, read_words, vector_file
 from benchmarks.rationales.goals import ClassGoal, NumberGoal
 from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
 from benchmarks.rationales.selections import marked_words
-from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, WordVectors
+from pyg_kernels.datasets.text import EncodedTexts, TextLoader
 
 THIOPHENE = "c1ccsc1"
-EMBEDDING = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,7 @@ class Items:
     identity: dict[str, Any]  # fingerprints of all that is learned from
     about: str  # a line on them
     loader: Callable[..., Any]  # makes the batches of positions; bucket: of similar length together
-    vocabulary: Vocabulary | None = None  # of texts
-    vectors: WordVectors | None = None  # of the vocabulary; None: learned from nothing
+    words: Words | None = None  # of texts
 
     def describe(self) -> str:
         """Lines on items and parts, and on evidence."""
@@ -55,14 +54,14 @@ class Items:
         each = f"{self.lengths.double().mean():.1f} {self.unit} each; {self._evidence_line()}"
         return f"{about}\n{each}\n{self.about}"
 
-    def words(self, part: str) -> list[list[str]]:
+    def texts(self, part: str) -> list[list[str]]:
         """The words of the texts of a part."""
         return [self.lines[place].split(" ") for place in self.parts[part].tolist()]
 
     def marked(self, place: int, chosen: Tensor) -> Markup:
         """One item as HTML, with what is selected in color, and evidence where it is known."""
         known = self.evidence[place]
-        if self.vocabulary is not None:
+        if self.words is not None:
             return marked_words(self.lines[place].split(" "), chosen, known)
         svg = Markup(self.drawn(place, chosen).decode().partition("?>")[2])
         if known is None:
@@ -141,20 +140,18 @@ def load_items(options: Rationales) -> Items:
 
 def _texts(options: Rationales) -> Items:
     corpus, y = _corpus(options)
-    file = vector_file(options.folder, options.vectors)
-    if file is None:
-        # A word that occurs once teaches what to make of unknown words.
-        vocabulary, vectors = Vocabulary.build(corpus.part("train"), min_count=2), None
+    words = read_words(corpus, vector_file(options.folder, options.vectors))
+    about = f"{len(words.vocabulary):,} words"
+    if words.file is None or words.vectors is None:
         why = "" if options.vectors else " (no GloVe file at hand; --vectors FILE names one)"
-        about = f"{len(vocabulary):,} words, learned vectors{why}"
+        about += f", learned vectors{why}"
     else:
-        vocabulary, vectors = known_words(corpus, file)
-        about = (
-            f"{len(vocabulary):,} words, {int(vectors.found.sum()):,} with fixed vectors of "
-            f"{vectors.vectors.size(1)} numbers from {file.name}, not counted as parameters"
+        about += (
+            f", {int(words.vectors.found.sum()):,} with fixed vectors of "
+            f"{words.vectors.vectors.size(1)} numbers from {words.file.name}, not counted as "
+            "parameters"
         )
-    encoded = EncodedTexts(*vocabulary.encode(corpus.texts), y)
-
+    encoded = EncodedTexts(*words.vocabulary.encode(corpus.texts), y)
     return Items(
         name=options.dataset,
         kind="texts",
@@ -166,24 +163,18 @@ def _texts(options: Rationales) -> Items:
         evidence=corpus.evidence,
         lengths=encoded.lengths,
         lines=[" ".join(words) for words in corpus.texts],
-        sizes=word_sizes(vocabulary, vectors, options),
-        identity={"number": len(y), "digest": corpus.digest(), "vectors": fingerprint(vectors)},
+        sizes=word_sizes(words, options),
+        identity=words.identity(),
         about=about,
         loader=partial(TextLoader, encoded),
-        vocabulary=vocabulary,
-        vectors=vectors,
+        words=words,
     )
 
 
-def word_sizes(
-    vocabulary: Vocabulary, vectors: WordVectors | None, options: Rationales
-) -> dict[str, Any]:
-    """The fields of a network's configuration on its words, whose vectors may be fixed."""
-    if vectors is not None and options.embedding:
-        raise InputError("--embedding goes with --vectors none; these have their own size")
-    size = options.embedding or EMBEDDING if vectors is None else vectors.vectors.size(1)
-    fixed = vectors is not None
-    return {"input_size": size, "num_words": len(vocabulary), "fixed_embedding": fixed}
+def word_sizes(words: Words, options: Rationales) -> dict[str, Any]:
+    """The fields of a network's configuration on its words."""
+    sizes = words.sizes(options.embedding)
+    return {"input_size": sizes.pop("embedding_dim"), **sizes}
 
 
 def _molecules(options: Rationales) -> Items:

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.utils import to_dense_batch
-from torchmetrics import MeanMetric, Metric
+from torchmetrics import Metric
 
 from benchmarks.harness.learner import Learner
 from benchmarks.rationales.goals import ClassGoal, Goal, NumberGoal, RankingGoal
@@ -74,7 +74,6 @@ class RationaleLearner(Learner):
 
     net: RationaleNet
     valid_error: SelectionCost
-    train_error: MeanMetric
 
     def __init__(
         self,
@@ -93,7 +92,6 @@ class RationaleLearner(Learner):
         self.longest, self.evidence = longest, evidence
         self.net = network(config)
         self.goal = goal_of(config)
-        self.train_error = MeanMetric(nan_strategy="disable")
         self.valid_error = SelectionCost(self.goal, config, right)
         self._chosen: list[Tensor] = []
 

@@ -7,14 +7,10 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas
 import pytest
 import torch
 from torch import Tensor
-
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
-
-import pandas
 
 from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.retrieval import baselines

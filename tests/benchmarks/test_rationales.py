@@ -10,9 +10,6 @@ from pathlib import Path
 import pandas
 import pytest
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.rationales import report
 from benchmarks.rationales.__main__ import main
 from benchmarks.rationales.selections import read_spans

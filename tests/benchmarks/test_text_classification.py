@@ -18,11 +18,10 @@ from benchmarks.harness import sizes
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.options import parse
-from benchmarks.harness.text import model_config, models, options
-from benchmarks.harness.text.classifier import TextClassifier
+from benchmarks.harness.text import models, options
 from benchmarks.harness.text.data import CORPORA, load_texts
 from benchmarks.harness.text.options import Texts
-from benchmarks.harness.text.task import text_model_configs
+from benchmarks.harness.text.task import TextClassifier, text_model_configs
 from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification, main
 from pyg_kernels.datasets.text import TextBatch
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
@@ -118,7 +117,7 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
     assert "with fixed vectors of 6 numbers from glove.6d.txt" in out
     assert "lstm (seed 0): epoch 1/1, valid accuracy" in out
     data = load_texts(Texts(root=str(root)))
-    assert data.glove == glove
+    assert data.file == glove
     assert "elsewhere" in data.vocabulary  # in no training text, but it has a vector
     assert "nowhere" not in data.vocabulary
     weight = weights_of(tmp_path / "out", "lstm-seed0")
@@ -158,7 +157,7 @@ def test_cells_and_widths_in_one_table(compare, tmp_path) -> None:
         ("--models cnn rcnn cnn", "cnn rcnn"),
         ("--model lstm ran", "lstm-1gram ran-1gram"),
         ("--model cnn --ngram 3 1 2", "cnn-3gram cnn-1gram cnn-2gram"),
-        ("--ngram 2", " ".join(f"{cell}-2gram" for cell in model_config.CELLS)),
+        ("--ngram 2", " ".join(f"{cell}-2gram" for cell in options.CELLS)),
         ("--model bag-of-vectors bi-lstm", "bag-of-vectors bi-lstm"),
         ("--model rcnn lstm --layers 1 2", "rcnn-1layers rcnn-2layers lstm-1layers lstm-2layers"),
         ("--layers 3 --decays learned", "rcnn lstm cnn"),
@@ -323,7 +322,7 @@ def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
     assert "vectors of 6 numbers from glove.6d.txt to start from" in output
     weight = weights_of(out, "linear-1gram-seed0")
     data = load_texts(Texts(root=str(root)))
-    assert (data.glove, data.vectors is None) == (glove, False)
+    assert (data.file, data.vectors is None) == (glove, False)
     moved = (weight - data.vectors.vectors).norm(dim=1)
     place = data.vocabulary["many"]
     assert 0 < moved[place] < 0.5 * data.vectors.vectors[place].norm()
@@ -399,7 +398,7 @@ def test_without_glove_unseen_words_are_unknown(root) -> None:
 
 def test_command_line_repeats_the_registries() -> None:
     assert tuple(models.MODELS) == options.MODELS
-    assert {*options.MODELS, *model_config.CELLS} == set(get_args(options.ModelName))
+    assert {*options.MODELS, *options.CELLS} == set(get_args(options.ModelName))
     assert tuple(CORPORA) == (*options.ROOTS, options.OWN)
     assert set(options.ALIASES.values()) <= set(CORPORA)
 

@@ -60,9 +60,7 @@ class LanguageLearner(Learner):
         self.settings = TrainingSettings(**training)
         self.save_hyperparameters(logger=False)
         self.net: LanguageModel = LanguageModel(LanguageModelConfig(**model))
-        self.train_error: WordLoss = WordLoss()
-        self.valid_error: WordLoss = WordLoss()
-        self.test_error: WordLoss = WordLoss()
+        self.train_error, self.valid_error, self.test_error = WordLoss(), WordLoss(), WordLoss()
         self._state: Any = None
         self._averaged: AbstractContextManager[Any] = nullcontext()
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from benchmarks.harness import sizes
 from benchmarks.harness.language_model.config import LanguageModelConfig, Preset
-from benchmarks.harness.language_model.dropout import drop, drop_words
-from benchmarks.harness.language_model.encoders import ENCODERS
+from benchmarks.harness.language_model.encoders import ENCODERS, drop, drop_words
 
 # More than other networks may have: of large vocabularies word vectors alone have 100 millions.
 MOST_PARAMETERS = 500_000_000

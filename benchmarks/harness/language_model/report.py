@@ -7,12 +7,13 @@ from matplotlib.figure import Figure
 
 from benchmarks.corpora.language import TextStreams
 from benchmarks.harness.language_model.task import LanguageTask
-from benchmarks.harness.study import Report, rows_table
+from benchmarks.harness.study import Report
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,
     mean_seconds,
-    model_columns,
+    measured,
+    model_table,
     seeds_text,
     spread,
 )
@@ -20,6 +21,7 @@ from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 
 if TYPE_CHECKING:
+    from benchmarks.harness.summary import Columns
     from benchmarks.harness.training import Run
 
 FILES = ("perplexity.png",)
@@ -40,14 +42,14 @@ def comparison(runs: Sequence["Run"], corpus: TextStreams) -> Table:
     def best_epoch(run: "Run") -> int:
         return int(min(run.history, key=lambda epoch: epoch["valid_error"])["epoch"])
 
-    columns = {
-        **model_columns(DIGITS),
+    columns: Columns = {
         "epochs": lambda group: _range([len(run.history) for run in group]),
         "best": lambda group: _range([best_epoch(run) for run in group]),
+        **{part: measured(part, DIGITS) for part in PARTS},
         "words/s": lambda group: f"{group[0].record['training_words'] / mean_seconds(group):,.0f}",
     }
-    measured = f"Perplexity at the best epoch of the validation part; {seeds_text(runs)}"
-    return rows_table(f"{describe(corpus)}\n{measured}", by_model(runs), columns)
+    said = f"Perplexity at the best epoch of the validation part; {seeds_text(runs)}"
+    return model_table(f"{describe(corpus)}\n{said}", runs, columns)
 
 
 def by_epoch(runs: Sequence["Run"]) -> Table:

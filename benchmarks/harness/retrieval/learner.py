@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import MeanMetric, Metric
+from torchmetrics import Metric
 
 from benchmarks.harness.learner import Learner
 from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
@@ -68,8 +68,7 @@ class QuestionRanker(Learner):
         super().__init__(optimizer)
         self.save_hyperparameters(ignore="relevance", logger=False)
         self.net: QuestionNet = QuestionNet(QuestionModelConfig(**model))
-        self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")
-        self.valid_error: RankingError = RankingError(relevance)
+        self.valid_error = RankingError(relevance)
 
     def forward(self, batch: QuestionBatch) -> Tensor:
         """The cosine of each pair, ``(P,)``, on the CPU."""
@@ -94,9 +93,6 @@ class QuestionRanker(Learner):
     def validation_step(self, batch: QuestionBatch, batch_idx: int) -> None:
         self.valid_error.update(self(batch))
 
-    def predict_step(self, batch: QuestionBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        return self(batch)
-
 
 class TitleWriter(Learner):
     """An encoder-decoder, trained on the likelihood of titles."""
@@ -112,8 +108,6 @@ class TitleWriter(Learner):
         super().__init__(optimizer)
         self.save_hyperparameters(ignore="relevance", logger=False)
         self.net: TitleGenerator = TitleGenerator(QuestionModelConfig(**model), title_words)
-        self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")
-        self.valid_error: MeanMetric = MeanMetric(nan_strategy="disable")
         self.ranking_error = RankingError(relevance)
 
     def epoch_measures(self) -> dict[str, float]:

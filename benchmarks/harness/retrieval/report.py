@@ -16,6 +16,7 @@ from torch_geometric.utils import scatter
 from benchmarks.corpora.questions import questions_of
 from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError
+from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
 from benchmarks.harness.retrieval.data import QuestionData
@@ -28,6 +29,7 @@ from benchmarks.harness.summary import (
     by_model,
     learning_curves,
     mean_seconds,
+    measured,
     seeds_text,
     spread,
 )
@@ -57,13 +59,13 @@ def describe(data: QuestionData) -> str:
         f"similar ones to train on, lists of candidates: {lists}",
         *(f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()),
     ]
-    if data.vectors is None or data.source is None:
+    if data.vectors is None or data.file is None:
         kind = "learned vectors"
         if not data.choice.vectors:
             kind += " (no file of word vectors at hand; --vectors FILE names one)"
     else:
         state = "to start from" if data.choice.tune_vectors else "fixed"
-        kind = f"vectors of {data.vectors.vectors.size(1)} numbers from {data.source.name}, {state}"
+        kind = f"vectors of {data.vectors.vectors.size(1)} numbers from {data.file.name}, {state}"
     lines.append(f"{len(data.vocabulary):,} words with {kind}")
     counts = [(part, *data.unknown_words(part)) for part in PARTS]
     shares = (f"{n:,} of {words:,} in {part} ({n / words:.1%})" for part, n, words in counts)
@@ -143,8 +145,8 @@ def _perplexities(runs: Sequence[Run]) -> Table:
     columns: dict[str, Callable[[list[Run]], object]] = {
         "encoder": lambda group: group[0].record["model"],
         "width": lambda group: f"{group[0].record['hidden_size']:,}",
-        "perplexity valid": lambda group: spread([run.record["valid"] for run in group], DIGITS),
-        "test": lambda group: spread([run.record["test"] for run in group], DIGITS),
+        "perplexity valid": measured("valid", DIGITS),
+        "test": measured("test", DIGITS),
         "MRR": lambda group: spread([ranked(run) for run in group], DIGITS),
         "s/epoch": lambda group: f"{mean_seconds(group):.2f}",
     }
@@ -166,8 +168,7 @@ def _numbers(measures: Sequence[Measures]) -> list[str]:
 
 def pretraining_plot(runs: Sequence[Run]) -> Figure:
     """Perplexity (dotted) against MRR (solid) by epoch, bars over seeds: thesis Figure 2-7."""
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, (6.4, 4.2))
     right = axes.twinx()
     for k, group in enumerate(by_model(runs)):
         epochs = range(1, 1 + min(len(run.history) for run in group))
@@ -229,8 +230,7 @@ def weights_by_position(
 
 def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
     """Thesis Figure 2-9: over the questions of the dev and test parts."""
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, (6.4, 4.2))
     places = torch.tensor(questions_of([*data.rankings["valid"], *data.rankings["test"]]))
     for k, (name, net) in enumerate(nets.items()):
         bodies = places + len(data.corpus)
@@ -266,9 +266,8 @@ def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
     encoded, ptr = data.vocabulary.encode(drawn)
     words = TextBatch(encoded, ptr, torch.zeros(len(drawn), dtype=torch.long))
     weights = nets[name].gates(words).mean(dim=1).split(ptr.diff().tolist())
-    figure = Figure(figsize=(8, 1.7 * len(drawn)), layout="constrained")
-    panels = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
-    for panel, title, heights in zip(panels, drawn, weights, strict=True):
+    figure, found = panels(len(drawn), 1, (8, 1.7))
+    for panel, title, heights in zip(found, drawn, weights, strict=True):
         panel.bar(range(len(title)), heights.tolist(), width=0.7)
         panel.set_xticks(range(len(title)), title, rotation=30, ha="right", fontsize="x-small")
         panel.set(ylim=(0, 1), ylabel="1 - λ")

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from benchmarks.harness.text.model_config import TextModelConfig
+from benchmarks.harness.text.options import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
@@ -47,8 +47,7 @@ class RCNNEncoder(Encoder):
         return self.at_words(x, batch).index_select(0, batch.ptr[1:] - 1)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        output, _ = self.rcnn(x, ptr=batch.ptr)
-        return output
+        return self.rcnn(x, ptr=batch.ptr)[0]
 
 
 class LSTMEncoder(Encoder):
@@ -60,14 +59,9 @@ class LSTMEncoder(Encoder):
     def __init__(self, config: TextModelConfig, bidirectional: bool = False) -> None:
         super().__init__()
         self.out_features = (1 + bidirectional) * config.hidden
-        between = config.dropout if config.num_layers > 1 else 0.0
-        self.lstm = nn.LSTM(
-            config.embedding_dim,
-            config.hidden,
-            config.num_layers,
-            dropout=between,
-            bidirectional=bidirectional,
-        )
+        dropout = config.dropout if config.num_layers > 1 else 0.0
+        sizes = config.embedding_dim, config.hidden, config.num_layers
+        self.lstm = nn.LSTM(*sizes, dropout=dropout, bidirectional=bidirectional)
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
         _, (h, _) = self.lstm(_packed(x, batch))
@@ -145,22 +139,24 @@ class CNNEncoder(Encoder):
         )
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        texts, mask = padded(x, batch)
-        texts = (texts * mask.unsqueeze(-1)).transpose(1, 2)
+        found, mask = self._windows(x, batch)
         steps = torch.arange(mask.size(1) + max(WIDTHS) - 1, device=x.device)
         pooled = []
-        for width, conv in zip(WIDTHS, self.convs, strict=True):
-            windows = conv(texts)
+        for width, windows in zip(WIDTHS, found, strict=True):
             present = steps[: windows.size(2)] < (batch.lengths + width - 1).unsqueeze(1)
             windows = windows.masked_fill(~present.unsqueeze(1), -torch.inf)
             pooled.append(windows.amax(dim=2).relu())
         return torch.cat(pooled, dim=1)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
+        found, mask = self._windows(x, batch)
+        ends = [windows[:, :, : mask.size(1)].transpose(1, 2)[mask] for windows in found]
+        return torch.cat(ends, dim=1).relu()
+
+    def _windows(self, x: Tensor, batch: TextBatch) -> tuple[list[Tensor], Tensor]:
         texts, mask = padded(x, batch)
         texts = (texts * mask.unsqueeze(-1)).transpose(1, 2)
-        ends = [conv(texts)[:, :, : mask.size(1)].transpose(1, 2)[mask] for conv in self.convs]
-        return torch.cat(ends, dim=1).relu()
+        return [conv(texts) for conv in self.convs], mask
 
 
 class BagEncoder(Encoder):
@@ -191,16 +187,14 @@ class RKMEncoder(Encoder):
     def __init__(self, config: TextModelConfig) -> None:
         super().__init__()
         self.out_features = config.hidden
-        cell: Any = config.kind
         sizes = config.embedding_dim, config.hidden
-        self.rkm = RKM(*sizes, cell=cell, ngram=config.ngram, layer_norm=True)
+        self.rkm = RKM(*sizes, cell=config.kind, ngram=config.ngram, layer_norm=True)
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
         return mean_over_words(self.at_words(x, batch), batch)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        output, _ = self.rkm(x, ptr=batch.ptr)
-        return output
+        return self.rkm(x, ptr=batch.ptr)[0]
 
     def classifier(self, num_classes: int) -> nn.Module:
         return nn.Sequential(
@@ -229,7 +223,11 @@ def rcnn_encoder(config: TextModelConfig) -> Encoder:
     """An RCNN with the read-out of a configuration."""
     if config.readout == "last":
         return RCNNEncoder(config)
-    return LayeredEncoder(config, lambda size: _rcnn(config, size, 1), _rcnn_outputs)
+
+    def outputs(layer: nn.Module, x: Tensor, batch: TextBatch) -> Tensor:
+        return layer(x, ptr=batch.ptr)[0]
+
+    return LayeredEncoder(config, lambda size: _rcnn(config, size, 1), outputs)
 
 
 def lstm_encoder(config: TextModelConfig, bidirectional: bool = False) -> Encoder:
@@ -280,20 +278,7 @@ def _packed(x: Tensor, batch: TextBatch) -> nn.utils.rnn.PackedSequence:
 
 
 def _rcnn(config: TextModelConfig, size: int, num_layers: int) -> RCNN:
-    readout: Any = config.rcnn_readout
-    return RCNN(
-        size,
-        config.hidden,
-        order=config.order,
-        num_layers=num_layers,
-        decay=config.decay,
-        act=None if config.activation == "none" else config.activation,
-        readout=readout,
-        dropout=config.dropout if num_layers > 1 else 0.0,
-    )
-
-
-def _rcnn_outputs(rcnn: nn.Module, x: Tensor, batch: TextBatch) -> Tensor:
-    output: Tensor
-    output, _ = rcnn(x, ptr=batch.ptr)
-    return output
+    options: dict[str, Any] = {"readout": config.rcnn_readout, "decay": config.decay}
+    options["act"] = None if config.activation == "none" else config.activation
+    options["dropout"] = config.dropout if num_layers > 1 else 0.0
+    return RCNN(size, config.hidden, order=config.order, num_layers=num_layers, **options)

@@ -13,7 +13,7 @@ from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.figures import panels
 from benchmarks.harness.table import Table
-from benchmarks.harness.text.classifier import TextClassifier
+from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import TextBatch, Vocabulary
 from pyg_kernels.datasets.text.corpus import INTEGER
 

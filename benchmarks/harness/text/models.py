@@ -3,7 +3,7 @@
 Each embeds words, encodes a text as one vector and maps it to the scores of the classes. There are
 two families. The models of :data:`MODELS` differ in the encoder alone; their sizes are chosen so
 that encoders and heads have about the same number of parameters, unless a width is given. The
-recurrent kernel machines of ``model_config.CELLS``, called ``CELL-Ngram``, differ in the cell and
+recurrent kernel machines of ``options.CELLS``, called ``CELL-Ngram``, differ in the cell and
 the width of its filters alone.
 """
 
@@ -24,7 +24,7 @@ from benchmarks.harness.text.encoders import (
     rcnn_encoder,
     word_embedding,
 )
-from benchmarks.harness.text.model_config import TextModelConfig
+from benchmarks.harness.text.options import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 
 DEFAULT_PARAMETERS = 300_000

@@ -15,12 +15,14 @@ from benchmarks.harness.options import (
     own_files,
     setting,
 )
-from benchmarks.harness.text.model_config import CELLS, LAYERED, READOUT
 
 Kind = Literal["rcnn", "lstm", "cnn", "bi-lstm", "bag-of-vectors"]
 MachineName = Literal["rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "ran"]
 ModelName = Literal[Kind, MachineName]
 MODELS: tuple[Kind, ...] = get_args(Kind)
+CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran")
+LAYERED = ("rcnn", "lstm", "bi-lstm")  # whose number of layers is chosen
+READOUT = {"rcnn": "mean", "lstm": "last", "bi-lstm": "last"}  # unless one is chosen
 COMPARED = MODELS[:3]  # where none is named
 OWN = "csv"  # texts of one's own
 CORPORA = ("trec", "trec-fine", "sst-fine", "sst-binary", "mr", "ag_news")
@@ -28,6 +30,35 @@ ROOTS = {name: f"data/{name.partition('-')[0]}" for name in CORPORA}
 ALIASES = {"sst": "sst-fine"}
 DECAYS = ("learned", "input", "recurrent")  # besides numbers
 CELL_WIDTH = 300  # Liang et al. 2019
+
+
+@dataclass(frozen=True)
+class TextModelConfig:
+    """Everything that ``build_text_model`` needs; plain values, so a checkpoint can carry it.
+
+    What is not said here is as the option of the same name in
+    :class:`TextModels`.
+    """
+
+    # of the model: its kind, with the number of layers and the decay behind it where several are
+    # compared (``rcnn-3layers-decay-0.5``), or with the width of its filters (``ran-3gram``)
+    name: str
+    num_words: int  # size of the vocabulary
+    embedding_dim: int  # size of a word vector
+    fixed_embedding: bool  # whether word vectors are kept as they are
+    num_classes: int
+    hidden: int
+    num_layers: int = 2  # layers of :data:`LAYERED`; the others have one
+    dropout: float = 0.2
+    readout: str = "last"
+    order: int = 2
+    decay: float | str = "input"  # a number, ``'learned'``, ``'input'`` or ``'recurrent'``
+    activation: str = "tanh"
+    rcnn_readout: str = "c"
+    kind: str = ""  # a key of ``models.MODELS``; empty: the name
+    # words that the filters of a recurrent kernel machine read, whose kind is one of :data:`CELLS`;
+    # 0: it is none
+    ngram: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

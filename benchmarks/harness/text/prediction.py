@@ -20,8 +20,8 @@ from benchmarks.harness.tables_of_texts import (
     texts_of,
     write_table,
 )
-from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.explanation import explain, explanation_plot, load_classifier
+from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import tokenize
 
 

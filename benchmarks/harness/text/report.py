@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 
 from benchmarks.harness.figures import panels
-from benchmarks.harness.study import Record, Report, grouped, rows_table
+from benchmarks.harness.study import Record, Report, grouped
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,
     mean_seconds,
-    model_columns,
+    measured,
+    model_table,
     seeds_text,
     spread,
 )
@@ -35,13 +36,13 @@ PANELS_A_ROW = 4
 
 def text_table(runs: Sequence["Run"], data: TextData) -> Table:
     """The comparison of models and, of recurrent kernel machines, the weights of their cells."""
-    columns = model_columns(TextTask.measure.digits)
+    columns = {part: measured(part, TextTask.measure.digits) for part in PARTS}
     columns["s/epoch"] = lambda group: f"{mean_seconds(group):.2f}"
-    measured = f"Accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
+    said = f"Accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
     if any("cell" in run.record for run in runs):
-        columns["weights"] = lambda group: f"{group[0].record.get('cell_parameters', '-')}"
-        measured += "; weights of cells alone, as Liang et al. 2019 count them"
-    return rows_table(f"{describe(data)}\n{measured}", by_model(runs), columns)
+        columns["weights"] = lambda group: group[0].record.get("cell_parameters", "-")
+        said += "; weights of cells alone, as Liang et al. 2019 count them"
+    return model_table(f"{describe(data)}\n{said}", runs, columns)
 
 
 def describe(data: TextData) -> str:
@@ -52,7 +53,7 @@ def describe(data: TextData) -> str:
         f"{choice.dataset}: {len(corpus):,} texts of {len(corpus.classes)} classes, "
         f"{corpus.split}: {sizes}"
     )
-    if data.vectors is None or data.glove is None:
+    if data.vectors is None or data.file is None:
         why = "" if choice.vectors else " (no GloVe file at hand; --vectors FILE names one)"
         vectors, what = f"{len(data.vocabulary):,} words with learned vectors{why}", "unknown"
     else:
@@ -64,7 +65,7 @@ def describe(data: TextData) -> str:
             use = " to start from; all are trained and count as parameters"
         vectors = (
             f"{len(found):,} words, {int(found.sum()):,} with{kind} vectors of {size} numbers from "
-            f"{data.glove.name}{length}{use}"
+            f"{data.file.name}{length}{use}"
         )
         what = "without a vector in the file"
     counts = [(part, *data.unknown_words(part)) for part in PARTS]

@@ -7,8 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from benchmarks.harness.language_model.dropout import WeightDrop, drop, drop_words
-from benchmarks.harness.language_model.encoders import DroppedLSTM, dropped_rkm
+from benchmarks.harness.language_model.encoders import (
+    DroppedLSTM,
+    WeightDrop,
+    drop,
+    drop_words,
+    dropped_rkm,
+)
 from pyg_kernels.sequence import RKM, RKMCell
 
 

@@ -5,8 +5,6 @@ import math
 import pytest
 import torch
 
-pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
