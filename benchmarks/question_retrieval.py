@@ -121,7 +121,7 @@ def compare(options: QuestionRetrieval) -> None:
         one.check()
     baselines = Baselines(data.corpus, FIELDS if data.has_bodies() else FIELDS[1:])
     for one in experiments:
-        one.open()
+        one.study.open()
     if not options.quiet:
         say(report.describe(data))
     for one in experiments[1:]:

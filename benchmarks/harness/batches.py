@@ -12,10 +12,8 @@ class Batches(lightning.LightningDataModule):
     """Batches of three parts; the order and what is drawn depend on seed and epoch alone, so that a
     resumed run sees the batches that the uninterrupted one would have seen.
 
-    Args:
-        training: What is trained on; ``set_epoch`` makes its next pass that of an epoch.
-        parts: The loader of each part, in its order.
-        also: What is measured after each epoch besides the validation part.
+    `parts` has the loader of each part, in its order; `also` is measured after each epoch besides
+    the validation part; ``training.set_epoch`` makes the next pass that of an epoch.
     """
 
     def __init__(self, training: Any, parts: Mapping[str, Any], also: Sequence[Any] = ()) -> None:

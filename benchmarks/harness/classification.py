@@ -43,16 +43,11 @@ def wrong(scores: Tensor, y: Tensor) -> Tensor:
 
 
 class ClassificationTask(Task):
-    """Classification, measured by the accuracy in percent; a subclass sets these attributes.
-
-    Attributes:
-        labels: ``(M,)``, the class of each item.
-        classes: Names of the classes.
-    """
+    """Classification, measured by the accuracy in percent."""
 
     measure = Measure("accuracy", "accuracy", ".2f")
-    labels: Tensor
-    classes: Sequence[str]
+    labels: Tensor  # (M,), the class of each item
+    classes: Sequence[str]  # their names
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
         return {}

@@ -92,10 +92,6 @@ class Experiment:
                 self.task.batches(learner, training.batch_size, seed=0)
         self.study.check()
 
-    def open(self) -> None:
-        """Makes the results folder, or finds the interrupted experiment in it."""
-        self.study.open()
-
     def run(self) -> list[Run]:
         """Trains what is not finished yet and writes ``predictions.csv``."""
 
@@ -136,7 +132,7 @@ class Experiment:
     def carry_out(self, report: Callable[[list[Run]], Report], heading: str = "") -> None:
         """All of it: checks, opens the folder, trains, prints and writes."""
         self.check()
-        self.open()
+        self.study.open()
         if heading and not self.options.quiet:
             say(heading)
         self.finish(self.run(), report)

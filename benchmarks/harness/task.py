@@ -25,7 +25,6 @@ class Measure:
     key: str  # its name in files: ``train_KEY`` and ``valid_KEY`` in histories
     title: str  # its name in words
     digits: str = ""  # the format of its values; empty: as many digits as they need
-    higher_is_better: bool = False  # whether better predictions have a higher value
 
     def format(self, values: Iterable[float]) -> str:
         """One format for values that stand together."""

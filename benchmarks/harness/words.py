@@ -1,6 +1,7 @@
 """The words of texts and their vectors: those of a file, or learned from nothing."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,13 +53,31 @@ class Words:
         if self.vectors is not None:
             embedding.load_state_dict({"weight": self.vectors.vectors})
 
-    def count_unknown(self, ids: Tensor) -> tuple[int, int]:
-        """How many words of a text have no vector of their own, and how many it has in all."""
-        known = torch.ones(len(self.vocabulary), dtype=torch.bool)
+    def describe_vectors(self, named: str | None, more: str = "") -> str:
+        """A line on word vectors, which `named` asks for; `more` is said of those of a file."""
+        if self.vectors is None or self.file is None:
+            why = "" if named else " (no file of word vectors at hand; --vectors FILE names one)"
+            return f"{len(self.vocabulary):,} words with learned vectors{why}"
+        kind, use = "fixed vectors", "not counted as parameters"
+        if self.tuned:
+            kind, use = "vectors to start from", "trained and counted as parameters"
+        return (
+            f"{len(self.vocabulary):,} words, {int(self.vectors.found.sum()):,} with {kind} of "
+            f"{self.vectors.vectors.size(1)} numbers from {self.file.name}{more}, {use}"
+        )
+
+    def describe_unknown(self, parts: Mapping[str, Tensor]) -> str:
+        """A line on how many words of parts, numbers of words, have no vector of their own."""
+        what, known = "unknown", torch.ones(len(self.vocabulary), dtype=torch.bool)
         if self.vectors is not None:
-            known = self.vectors.found.clone()
+            what, known = "without a vector in the file", self.vectors.found.clone()
         known[: self.vocabulary.unknown + 1] = False
-        return int((~known[ids]).sum()), len(ids)
+        counts = {part: (int((~known[ids]).sum()), len(ids)) for part, ids in parts.items()}
+        shares = ", ".join(
+            f"{number:,} of {words:,} in {part} ({number / max(1, words):.1%})"
+            for part, (number, words) in counts.items()
+        )
+        return f"Words of the texts that are {what}: {shares}"
 
 
 def vector_file(root: str, vectors: str | None) -> Path | None:

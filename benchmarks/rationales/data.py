@@ -14,10 +14,8 @@ from benchmarks.corpora.annotated_texts import AnnotatedTexts
 from benchmarks.corpora.beer_advocate import BeerAdvocate
 from benchmarks.corpora.planted_evidence import PlantedEvidence
 from benchmarks.corpora.published_text import fingerprint as fingerprint_of
-from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import as_input_error, naming_extras
 from benchmarks.harness.task import PARTS
-from benchmarks.harness.text.data import text_batches
 from benchmarks.harness.words import Words, read_words, vector_file
 from benchmarks.rationales.goals import ClassGoal, NumberGoal
 from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
@@ -42,7 +40,7 @@ class Items:
     lines: Sequence[str]  # each item as text: words with spaces between, or SMILES
     lengths: Tensor  # (M,) int64 words or atoms
     sizes: dict[str, Any]  # the fields of a network's configuration on what it reads
-    identity: dict[str, Any]  # fingerprints of all that is learned from
+    identity: Callable[[], dict[str, Any]]  # fingerprints of all that is learned from
     about: str  # a line on them
     loader: Callable[..., Any]  # makes the batches of positions; bucket: of similar length together
     words: Words | None = None  # of texts
@@ -51,8 +49,14 @@ class Items:
         """Lines on items and parts, and on evidence."""
         sizes = ", ".join(f"{len(self.parts[part]):,} {part}" for part in PARTS)
         about = f"{self.name}: {len(self.y):,} {self.kind}, {self.split}: {sizes}"
-        each = f"{self.lengths.double().mean():.1f} {self.unit} each; {self._evidence_line()}"
-        return f"{about}\n{each}\n{self.about}"
+        evidence, part = f"which {self.unit} say it is not known", self.annotated_part()
+        if part is not None:
+            marks, known = self.evidence_of(part)
+            number, share = self.num_annotated(part), marks[known].double().mean()
+            some = f"{number:,} {self.kind} with evidence of the " if bool((~known).any()) else ""
+            evidence = f"{100 * share:.1f}% of the {self.unit} of the {some}{part} part say it"
+        mean = f"{self.lengths.double().mean():.1f} {self.unit} each"
+        return f"{about}\n{mean}; {evidence}\n{self.about}"
 
     def texts(self, part: str) -> list[list[str]]:
         """The words of the texts of a part."""
@@ -79,12 +83,6 @@ class Items:
         """The targets of a part."""
         return self.y[self.parts[part]]
 
-    def config(self) -> dict[str, Any]:
-        """The fields of a network's configuration on what it reads and predicts."""
-        goal = self.goal()
-        scale = {"mean": goal.mean, "std": goal.std} if isinstance(goal, NumberGoal) else {}
-        return {"inputs": self.kind, "out": max(1, len(self.classes)), **scale, **self.sizes}
-
     def goal(self) -> ClassGoal | NumberGoal:
         """What is to be predicted."""
         if self.classes:
@@ -104,15 +102,6 @@ class Items:
         """The items of a part whose evidence is known."""
         return sum(self.evidence[place] is not None for place in self.parts[part].tolist())
 
-    def batches(self, batch_size: int, seed: int) -> Batches:
-        """Those of each part and, where evidence is known of the test part alone, that after each
-        epoch, too.
-        """
-        made = text_batches(self.parts, self.loader, batch_size, seed)
-        watched = self.annotated_part() or "valid"
-        made.also = [] if watched == "valid" else [made.parts[watched]]
-        return made
-
     def evidence_of(self, part: str) -> tuple[Tensor, Tensor]:
         """The evidence of a part, item after item, and where it is known, both ``(N,)`` bool."""
         places = self.parts[part]
@@ -120,15 +109,6 @@ class Items:
         found = [torch.zeros(n, dtype=torch.bool) if marks is None else marks for marks, n in each]
         known = [torch.full((n,), marks is not None) for marks, n in each]
         return torch.cat(found), torch.cat(known)
-
-    def _evidence_line(self) -> str:
-        part = self.annotated_part()
-        if part is None:
-            return f"which {self.unit} say it is not known"
-        marks, known = self.evidence_of(part)
-        number, share = self.num_annotated(part), marks[known].double().mean()
-        some = f"{number:,} {self.kind} with evidence of the " if bool((~known).any()) else ""
-        return f"{100 * share:.1f}% of the {self.unit} of the {some}{part} part say it"
 
 
 def load_items(options: Rationales) -> Items:
@@ -141,16 +121,6 @@ def load_items(options: Rationales) -> Items:
 def _texts(options: Rationales) -> Items:
     corpus, y = _corpus(options)
     words = read_words(corpus, vector_file(options.folder, options.vectors))
-    about = f"{len(words.vocabulary):,} words"
-    if words.file is None or words.vectors is None:
-        why = "" if options.vectors else " (no GloVe file at hand; --vectors FILE names one)"
-        about += f", learned vectors{why}"
-    else:
-        about += (
-            f", {int(words.vectors.found.sum()):,} with fixed vectors of "
-            f"{words.vectors.vectors.size(1)} numbers from {words.file.name}, not counted as "
-            "parameters"
-        )
     encoded = EncodedTexts(*words.vocabulary.encode(corpus.texts), y)
     return Items(
         name=options.dataset,
@@ -164,8 +134,8 @@ def _texts(options: Rationales) -> Items:
         lengths=encoded.lengths,
         lines=[" ".join(words) for words in corpus.texts],
         sizes=word_sizes(words, options),
-        identity=words.identity(),
-        about=about,
+        identity=words.identity,
+        about=words.describe_vectors(options.vectors),
         loader=partial(TextLoader, encoded),
         words=words,
     )
@@ -209,7 +179,7 @@ def _molecules(options: Rationales) -> Items:
         lengths=molecules.slices["atom_codes"].diff(),
         lines=molecules.smiles,
         sizes={"input_size": one.x.size(1), "edge_dim": one.edge_attr.size(1)},
-        identity={"number": len(y), "digest": digest},
+        identity=lambda: {"number": len(y), "digest": digest},
         about=f"predicted: {molecules.target_names[0]}",
         loader=loader,
     )

@@ -19,9 +19,10 @@ from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import RetrievalTask
 from benchmarks.harness.sizes import check_parameters, count_parameters
 from benchmarks.harness.task import PARTS, Task
+from benchmarks.harness.text.data import text_batches
 from benchmarks.harness.words import Words
 from benchmarks.rationales.data import Items, load_items, word_sizes
-from benchmarks.rationales.goals import RankingGoal
+from benchmarks.rationales.goals import NumberGoal, RankingGoal
 from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
 from benchmarks.rationales.options import (
@@ -96,24 +97,27 @@ class ItemRationales(RationaleTask):
     def __init__(self, data: Items) -> None:
         self.data, self.words = data, data.words
         self.dataset, self.split, self.parts = data.name, data.split, data.parts
-        self.goal = data.goal()
-        self.measure, self.fields = self.goal.measure, data.config()
+        self.goal, self.annotated = data.goal(), data.annotated_part()
+        self.measure = self.goal.measure
         self.longest, self.about = int(data.lengths.max()), data.describe()
-        part = data.annotated_part()
-        self.validation = {
-            "right": data.right("valid"),
-            "evidence": None if part is None else data.evidence_of(part),
-            "classes": list(data.classes),
-        }
-
-    def identity(self) -> dict[str, Any]:
-        return self.data.identity
+        self.fields = {"inputs": data.kind, "out": max(1, len(data.classes)), **data.sizes}
+        if isinstance(self.goal, NumberGoal):
+            self.fields |= {"mean": self.goal.mean, "std": self.goal.std}
+        evidence = None if self.annotated is None else data.evidence_of(self.annotated)
+        self.validation = {"right": data.right("valid"), "classes": list(data.classes)}
+        self.validation["evidence"] = evidence
 
     def estimator(self, model: ModelConfig) -> SVMEstimator | None:
         return SVMEstimator(self.data, model.rate) if model.kind == SVM else None
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
-        return self.data.batches(batch_size, seed)
+        """Those of each part and, where evidence is known of the test part alone, that after each
+        epoch, too.
+        """
+        made = text_batches(self.parts, self.data.loader, batch_size, seed)
+        if self.annotated == "test":
+            made.also = [made.parts["test"]]
+        return made
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """The errors of each part: from rationales, from all there is and from the rest.

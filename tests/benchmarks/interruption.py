@@ -39,10 +39,8 @@ def outcome(out: Path) -> dict[str, Any]:
 def interrupt_once(
     monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, when: Callable[..., bool]
 ) -> list[bool]:
-    """Makes a function raise KeyboardInterrupt the first time that `when` says so.
-
-    Returns:
-        A list that is not empty once it has.
+    """Makes a function raise KeyboardInterrupt the first time that `when` says so; gives a list
+    that is not empty once it has.
     """
     original = getattr(owner, name)
     raised: list[bool] = []

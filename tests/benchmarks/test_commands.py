@@ -39,23 +39,14 @@ def within(folder: Path, words: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Promise:
-    """A command.
+    """A command."""
 
-    Args:
-        program (str): What is run, and the word that chooses among its commands if there are some.
-        small (str): Words of a run of a second.
-        other (str): An option that makes another result, with the words of the refusal.
-        keys (str): Of the first record of ``metrics.json``.
-        files (str): What else than the usual is written.
-        prepare: Writes what the words call ``IN/...`` into a folder.
-    """
-
-    program: str
-    small: str = ""
-    other: tuple[str, str] = ("", "")
-    keys: str = ""
-    files: str = ""
-    prepare: Callable[[Path], object] | None = None
+    program: str  # what is run, and the word that chooses among its commands if there are some
+    small: str = ""  # words of a run of a second
+    other: tuple[str, str] = ("", "")  # an option that makes another result, and the refusal
+    keys: str = ""  # of the first record of ``metrics.json``
+    files: str = ""  # what else than the usual is written
+    prepare: Callable[[Path], object] | None = None  # writes what the words call ``IN/...``
 
     @property
     def module(self) -> str:
@@ -223,8 +214,7 @@ COMMANDS = {
     "speed": Promise("benchmarks.speed"),
     "speed scale": Promise("benchmarks.speed scale"),
     "speed compare": Promise(
-        "benchmarks.speed compare",
-        prepare=lambda folder: (folder / "none.json").write_text("{}"),
+        "benchmarks.speed compare", prepare=lambda folder: (folder / "none.json").write_text("{}")
     ),
 }
 STUDIES = [name for name, promise in COMMANDS.items() if promise.small]

@@ -20,17 +20,11 @@ AWD_RANGE = 0.1  # of word vectors at the start (Merity et al. 2018)
 
 
 class Reading(NamedTuple):
-    """What a model makes of T words of B streams.
+    """What a model makes of T words of B streams."""
 
-    Attributes:
-        hidden: (T, B, D), what the scores of the next words are of.
-        state: To go on from.
-        output: (T, B, D), the same before dropout.
-    """
-
-    hidden: Tensor
-    state: Any
-    output: Tensor
+    hidden: Tensor  # (T, B, D), what the scores of the next words are of
+    state: Any  # to go on from
+    output: Tensor  # (T, B, D), the same before dropout
 
 
 class LanguageModel(nn.Module):
@@ -40,16 +34,7 @@ class LanguageModel(nn.Module):
         x_t = E_{w_t}, \qquad h_1, \ldots, h_T = \mathrm{encoder}(x_1, \ldots, x_T), \qquad
         p(w_{t+1} = v) \propto \exp(\langle S_v, h_t \rangle + b_v)
 
-    with S = E where the vectors are tied (Press and Wolf 2017).
-
-    Args:
-        config: Sizes, kinds and dropouts.
-
-    Attributes:
-        embedding: The word vectors E.
-        encoder: From word vectors to the outputs of the last layer.
-        output: The vectors S; ``None`` where they are E.
-        bias: (V,) the biases b.
+    with S = E where the vectors are tied (Press and Wolf 2017); ``output`` is ``None`` then.
     """
 
     def __init__(self, config: LanguageModelConfig) -> None:

@@ -12,13 +12,9 @@ from benchmarks.corpora.paraphrases import MSRPQuestions, OwnPairs
 from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery, questions_of
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.retrieval.options import COLUMNS, Questions
+from benchmarks.harness.task import PARTS
 from benchmarks.harness.words import Words, vector_file
-from pyg_kernels.datasets.text import (
-    EncodedTexts,
-    Vocabulary,
-    WordVectors,
-    read_word_vectors,
-)
+from pyg_kernels.datasets.text import EncodedTexts, Vocabulary, WordVectors, read_word_vectors
 
 RANKED = {"valid": "dev", "test": "test"}  # parts of runs and of corpora
 END = "<eos>"  # before and after a title that is written
@@ -41,11 +37,14 @@ class QuestionData(Words):
         """Whether a question has more than a title."""
         return bool(self.texts.lengths[len(self.corpus) :].any())
 
-    def unknown_words(self, part: str) -> tuple[int, int]:
-        """Of a part's questions; see :meth:`~benchmarks.harness.words.Words.count_unknown`."""
-        places = torch.tensor(_questions_of(self.corpus, part))
-        rows = torch.cat([places, places + len(self.corpus)])
-        return self.count_unknown(self.texts.batch(rows).ids)
+    def word_numbers(self) -> dict[str, Tensor]:
+        """Those of the words of each part's questions."""
+        found = {}
+        for part in PARTS:
+            places = torch.tensor(_questions_of(self.corpus, part))
+            rows = torch.cat([places, places + len(self.corpus)])
+            found[part] = self.texts.batch(rows).ids
+        return found
 
 
 def load_questions(choice: Questions) -> QuestionData:

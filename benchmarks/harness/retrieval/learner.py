@@ -10,11 +10,7 @@ from torchmetrics import Metric
 from benchmarks.harness.learner import Learner
 from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
 from benchmarks.harness.retrieval.metrics import evaluate
-from benchmarks.harness.retrieval.models import (
-    QuestionModelConfig,
-    QuestionNet,
-    TitleGenerator,
-)
+from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet, TitleGenerator
 
 
 def hinge_loss(scores: Tensor, margin: float) -> Tensor:
@@ -23,12 +19,7 @@ def hinge_loss(scores: Tensor, margin: float) -> Tensor:
     .. math::
         \max_k \, [s_k - s_+ + \delta]_+
 
-    Args:
-        scores: ``(B, 1 + K)``, of the similar question, then of K wrong ones.
-        margin (float): :math:`\delta`.
-
-    Returns:
-        The mean over B queries.
+    The mean over B queries of scores ``(B, 1 + K)``, the first of them of the similar question.
     """
     right, wrong = scores[:, 0], scores[:, 1:].amax(dim=1)
     return (wrong - right + margin).clamp(min=0).mean()

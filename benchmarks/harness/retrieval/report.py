@@ -34,7 +34,6 @@ from benchmarks.harness.summary import (
     spread,
 )
 from benchmarks.harness.table import Table
-from benchmarks.harness.task import PARTS
 from benchmarks.harness.training import BEST, Run
 from pyg_kernels.datasets.text import TextBatch
 
@@ -54,23 +53,15 @@ def describe(data: QuestionData) -> str:
     corpus = data.corpus
     pairs = sum(len(query.positives) for query in corpus.train)
     lists = ", ".join(f"{len(data.rankings[part]):,} {part}" for part in RANKED)
-    lines = [
-        f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
-        f"similar ones to train on, lists of candidates: {lists}",
-        *(f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()),
-    ]
-    if data.vectors is None or data.file is None:
-        kind = "learned vectors"
-        if not data.choice.vectors:
-            kind += " (no file of word vectors at hand; --vectors FILE names one)"
-    else:
-        state = "to start from" if data.choice.tune_vectors else "fixed"
-        kind = f"vectors of {data.vectors.vectors.size(1)} numbers from {data.file.name}, {state}"
-    lines.append(f"{len(data.vocabulary):,} words with {kind}")
-    counts = [(part, *data.unknown_words(part)) for part in PARTS]
-    shares = (f"{n:,} of {words:,} in {part} ({n / words:.1%})" for part, n, words in counts)
-    lines.append(f"Words of the texts that are unknown: {', '.join(shares)}")
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
+            f"similar ones to train on, lists of candidates: {lists}",
+            *(f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()),
+            data.describe_vectors(data.choice.vectors),
+            data.describe_unknown(data.word_numbers()),
+        ]
+    )
 
 
 def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path) -> Report:

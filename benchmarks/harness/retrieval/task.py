@@ -53,7 +53,7 @@ class QuestionTask(Task):
 class RetrievalTask(QuestionTask):
     """The ranking of candidates for questions, measured by the mean reciprocal rank in percent."""
 
-    measure = Measure("MRR", "MRR", ".1f", higher_is_better=True)
+    measure = Measure("MRR", "MRR", ".1f")
 
     def __init__(self, data: QuestionData, pretraining: Path | None = None) -> None:
         super().__init__(data)

@@ -73,9 +73,9 @@ class TextData(Words):
     encoded: EncodedTexts
     choice: Texts  # where the texts come from
 
-    def unknown_words(self, part: str) -> tuple[int, int]:
-        """See :meth:`~benchmarks.harness.words.Words.count_unknown`."""
-        return self.count_unknown(self.encoded.batch(self.corpus.parts[part]).ids)
+    def word_numbers(self) -> dict[str, Tensor]:
+        """Those of the words of each part."""
+        return {part: self.encoded.batch(self.corpus.parts[part]).ids for part in PARTS}
 
 
 def load_texts(choice: Texts) -> TextData:

@@ -78,13 +78,8 @@ class LayeredEncoder(Encoder):
         v = [\bar h^{(1)}; \ldots; \bar h^{(L)}], \qquad
         \bar h^{(l)} = \frac1T \sum_t h^{(l)}_t
 
-    with dropout between layers.
-
-    Args:
-        config: Sizes.
-        layer: Makes a layer of a number of inputs.
-        apply: The outputs of a layer at the words of a batch.
-        directions (int): How many times `hidden` a layer's output has.
+    with dropout between layers. `layer` makes one of a number of inputs, `apply` gives its outputs
+    at the words of a batch, `directions` times `hidden` numbers each.
     """
 
     def __init__(

@@ -53,24 +53,8 @@ def describe(data: TextData) -> str:
         f"{choice.dataset}: {len(corpus):,} texts of {len(corpus.classes)} classes, "
         f"{corpus.split}: {sizes}"
     )
-    if data.vectors is None or data.file is None:
-        why = "" if choice.vectors else " (no GloVe file at hand; --vectors FILE names one)"
-        vectors, what = f"{len(data.vocabulary):,} words with learned vectors{why}", "unknown"
-    else:
-        found, size = data.vectors.found, data.vectors.vectors.size(1)
-        kind = "" if choice.tune_vectors else " fixed"
-        length = " scaled to length 1" if choice.unit_norm else ""
-        use = ", not counted as parameters"
-        if choice.tune_vectors:
-            use = " to start from; all are trained and count as parameters"
-        vectors = (
-            f"{len(found):,} words, {int(found.sum()):,} with{kind} vectors of {size} numbers from "
-            f"{data.file.name}{length}{use}"
-        )
-        what = "without a vector in the file"
-    counts = [(part, *data.unknown_words(part)) for part in PARTS]
-    shares = ", ".join(f"{unknown:,} of {words:,} in {part}" for part, unknown, words in counts)
-    return f"{texts}\n{vectors}\nWords of the texts that are {what}: {shares}"
+    vectors = data.describe_vectors(choice.vectors, " scaled to length 1" * choice.unit_norm)
+    return f"{texts}\n{vectors}\n{data.describe_unknown(data.word_numbers())}"
 
 
 def report(runs: Sequence["Run"], data: TextData) -> Report:

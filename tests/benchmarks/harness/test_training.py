@@ -42,7 +42,7 @@ def experiment(tmp_path):
         models = text_model_configs(options, texts)
         out, task = tmp_path / name, TextTask(texts)
         made = Experiment("texts", options, out, task, models, options.training())
-        made.open()
+        made.study.open()
         return made
 
     return make
