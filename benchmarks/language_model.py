@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from benchmarks.harness.errors import InputError, naming_extras, say, tell
+from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say, tell
 from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.options import LanguageModel
 from benchmarks.harness.options import Command, Device, run_commands, setting
@@ -150,9 +150,11 @@ def score(options: Score) -> None:
     with naming_extras("bench"):
         from benchmarks.harness.language_model import scoring
         from benchmarks.harness.language_model.trained import load_model, unknown_words
+        from pyg_kernels.datasets.text.lines import read_lines
     lines = (options.text or "").splitlines()
     if options.data:
-        lines = scoring.text_lines(options.data, options.encoding)
+        with as_input_error():
+            lines = read_lines(options.data, options.encoding)
     model = load_model(options.checkpoint or "", options.device)
     split = str.split if options.words else model.split
     words = [split(line) for line in lines]

@@ -1,5 +1,6 @@
 """Reading the checkpoints that the command line names."""
 
+import inspect
 import pickle
 import struct
 from pathlib import Path
@@ -37,7 +38,7 @@ def checkpoint_of(run: str | Path) -> Path:
     return found[0]
 
 
-def load_learner(run: str | Path, kind: "type[T]", keys: set[str]) -> "T":
+def load_learner(run: str | Path, kind: "type[T]") -> "T":
     """The learner of a run's checkpoint, in evaluation mode."""
     path = checkpoint_of(run)
     if not path.is_file():
@@ -49,7 +50,7 @@ def load_learner(run: str | Path, kind: "type[T]", keys: set[str]) -> "T":
     except UNREADABLE as error:
         what = "is not a checkpoint of this module"
         raise InputError(f"--checkpoint {path} {what}, or damaged") from error
-    if set(found) != keys:
+    if set(found) != set(inspect.signature(kind).parameters).difference(kind.UNSAVED):
         raise InputError(f"--checkpoint {path} is a checkpoint of another network")
     try:
         learner = kind(**found)
@@ -59,7 +60,11 @@ def load_learner(run: str | Path, kind: "type[T]", keys: set[str]) -> "T":
     return learner.eval()
 
 
-def lost_checkpoint(path: Path) -> str:
-    """What to say of a finished run whose checkpoint cannot be read."""
-    what = "damaged" if path.is_file() else "missing"
-    return f"{path} is {what}; remove {path.parent}, and --resume does this run again"
+def load_finished(path: Path, kind: "type[T]") -> "T":
+    """The learner of a finished run, which can be done again where its checkpoint is lost."""
+    try:
+        return load_learner(path, kind)
+    except InputError as error:
+        what = "damaged" if path.is_file() else "missing"
+        hint = f"remove {path.parent}, and --resume does this run again"
+        raise InputError(f"{path} is {what}; {hint}") from error

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import lightning.pytorch as lightning
 import torch
@@ -56,6 +56,7 @@ class Learner(lightning.LightningModule, ABC):
     ``train_error`` and ``valid_error`` in its steps: means, or what else gives one number.
     """
 
+    UNSAVED: ClassVar[tuple[str, ...]] = ()  # arguments that a checkpoint does not keep
     net: torch.nn.Module
     train_error: Metric
     valid_error: Metric

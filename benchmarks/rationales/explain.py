@@ -18,7 +18,7 @@ from benchmarks.harness.tables_of_texts import (
     texts_of,
     write_table,
 )
-from benchmarks.rationales.learner import KEYS, READINGS, RationaleLearner
+from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED
 from benchmarks.rationales.options import EXAMPLES, Explain
 from benchmarks.rationales.report import page
@@ -34,7 +34,7 @@ def explain(options: Explain) -> None:
     assert options.checkpoint and options.data and options.out
     out = Path(options.out)
     refuse_existing([out], options.overwrite)
-    learner = load_learner(options.checkpoint, RationaleLearner, KEYS)
+    learner = load_learner(options.checkpoint, RationaleLearner)
     reads = learner.net.config.inputs
     if reads != "texts":
         raise InputError(f"--checkpoint {options.checkpoint} reads {reads}, not texts")

@@ -15,7 +15,6 @@ from benchmarks.rationales.selections import precision
 from pyg_kernels.rationale.structures import read_structure
 
 READINGS = ("rationale", "full", "rest")  # the first columns of predictions of texts and molecules
-KEYS = {"model", "words", "classes", "optimizer", "program"}  # arguments in a checkpoint
 EXCESS = 0.5  # cost of selecting twice the rate that is wanted
 
 
@@ -72,6 +71,7 @@ class RationaleLearner(Learner):
     precision is followed and where it is known, and the words of the ``longest`` item to predict.
     """
 
+    UNSAVED = ("longest", "right", "evidence")
     net: RationaleNet
     valid_error: SelectionCost
 
@@ -87,7 +87,7 @@ class RationaleLearner(Learner):
         program: str = PROGRAM,
     ) -> None:
         super().__init__(optimizer)
-        self.save_hyperparameters(ignore=("longest", "right", "evidence"), logger=False)
+        self.save_hyperparameters(ignore=self.UNSAVED, logger=False)
         config = ModelConfig(**model)
         self.longest, self.evidence = longest, evidence
         self.net = network(config)

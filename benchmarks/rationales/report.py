@@ -12,8 +12,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.harness.checkpoint import load_learner, lost_checkpoint
-from benchmarks.harness.errors import InputError
+from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.figures import panels, picture_grid
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import Report, grouped
@@ -27,7 +26,7 @@ from benchmarks.harness.summary import (
 )
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run
-from benchmarks.rationales.learner import KEYS, RationaleLearner
+from benchmarks.rationales.learner import RationaleLearner
 from benchmarks.rationales.options import EXAMPLES, FULL, SELECTING, TITLE
 from benchmarks.rationales.selections import CURVE, marked_words, read_spans
 from benchmarks.rationales.task import ItemRationales, RankingRationales
@@ -126,10 +125,7 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[T
     judges = {}
     for seed in seeds:
         path = out / "runs" / f"{FULL}-seed{seed}" / BEST
-        try:
-            judges[seed] = load_learner(path, RationaleLearner, KEYS)
-        except InputError as error:
-            raise InputError(lost_checkpoint(path)) from error
+        judges[seed] = load_finished(path, RationaleLearner)
     rows = []
     for group in groups:
         errors = [

@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import question_batches, ranked_pairs
@@ -18,7 +17,7 @@ from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import RetrievalTask
 from benchmarks.harness.sizes import check_parameters, count_parameters
-from benchmarks.harness.task import PARTS, Task
+from benchmarks.harness.task import PARTS, Batches, Task
 from benchmarks.harness.text.data import text_batches
 from benchmarks.harness.words import Words
 from benchmarks.rationales.data import Items, load_items, word_sizes

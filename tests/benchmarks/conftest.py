@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from tests.datasets.conftest import real_data, serve  # noqa: F401
+
 if TYPE_CHECKING:
     import pandas
 

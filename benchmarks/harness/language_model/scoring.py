@@ -8,11 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.errors import InputError
 from benchmarks.harness.language_model.learner import perplexity
 from benchmarks.harness.language_model.trained import TrainedModel
 from benchmarks.harness.table import Table
-from pyg_kernels.datasets.text.lines import read_lines
 
 CHUNK = 256  # words that are read at once
 
@@ -28,15 +27,6 @@ class Scores:
     def perplexity(self) -> float:
         """That of all words."""
         return perplexity(torch.cat(self.losses).mean().item())
-
-
-def text_lines(path: str, encoding: str = "utf-8") -> list[str]:
-    """The lines of a text file, ended where a corpus' lines are."""
-    try:
-        with as_input_error():
-            return read_lines(path, encoding)
-    except InputError as error:
-        raise InputError(f"--data {path}: {error}") from error
 
 
 @torch.no_grad()

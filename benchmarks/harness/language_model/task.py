@@ -9,14 +9,13 @@ from torch import Tensor
 from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, OwnText, TextStreams
 from benchmarks.corpora.language_loader import LanguageLoader
 from benchmarks.corpora.python_documentation import PythonDocumentation
-from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.language_model.config import PRESETS, Preset, TrainingSettings
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import fitted
 from benchmarks.harness.language_model.options import Corpus, LanguageModel
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.task import PARTS, Measure, Task
+from benchmarks.harness.task import PARTS, Batches, Measure, Task
 from benchmarks.harness.training import TrainingConfig
 
 EVALUATION_STREAMS = 10  # each begins without a past, as the AWD-LSTM's code validates

@@ -16,7 +16,6 @@ from benchmarks.harness.language_model.learner import LanguageLearner
 from benchmarks.harness.language_model.models import LanguageModel
 from benchmarks.harness.language_model.splitting import WordSplitter
 
-KEYS = {"model", "training", "words", "corpus"}
 SHOWN = 10  # unknown words that a message names
 
 
@@ -84,7 +83,7 @@ class TrainedModel:
 def load_model(path: str, device: str = "auto") -> TrainedModel:
     """The model of a checkpoint."""
     place = torch_device(device)
-    learner = load_learner(path, LanguageLearner, KEYS)
+    learner = load_learner(path, LanguageLearner)
     words, corpus = learner.hparams["words"], learner.hparams["corpus"]
     return TrainedModel(learner.net.to(place), LanguageVocabulary(words[2:]), corpus)
 

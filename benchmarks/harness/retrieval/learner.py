@@ -49,6 +49,8 @@ class RankingError(Metric):
 class QuestionRanker(Learner):
     """A network that ranks questions by their cosine with another."""
 
+    UNSAVED = ("relevance",)
+
     def __init__(
         self,
         model: dict[str, Any],
@@ -57,7 +59,7 @@ class QuestionRanker(Learner):
         relevance: Sequence[Tensor] = (),
     ) -> None:
         super().__init__(optimizer)
-        self.save_hyperparameters(ignore="relevance", logger=False)
+        self.save_hyperparameters(ignore=self.UNSAVED, logger=False)
         self.net: QuestionNet = QuestionNet(QuestionModelConfig(**model))
         self.valid_error = RankingError(relevance)
 
@@ -88,6 +90,8 @@ class QuestionRanker(Learner):
 class TitleWriter(Learner):
     """An encoder-decoder, trained on the likelihood of titles."""
 
+    UNSAVED = ("relevance",)
+
     def __init__(
         self,
         model: dict[str, Any],
@@ -97,7 +101,7 @@ class TitleWriter(Learner):
         relevance: Sequence[Tensor] = (),
     ) -> None:
         super().__init__(optimizer)
-        self.save_hyperparameters(ignore="relevance", logger=False)
+        self.save_hyperparameters(ignore=self.UNSAVED, logger=False)
         self.net: TitleGenerator = TitleGenerator(QuestionModelConfig(**model), title_words)
         self.ranking_error = RankingError(relevance)
 

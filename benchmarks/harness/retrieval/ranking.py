@@ -21,15 +21,13 @@ from benchmarks.harness.tables_of_texts import (
 from pyg_kernels.datasets.text import tokenize
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
 
-KEYS = {"model", "words", "optimizer"}
-
 
 def rank(options: Any) -> None:
     """Ranks the texts of a table for each query of another and writes the best."""
     out = Path(options.out)
     refuse_existing([out], options.overwrite)
     check_output(out)
-    ranker = load_learner(options.checkpoint, QuestionRanker, KEYS)
+    ranker = load_learner(options.checkpoint, QuestionRanker)
     columns = list(options.text_column) or ["text"]
     texts, vectors = [], []
     for name in (options.data, options.among):

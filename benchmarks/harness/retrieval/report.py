@@ -14,8 +14,7 @@ from torch import Tensor
 from torch_geometric.utils import scatter
 
 from benchmarks.corpora.questions import questions_of
-from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
-from benchmarks.harness.errors import InputError
+from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
@@ -192,13 +191,7 @@ def _nets_with_gates(runs: Sequence[Run], out: Path) -> dict[str, QuestionNet]:
     nets = {}
     for record in (min(group, key=distance) for group in grouped(records, "encoder", "pretrained")):
         path = out / RUNS / f"{record['model']}-seed{record['seed']}" / BEST
-        try:
-            ranker = QuestionRanker.load_from_checkpoint(
-                path, map_location="cpu", weights_only=True
-            )
-        except UNREADABLE as error:
-            raise InputError(lost_checkpoint(path)) from error
-        nets[str(record["model"])] = ranker.net.eval()
+        nets[str(record["model"])] = load_finished(path, QuestionRanker).net
     return nets
 
 

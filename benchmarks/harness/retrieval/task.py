@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.harness.batches import Batches
-from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
+from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import (
@@ -28,10 +27,9 @@ from benchmarks.harness.retrieval.models import QuestionModelConfig
 from benchmarks.harness.retrieval.options import FIELDS, Networks
 from benchmarks.harness.sizes import check_parameters, fit_hidden_size
 from benchmarks.harness.study import RUNS
-from benchmarks.harness.task import PARTS, Measure, Task
+from benchmarks.harness.task import PARTS, Batches, Measure, Task
 from benchmarks.harness.training import BEST
 
-QUESTION = "net.question."  # of the names of weights in a checkpoint of pre-training
 # Thesis Table 2.9.
 POOLING = {"rcnn": "last", "rcnn-scalar": "last", "lstm": "mean", "gru": "last", "cnn": "mean"}
 PARAMETERS, ASKUBUNTU_PARAMETERS = 100_000, 401_000  # thesis Table 2.8: a width of 400
@@ -76,12 +74,7 @@ class RetrievalTask(QuestionTask):
             return
         assert self.pretraining is not None
         path = self.pretraining / RUNS / f"{model.encoder}-seed{seed}" / BEST
-        try:
-            weights = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
-            own = {k.removeprefix(QUESTION): w for k, w in weights.items() if QUESTION in k}
-            learner.net.load_state_dict(own)
-        except UNREADABLE as error:
-            raise InputError(lost_checkpoint(path)) from error
+        learner.net.load_state_dict(load_finished(path, TitleWriter).net.question.state_dict())
 
     def batches(self, learner: QuestionRanker, batch_size: int, seed: int) -> Batches:
         """Similar questions with random others, and candidates to rank."""

@@ -11,9 +11,8 @@ from benchmarks.corpora.ag_news import AGNews
 from benchmarks.corpora.movie_reviews import MR
 from benchmarks.corpora.sst import SST
 from benchmarks.corpora.trec import TREC
-from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.task import PARTS
+from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.text.options import OWN, Texts
 from benchmarks.harness.words import Words, read_words, vector_file
 from pyg_kernels.datasets.text import EncodedTexts, TextCorpus, TextCSV, TextTable

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import matplotlib
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.figures import panels
 from benchmarks.harness.table import Table
@@ -17,7 +15,6 @@ from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import TextBatch, Vocabulary
 from pyg_kernels.datasets.text.corpus import INTEGER
 
-KEYS = {"model", "words", "classes", "optimizer"}
 PREFIXES = 64  # beginnings of a text that are classified together
 INCHES_A_WORD = 0.42
 MOST_INCHES = 120.0
@@ -94,11 +91,6 @@ def expected(probabilities: Tensor, values: Sequence[float]) -> list[float]:
     """The expected scores of rows of probabilities."""
     scores = probabilities.double() @ torch.tensor(values, dtype=torch.double)
     return [float(score) for score in scores]
-
-
-def load_classifier(run: str | Path) -> TextClassifier:
-    """The classifier of a run; see :func:`load_learner`."""
-    return load_learner(run, TextClassifier, KEYS)
 
 
 def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:

@@ -7,6 +7,7 @@ from typing import Any
 import pandas
 import torch
 
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, naming_files, say
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
@@ -20,7 +21,7 @@ from benchmarks.harness.tables_of_texts import (
     texts_of,
     write_table,
 )
-from benchmarks.harness.text.explanation import explain, explanation_plot, load_classifier
+from benchmarks.harness.text.explanation import explain, explanation_plot
 from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import tokenize
 
@@ -35,7 +36,7 @@ def predict(options: Any) -> None:
     refuse_existing(outputs, options.overwrite)
     if options.out:
         check_output(Path(options.out))
-    classifier = load_classifier(options.checkpoint)
+    classifier = load_learner(options.checkpoint, TextClassifier)
     if options.text:
         table = pandas.DataFrame({"text": options.text})
         texts = list(options.text)

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-from benchmarks.harness.batches import Batches
 from benchmarks.harness.classification import ClassificationTask, Classifier
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
+from benchmarks.harness.task import Batches
 from benchmarks.harness.text.data import TextData, text_batches
 from benchmarks.harness.text.encoders import RKMEncoder
 from benchmarks.harness.text.models import (

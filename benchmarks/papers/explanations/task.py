@@ -15,12 +15,13 @@ from torch import Tensor
 from torch_geometric.explain import Explainer
 
 from benchmarks.corpora.planted_substructure import PlantedSubstructure
+from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.study import RUNS, Record
 from benchmarks.harness.text.data import load_texts
-from benchmarks.harness.text.explanation import load_classifier
 from benchmarks.harness.text.options import Texts
+from benchmarks.harness.text.task import TextClassifier
 from benchmarks.harness.training import BEST
 from benchmarks.molecules.data import PARTS, MoleculeSet, Split, load_set
 from benchmarks.molecules.models import models_of
@@ -117,14 +118,17 @@ class Task:
         chosen = spread_places(self.measured, self.options.drawn)
         about = f"{self.options.data}: the number of {self.smarts}"
         measured = self.given or _trained(self.runs / MEASURED)
-        classifier = None if self.texts is None else load_classifier(self.runs / TEXTS / BEST)
+        sentences = []
+        if self.texts is not None:
+            classifier = load_finished(self.runs / TEXTS / BEST, TextClassifier)
+            sentences = [attributed(classifier, words) for words in self.words]
         return Findings(
             methods={name: [by_name[cell] for cell in names[name]] for name in done},
             chance=float(np.mean([self.evidence[i].double().mean() for i in self.places])),
             evidence=[self.evidence[place] for place in places],
             planted=_drawn(about, self._estimator, self.planted, places),
             measured=_drawn(self.target, measured, self.measured, chosen),
-            sentences=[attributed(classifier, words) for words in self.words if classifier],
+            sentences=sentences,
             runs=[by_name[name] for name in (PLANTED, MEASURED, TEXTS) if name in by_name],
         )
 
