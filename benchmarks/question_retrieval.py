@@ -72,7 +72,7 @@ class QuestionRetrieval(Questions, Networks, Pretraining, Training):
 
     epochs: int | None = setting(None, least=1)
     batch_size: int | None = setting(None, least=1)
-    schedule: Literal["cosine", "exponential", "plateau", "none"] | None = setting(None)
+    schedule: Literal["cosine", "exponential", "none"] | None = setting(None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import lightning.pytorch as lightning
 import torch
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric, Metric
 
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
@@ -22,8 +22,7 @@ class OptimizerConfig:
 
     learning_rate: float = 1e-3  # the highest learning rate
     # ``'cosine'``: a linear warm-up over the first 5% of the steps, then a cosine down to 1%;
-    # ``'exponential'``: times `factor` every epoch; ``'plateau'``: times `factor` after 5 epochs
-    # without a better validation error; ``'none'``: constant
+    # ``'exponential'``: times `factor` every epoch; ``'none'``: constant
     schedule: str = "cosine"
     factor: float = 0.9  # see `schedule`
     weight_decay: float = 0.0  # Adam's L2 penalty
@@ -32,7 +31,7 @@ class OptimizerConfig:
 def learning_rate_factor(
     config: OptimizerConfig, num_steps: int, steps_per_epoch: int
 ) -> Callable[[int], float]:
-    """The factor on the learning rate at each step, for every schedule but ``'plateau'``."""
+    """The factor on the learning rate at each step."""
     if config.schedule == "none":
         return lambda step: 1.0
     if config.schedule == "exponential":
@@ -52,7 +51,7 @@ class Learner(lightning.LightningModule, ABC):
     """A network with what trains and measures it.
 
     Logs ``valid_error`` after each epoch: the lower the better; its lowest epoch is kept, early
-    stopping and the schedule ``'plateau'`` follow it. A subclass builds ``net``, and adds to
+    stopping follows it. A subclass builds ``net``, and adds to
     ``train_error`` and ``valid_error`` in its steps: means, or what else gives one number.
     """
 
@@ -84,19 +83,10 @@ class Learner(lightning.LightningModule, ABC):
             weight_decay=config.weight_decay,
             fused=fused,
         )
-        if config.schedule == "plateau":
-            plateau = ReduceLROnPlateau(adam, factor=config.factor, patience=5)
-            return [adam], [{"scheduler": plateau, "monitor": "valid_error"}]
         steps = max(1, int(self.trainer.estimated_stepping_batches))
         steps_per_epoch = max(1, steps // max(1, self.trainer.max_epochs or 1))
         factor = learning_rate_factor(config, steps, steps_per_epoch)
         return [adam], [{"scheduler": LambdaLR(adam, factor), "interval": "step"}]
-
-    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        # Lightning steps a plateau schedule after it has written the epoch's checkpoint, so that
-        # a resumed run would miss a step; on_validation_epoch_end steps it before.
-        if not isinstance(scheduler, ReduceLROnPlateau):
-            scheduler.step()
 
     def on_train_epoch_start(self) -> None:
         self.train_error.reset()
@@ -107,6 +97,3 @@ class Learner(lightning.LightningModule, ABC):
     def on_validation_epoch_end(self) -> None:
         error = self.valid_error.compute()
         self.log("valid_error", error, logger=False)  # EpochHistory logs all of an epoch
-        scheduler = self.lr_schedulers()
-        if isinstance(scheduler, ReduceLROnPlateau):
-            scheduler.step(error.item())

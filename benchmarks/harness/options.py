@@ -63,7 +63,7 @@ MODE = "options"  # the name of the loader below
 LARGEST = 2**31 - 1
 LARGEST_WIDTH = 2**16
 MOST_LAYERS = 1000
-FACTOR = {"exponential": 0.9, "plateau": 0.5}  # of the learning rate, by its schedule
+FACTOR = 0.9  # of the learning rate, each epoch
 BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "least": ("of at least", operator.ge),
     "most": ("of at most", operator.le),
@@ -194,22 +194,20 @@ class Training(Runs):
 
     Args:
         schedule: of the learning rate: short warm-up and cosine over --epochs; times --lr-factor
-            every epoch; times --lr-factor after 5 epochs without progress; constant
-        lr_factor: (0.9 for exponential, 0.5 for plateau)
+            every epoch; constant
+        lr_factor: of the schedule exponential (0.9)
         weight_decay: L2 penalty
     """
 
-    schedule: Literal["cosine", "exponential", "plateau", "none"] | None = setting("cosine")
+    schedule: Literal["cosine", "exponential", "none"] | None = setting("cosine")
     lr_factor: float | None = setting(None, above=0, below=1)
     weight_decay: float = setting(0.0, least=0)
 
     def check(self) -> None:
         super().check()
-        if self.lr_factor and self.schedule not in FACTOR:
-            raise InputError(
-                f"--lr-factor goes with --schedule {' or '.join(FACTOR)} (null takes that of a "
-                "file back)"
-            )
+        if self.lr_factor and self.schedule != "exponential":
+            hint = "(null takes that of a file back)"
+            raise InputError(f"--lr-factor goes with --schedule exponential {hint}")
 
     def training(self, **unless_given: Any) -> "TrainingConfig":
         from benchmarks.harness.learner import OptimizerConfig
@@ -226,7 +224,7 @@ class Training(Runs):
             optimizer=OptimizerConfig(
                 learning_rate=options["lr"],
                 schedule=schedule,
-                factor=self.lr_factor or FACTOR.get(schedule, 1.0),
+                factor=self.lr_factor or (FACTOR if schedule == "exponential" else 1.0),
                 weight_decay=self.weight_decay,
             ),
             device=self.device,

@@ -12,18 +12,11 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from benchmarks.harness import summary
 from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.figures import panels, picture_grid
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import Report, grouped
-from benchmarks.harness.summary import (
-    by_model,
-    mean_seconds,
-    measured,
-    model_table,
-    seeds_text,
-    spread,
-)
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run
 from benchmarks.rationales.learner import RationaleLearner
@@ -108,9 +101,9 @@ def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -
         digits = task.measure.format(run.record["test_full"] for run in runs)
 
     own = {"test_precision": ".1f", "test_share": ".1f"}
-    columns = {name: measured(key, own.get(key, digits)) for name, key in keys.items()}
-    columns["s/epoch"] = lambda group: f"{mean_seconds(group):.1f}"
-    return model_table(f"{task.about}\n{said}; {seeds_text(runs)}", runs, columns)
+    columns = {name: summary.measured(key, own.get(key, digits)) for name, key in keys.items()}
+    columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.1f}"
+    return summary.model_table(f"{task.about}\n{said}; {summary.seeds_text(runs)}", runs, columns)
 
 
 def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[Table]:
@@ -119,7 +112,7 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[T
     A run is read by the network of its own seed, or of the first seed where there is none.
     """
     seeds = sorted(run.record["seed"] for run in runs if run.record["model"] == FULL)
-    groups = [group for group in by_model(runs) if group[0].record["model"] != FULL]
+    groups = [group for group in summary.by_model(runs) if group[0].record["model"] != FULL]
     if not seeds or not groups:
         return []
     judges = {}
@@ -133,10 +126,12 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[T
         ]
         digits = task.measure.format(error for pair in errors for error in pair)
         columns = zip(*errors, strict=True)
-        rows.append([group[0].record["model"], *(spread(column, digits) for column in columns)])
+        rows.append(
+            [group[0].record["model"], *(summary.spread(column, digits) for column in columns)]
+        )
     caption = (
         f"Test part: {task.measure.title} of the network {FULL}, which has learned from whole "
-        f"{task.data.kind}, on rationales alone and on all but them; {seeds_text(runs)}"
+        f"{task.data.kind}, on rationales alone and on all but them; {summary.seeds_text(runs)}"
     )
     return [Table(caption, ("rationales of", "rationale", "rest"), rows)]
 
@@ -161,7 +156,9 @@ def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[fl
 def _shown(runs: Sequence[Run]) -> list[tuple[str, Any]]:
     """One run of each model that does not read everything: its name and its test predictions."""
     found = []
-    for record, table in ((group[0].record, group[0].predictions) for group in by_model(runs)):
+    for record, table in (
+        (group[0].record, group[0].predictions) for group in summary.by_model(runs)
+    ):
         if record["kind"] not in (FULL, TITLE):
             name = f"{record['model']} (seed {record['seed']})"
             found.append((name, table[table["part"] == "test"]))
@@ -229,7 +226,7 @@ def learning_plot(runs: Sequence[Run]) -> Figure:
     """Cost of the validation part by epoch (thesis Figure 3-6), and of models that select the share
     and, where evidence is known, the precision.
     """
-    groups = [group for group in by_model(runs) if group[0].history]
+    groups = [group for group in summary.by_model(runs) if group[0].history]
     selecting = [group for group in groups if group[0].record["kind"] in SELECTING]
     known = {key for group in selecting for epoch in group[0].history for key in epoch}
     labels = {key: label for key, label in LABELS.items() if key in known or key == COST}

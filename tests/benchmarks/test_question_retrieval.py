@@ -316,9 +316,9 @@ def test_askubuntu_has_the_training_of_the_thesis(call_main, root, tmp_path, mon
     monkeypatch.setattr(Experiment, "run", lambda one: seen.append(one) or [])
     monkeypatch.setattr(Experiment, "finish", lambda *args: None)
     folders = ("--root", root, "--out", tmp_path / "out", "--vectors", "none")
-    assert call_main(main, "--data", "askubuntu", *folders, "--schedule", "plateau")[0] == 0
+    assert call_main(main, "--data", "askubuntu", *folders, "--schedule", "exponential")[0] == 0
     pretraining, training = (one.training for one in seen)
     assert (training.epochs, training.batch_size) == (50, 40)
     assert (pretraining.epochs, pretraining.batch_size) == (40, 256)
-    assert training.optimizer.schedule == pretraining.optimizer.schedule == "plateau"
+    assert training.optimizer.schedule == pretraining.optimizer.schedule == "exponential"
     assert {model.hidden > 200 for model in seen[1].models} == {True}

@@ -9,15 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.harness import tables_of_texts as tables
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, as_input_error, say
 from benchmarks.harness.retrieval.learner import QuestionRanker
-from benchmarks.harness.tables_of_texts import (
-    batches_of,
-    check_output,
-    refuse_existing,
-    write_table,
-)
 from pyg_kernels.datasets.text import tokenize
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
 
@@ -25,8 +20,8 @@ from pyg_kernels.datasets.text.text_table import joined, read_text_table
 def rank(options: Any) -> None:
     """Ranks the texts of a table for each query of another and writes the best."""
     out = Path(options.out)
-    refuse_existing([out], options.overwrite)
-    check_output(out)
+    tables.refuse_existing([out], options.overwrite)
+    tables.check_output(out)
     ranker = load_learner(options.checkpoint, QuestionRanker)
     columns = list(options.text_column) or ["text"]
     texts, vectors = [], []
@@ -47,12 +42,12 @@ def rank(options: Any) -> None:
         found = [candidates[place] for place in places.tolist()]
         each = {"query": query, "rank": range(1, best + 1), "text": found}
         rows.append(pandas.DataFrame({**each, "cosine": scores.tolist()}))
-    write_table(out, pandas.concat(rows))
+    tables.write_table(out, pandas.concat(rows))
     say(f"the best {best} of {len(candidates)} texts for {len(queries)} queries in {out}")
 
 
 @torch.inference_mode()
 def text_vectors(ranker: QuestionRanker, texts: Sequence[Sequence[str]], batch_size: int) -> Tensor:
     """The vectors of texts of at least one word each, of length 1, ``(M, H)``."""
-    found = [ranker.net.texts(batch) for batch in batches_of(ranker, texts, batch_size)]
+    found = [ranker.net.texts(batch) for batch in tables.batches_of(ranker, texts, batch_size)]
     return F.normalize(torch.cat(found).float(), dim=1)

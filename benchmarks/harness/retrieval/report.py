@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.utils import scatter
 
 from benchmarks.corpora.questions import questions_of
+from benchmarks.harness import summary
 from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
@@ -24,14 +25,6 @@ from benchmarks.harness.retrieval.metrics import METRICS
 from benchmarks.harness.retrieval.models import QuestionNet
 from benchmarks.harness.retrieval.task import PretrainingTask, RetrievalTask
 from benchmarks.harness.study import RUNS, Report, grouped, rows_table
-from benchmarks.harness.summary import (
-    by_model,
-    learning_curves,
-    mean_seconds,
-    measured,
-    seeds_text,
-    spread,
-)
 from benchmarks.harness.table import Table
 from benchmarks.harness.training import BEST, Run
 from pyg_kernels.datasets.text import TextBatch
@@ -67,7 +60,7 @@ def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path
     """What shows the comparison."""
     found = [_methods(runs, task, baselines)]
     pictures: dict[str, Callable[[], Figure]] = {
-        CURVES: partial(learning_curves, runs, task.measure, "MRR in percent", task.dataset)
+        CURVES: partial(summary.learning_curves, runs, task.measure, "MRR in percent", task.dataset)
     }
     started = [run.record for run in runs if run.record["pretrained"]]
     names = dict.fromkeys(f"{record['encoder']}-seed{record['seed']}" for record in started)
@@ -86,18 +79,20 @@ def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path
 
 def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
     """The table and the learning curves of pre-training."""
-    curves = partial(learning_curves, runs, task.measure, "perplexity", f"{task.dataset}, titles")
+    curves = partial(
+        summary.learning_curves, runs, task.measure, "perplexity", f"{task.dataset}, titles"
+    )
     return Report([_perplexities(runs)], {CURVES: curves})
 
 
 def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
     """Thesis Table 2.9 and, where there are several poolings or fields, 2.10 and 2.11."""
-    groups = by_model(runs)
+    groups = summary.by_model(runs)
     keys = [part if key == "MRR" else f"{part}_{key}" for part in RANKED for key in METRICS]
     rows = [[name, "-", *_numbers([each]), "-"] for name, each in baselines.measures.items()]
     for group in groups:
-        record, seconds = group[0].record, f"{mean_seconds(group):.2f}"
-        cells = [spread([run.record[name] for run in group], DIGITS) for name in keys]
+        record, seconds = group[0].record, f"{summary.mean_seconds(group):.2f}"
+        cells = [summary.spread([run.record[name] for run in group], DIGITS) for name in keys]
         rows.append([record["model"], f"{record['encoder_parameters']:,}", *cells, seconds])
     reranker = f"no {RERANKER}: the dev part is too small for one"
     if baselines.has_reranker:
@@ -116,7 +111,7 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
         f"Similar questions on {task.dataset}, {task.split}\n"
         "Mean average precision, mean reciprocal rank, precision at 1 and at 5 in percent, of the "
         "dev part (valid), by whose MRR the epoch is chosen, and of the test part; "
-        f"{seeds_text(runs)}\n"
+        f"{summary.seeds_text(runs)}\n"
         "-pt: pre-trained; -title: reads titles alone; parameters are those of the encoder, "
         "without word vectors\n"
         f"{'; '.join(baselines.notes)}\n"
@@ -135,24 +130,26 @@ def _perplexities(runs: Sequence[Run]) -> Table:
     columns: dict[str, Callable[[list[Run]], object]] = {
         "encoder": lambda group: group[0].record["model"],
         "width": lambda group: f"{group[0].record['hidden_size']:,}",
-        "perplexity valid": measured("valid", DIGITS),
-        "test": measured("test", DIGITS),
-        "MRR": lambda group: spread([ranked(run) for run in group], DIGITS),
-        "s/epoch": lambda group: f"{mean_seconds(group):.2f}",
+        "perplexity valid": summary.measured("valid", DIGITS),
+        "test": summary.measured("test", DIGITS),
+        "MRR": lambda group: summary.spread([ranked(run) for run in group], DIGITS),
+        "s/epoch": lambda group: f"{summary.mean_seconds(group):.2f}",
     }
     caption = (
         f"Pre-training on {runs[0].record['dataset']}: perplexity of titles held out, valid: those "
         "by which the epoch is chosen\n"
         "MRR of the dev part in percent, by titles alone and the encoder as it is then; "
-        f"{seeds_text(runs)}"
+        f"{summary.seeds_text(runs)}"
     )
-    return rows_table(caption, by_model(runs), columns)
+    return rows_table(caption, summary.by_model(runs), columns)
 
 
 def _numbers(measures: Sequence[Measures]) -> list[str]:
     """Each measure of both parts, over some runs."""
     return [
-        spread([one[part][key] for one in measures], DIGITS) for part in RANKED for key in METRICS
+        summary.spread([one[part][key] for one in measures], DIGITS)
+        for part in RANKED
+        for key in METRICS
     ]
 
 
@@ -160,7 +157,7 @@ def pretraining_plot(runs: Sequence[Run]) -> Figure:
     """Perplexity (dotted) against MRR (solid) by epoch, bars over seeds: thesis Figure 2-7."""
     figure, (axes,) = panels(1, 1, (6.4, 4.2))
     right = axes.twinx()
-    for k, group in enumerate(by_model(runs)):
+    for k, group in enumerate(summary.by_model(runs)):
         epochs = range(1, 1 + min(len(run.history) for run in group))
         for panel, key, line in ((axes, "valid_perplexity", ":"), (right, "valid_MRR", "-")):
             values = [[run.history[j - 1][key] for run in group] for j in epochs]

@@ -7,20 +7,12 @@ from typing import Any
 import pandas
 import torch
 
+from benchmarks.harness import tables_of_texts as tables
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, naming_files, say
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table
-from benchmarks.harness.tables_of_texts import (
-    batches_of,
-    check_output,
-    refuse_columns,
-    refuse_existing,
-    tell_rows,
-    texts_of,
-    write_table,
-)
 from benchmarks.harness.text.explanation import explain, explanation_plot
 from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import tokenize
@@ -33,25 +25,25 @@ def predict(options: Any) -> None:
     text without a known word.
     """
     outputs = [Path(name) for name in (options.out, options.explain) if name]
-    refuse_existing(outputs, options.overwrite)
+    tables.refuse_existing(outputs, options.overwrite)
     if options.out:
-        check_output(Path(options.out))
+        tables.check_output(Path(options.out))
     classifier = load_learner(options.checkpoint, TextClassifier)
     if options.text:
         table = pandas.DataFrame({"text": options.text})
         texts = list(options.text)
     else:
         columns = list(options.text_column) or ["text"]
-        table, texts = texts_of(options.data, columns, options.encoding)
+        table, texts = tables.texts_of(options.data, columns, options.encoding)
     words = [tokenize(text) for text in texts]
     predictions = predicted(classifier, words, options.batch_size)
-    refuse_columns(table, predictions, options.data)
+    tables.refuse_columns(table, predictions, options.data)
     table = pandas.concat([table, predictions], axis=1)
     known = set(classifier.hparams["words"])
-    tell_rows([not text for text in words], "no words and no class")
-    tell_rows([bool(text) and known.isdisjoint(text) for text in words], "no known word")
+    tables.tell_rows([not text for text in words], "no words and no class")
+    tables.tell_rows([bool(text) and known.isdisjoint(text) for text in words], "no known word")
     if options.out:
-        write_table(Path(options.out), table)
+        tables.write_table(Path(options.out), table)
     elif options.text:
         rows = [
             [cell if isinstance(cell, str) else f"{cell:.4f}".replace("nan", "") for cell in row]
@@ -70,7 +62,7 @@ def predicted(
     rows = [row for row, text in enumerate(texts) if text]
     probabilities = torch.full((len(texts), len(classes)), torch.nan)
     if rows:
-        batches = batches_of(classifier, [texts[row] for row in rows], batch_size)
+        batches = tables.batches_of(classifier, [texts[row] for row in rows], batch_size)
         with torch.inference_mode():
             scores = [classifier.net(batch) for batch in batches]
         probabilities[rows] = torch.cat(scores).float().softmax(dim=1)

@@ -3,30 +3,19 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import pandas
 from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 
+from benchmarks.harness import summary
 from benchmarks.harness.figures import panels
 from benchmarks.harness.study import Record, Report, grouped
-from benchmarks.harness.summary import (
-    by_model,
-    learning_curves,
-    mean_seconds,
-    measured,
-    model_table,
-    seeds_text,
-    spread,
-)
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import TextData
 from benchmarks.harness.text.task import TextTask
-
-if TYPE_CHECKING:
-    from benchmarks.harness.training import Run
+from benchmarks.harness.training import Run
 
 VARIANTS = ("layers", "decay")
 FILES = ("confusion.png", "learning_curves.png", *(f"accuracy_by_{key}.png" for key in VARIANTS))
@@ -34,15 +23,17 @@ MOST_CLASSES_NAMED = 12
 PANELS_A_ROW = 4
 
 
-def text_table(runs: Sequence["Run"], data: TextData) -> Table:
+def text_table(runs: Sequence[Run], data: TextData) -> Table:
     """The comparison of models and, of recurrent kernel machines, the weights of their cells."""
-    columns = {part: measured(part, TextTask.measure.digits) for part in PARTS}
-    columns["s/epoch"] = lambda group: f"{mean_seconds(group):.2f}"
-    said = f"Accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
+    columns = {part: summary.measured(part, TextTask.measure.digits) for part in PARTS}
+    columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.2f}"
+    said = (
+        f"Accuracy in percent at the best epoch of the validation part; {summary.seeds_text(runs)}"
+    )
     if any("cell" in run.record for run in runs):
         columns["weights"] = lambda group: group[0].record.get("cell_parameters", "-")
         said += "; weights of cells alone, as Liang et al. 2019 count them"
-    return model_table(f"{describe(data)}\n{said}", runs, columns)
+    return summary.model_table(f"{describe(data)}\n{said}", runs, columns)
 
 
 def describe(data: TextData) -> str:
@@ -57,12 +48,12 @@ def describe(data: TextData) -> str:
     return f"{texts}\n{vectors}\n{data.describe_unknown(data.word_numbers())}"
 
 
-def report(runs: Sequence["Run"], data: TextData) -> Report:
+def report(runs: Sequence[Run], data: TextData) -> Report:
     """Tables, confusion, learning curves, and the pictures of layers and decays."""
     name = data.choice.dataset
     pictures = {
         "confusion.png": lambda: confusion_plot(runs, data),
-        "learning_curves.png": lambda: learning_curves(
+        "learning_curves.png": lambda: summary.learning_curves(
             runs, TextTask.measure, "accuracy in percent", name
         ),
         **variant_plots(runs, name),
@@ -70,9 +61,9 @@ def report(runs: Sequence["Run"], data: TextData) -> Report:
     return Report([text_table(runs, data)], pictures)
 
 
-def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
+def confusion_plot(runs: Sequence[Run], data: TextData) -> Figure:
     """Predicted against true classes of the test part, a panel a model, over all its seeds."""
-    groups = by_model(runs)
+    groups = summary.by_model(runs)
     classes = list(data.corpus.classes)
     title = "Test part: fraction of each class"
     figure, axes = panels(len(groups), PANELS_A_ROW, (3.6, 3.8), title)
@@ -89,12 +80,12 @@ def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
         panel.tick_params(labelsize="x-small")
         if not named:
             panel.set(xticks=[], yticks=[])
-        accuracy = spread([run.record["test"] for run in group], TextTask.measure.digits)
+        accuracy = summary.spread([run.record["test"] for run in group], TextTask.measure.digits)
         panel.set_title(f"{group[0].record['model']}\naccuracy {accuracy} %", fontsize="small")
     return figure
 
 
-def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Callable[[], Figure]]:
+def variant_plots(runs: Sequence[Run], title: str) -> dict[str, Callable[[], Figure]]:
     """By file, for each of layers and decay of which some runs of ``rcnn`` have different ones."""
     records = [run.record for run in runs if run.record.get("kind") == "rcnn"]
     return {

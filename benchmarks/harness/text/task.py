@@ -12,15 +12,8 @@ from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
 from benchmarks.harness.task import Batches
+from benchmarks.harness.text import models
 from benchmarks.harness.text.data import TextData, text_batches
-from benchmarks.harness.text.encoders import RKMEncoder
-from benchmarks.harness.text.models import (
-    DEFAULT_PARAMETERS,
-    TextNet,
-    build_text_model,
-    count_parameters,
-    fit_hidden_size,
-)
 from benchmarks.harness.text.options import CELL_WIDTH, TextModelConfig, TextModels
 from pyg_kernels.datasets.text import TextBatch, TextLoader
 
@@ -42,7 +35,7 @@ class TextClassifier(Classifier):
     ) -> None:
         super().__init__(optimizer)
         self.save_hyperparameters(logger=False)
-        self.net: TextNet = build_text_model(TextModelConfig(**model))
+        self.net: models.TextNet = models.build_text_model(TextModelConfig(**model))
 
     def scores(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         return self.net(batch), batch.y
@@ -75,7 +68,7 @@ class TextTask(ClassificationTask):
         Where layers or decays are compared, those of this model.
         """
         encoder = learner.net.encoder
-        if not isinstance(encoder, RKMEncoder):
+        if not isinstance(encoder, models.RKMEncoder):
             if model.name == model.kind:
                 return {}
             details = {"kind": model.kind, "layers": model.num_layers}
@@ -106,9 +99,11 @@ def text_model_configs(options: TextModels, data: TextData) -> list[TextModelCon
             elif options.rcnn_hidden and not options.parameters:
                 config = _as_large_as_rcnn(config, options.rcnn_hidden)
             else:
-                config = fit_hidden_size(config, options.parameters or DEFAULT_PARAMETERS)
+                config = models.fit_hidden_size(
+                    config, options.parameters or models.DEFAULT_PARAMETERS
+                )
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
-            number = count_parameters(config) + learned
+            number = models.count_parameters(config) + learned
             check_parameters(config.name, config.hidden, number, SIZE_OPTIONS)
         configs.append(config)
     return configs
@@ -119,4 +114,4 @@ def _as_large_as_rcnn(config: TextModelConfig, hidden: int) -> TextModelConfig:
     if config.kind == "rcnn":
         return replace(config, hidden=hidden)
     rcnn = replace(config, kind="rcnn", hidden=hidden, decay="input")
-    return fit_hidden_size(config, count_parameters(rcnn))
+    return models.fit_hidden_size(config, models.count_parameters(rcnn))

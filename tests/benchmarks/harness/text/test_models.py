@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from benchmarks.harness import sizes
-from benchmarks.harness.text.encoders import CNNEncoder, Encoder, LayeredEncoder
 from benchmarks.harness.text.models import (
     MODELS,
+    CNNEncoder,
+    Encoder,
+    LayeredEncoder,
     build_text_model,
     count_parameters,
     fit_hidden_size,
