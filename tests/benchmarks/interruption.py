@@ -1,6 +1,5 @@
 """Interrupting a run, and what must not depend on it."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,18 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-
-
-def results(folder: Path) -> tuple[list[dict[str, Any]], str]:
-    """Records and predictions, which must not depend on interruptions; seconds do."""
-    runs = []
-    for path in sorted(folder.glob("runs/*/record.json")):
-        content = json.loads(path.read_text())
-        content.pop("seconds_per_epoch")
-        for epoch in content["history"]:
-            epoch.pop("seconds")
-        runs.append(content)
-    return runs, (folder / "predictions.csv").read_text()
 
 
 def outcome(out: Path) -> dict[str, Any]:

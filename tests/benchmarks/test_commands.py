@@ -20,12 +20,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.__main__ import COMMANDS as LISTED
-from tests.benchmarks.askubuntu_format import write_questions as write_askubuntu
 from tests.benchmarks.conftest import assert_refused, printed
-from tests.benchmarks.harness.language_model.streams import write_corpus
 from tests.benchmarks.interruption import outcome
-from tests.benchmarks.small_rationales import write_own
-from tests.benchmarks.small_texts import write_questions
+from tests.benchmarks.small_data import write_askubuntu, write_corpus, write_own, write_trec
 
 ROOT = Path(__file__).parents[2]
 ACTIVATIONS = "benchmarks.papers.activations"
@@ -95,7 +92,7 @@ def write_molecules(folder: Path) -> None:
 
 
 def write_texts(folder: Path) -> None:
-    write_questions(folder / "trec")
+    write_trec(folder / "trec")
     (folder / "empty").mkdir()
     (folder / "classless.csv").write_text("1,text\nno class,text\n")
     (folder / "one-class.csv").write_text("text,label\nÜber,y\nb,y\n")

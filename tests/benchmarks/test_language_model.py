@@ -17,7 +17,7 @@ from benchmarks.harness.language_model import task
 from benchmarks.harness.language_model.trained import load_model
 from benchmarks.language_model import main
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
-from tests.benchmarks.harness.language_model.streams import write_corpus
+from tests.benchmarks.small_data import write_corpus
 
 EPOCH = [
     *("epoch", "train_perplexity", "valid_perplexity", "test_perplexity"),

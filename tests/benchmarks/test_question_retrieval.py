@@ -22,9 +22,9 @@ from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.task import PARTS
 from benchmarks.question_retrieval import main
-from tests.benchmarks.askubuntu_format import TOPICS, write_questions
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
-from tests.benchmarks.interruption import results
+from tests.benchmarks.interruption import outcome
+from tests.benchmarks.small_data import TOPICS, write_askubuntu
 
 SMALL = (
     *("--data", "askubuntu", "--vectors", "none", "--device", "cpu", "--quiet"),
@@ -35,7 +35,7 @@ PRETRAINING = ("--pretraining-batch-size", 48, "--pretraining-epochs", 1)
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return write_questions(tmp_path / "askubuntu")
+    return write_askubuntu(tmp_path / "askubuntu")
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ class Compared(NamedTuple):
 def compared(tmp_path_factory) -> Compared:
     """RCNN and CNN, with and without pre-training, of two seeds."""
     folder = tmp_path_factory.mktemp("compared")
-    root, out = write_questions(folder / "askubuntu"), folder / "out"
+    root, out = write_askubuntu(folder / "askubuntu"), folder / "out"
     starts: dict[tuple[str, int], dict[str, Tensor]] = {}
     begin = QuestionRanker.on_train_epoch_start
 
@@ -248,7 +248,7 @@ def test_a_lost_checkpoint_gives_one_line_and_models_are_added(compare, compared
         path.unlink(missing_ok=True)
     shutil.rmtree(path.parent)
     assert compare(*words)[::2] == (0, "")
-    assert results(out) == results(compared.out)
+    assert outcome(out) == outcome(compared.out)
     assert compare("--models", "gru", "--pretraining", "no", "--resume")[::2] == (0, "")
     records = metrics_of(out)
     assert [record["model"] for record in records[::2]][:4] == [r["model"] for r in before[::2]]

@@ -25,8 +25,8 @@ from benchmarks.harness.text.task import TextClassifier, text_model_configs
 from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification, main
 from pyg_kernels.datasets.text import TextBatch
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
-from tests.benchmarks.interruption import results
-from tests.benchmarks.small_texts import write_glove, write_questions
+from tests.benchmarks.interruption import outcome
+from tests.benchmarks.small_data import write_glove, write_trec
 
 PRESET = "--preset lei2017-sst"
 
@@ -41,7 +41,7 @@ def names_of(options: TextClassification) -> list[str]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return write_questions(tmp_path / "trec")
+    return write_trec(tmp_path / "trec")
 
 
 @pytest.fixture
@@ -422,7 +422,7 @@ def test_a_request_to_end_is_heard_after_the_last_epoch_too(compare, tmp_path, m
     )
     assert "--resume" in err
     assert compare(*words, "--resume")[0] == 0
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
+    assert outcome(tmp_path / "out") == outcome(tmp_path / "whole")
 
 
 def test_learned_word_vectors_count_towards_what_is_allowed(compare, tmp_path, monkeypatch) -> None:

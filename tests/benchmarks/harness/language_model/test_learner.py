@@ -17,7 +17,7 @@ from benchmarks.harness.language_model.optimizer import NTASGD
 from benchmarks.harness.language_model.options import LanguageModel
 from benchmarks.harness.language_model.task import LanguageTask, language_setups, load_corpus
 from benchmarks.harness.training import Run, TrainingConfig, train
-from tests.benchmarks.harness.language_model.streams import write_corpus
+from tests.benchmarks.small_data import write_corpus
 
 SHARED = TrainingConfig(device="cpu", precision="32-true")
 

@@ -17,7 +17,7 @@ from benchmarks.harness.retrieval.task import (
     pretraining_configs,
     question_model_configs,
 )
-from tests.benchmarks.askubuntu_format import write_questions
+from tests.benchmarks.small_data import write_askubuntu
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def corpus() -> QuestionCorpus:
 
 @pytest.fixture
 def task(tmp_path) -> PretrainingTask:
-    root = str(write_questions(tmp_path / "askubuntu"))
+    root = str(write_askubuntu(tmp_path / "askubuntu"))
     choice = Questions(data=("askubuntu",), root=root, vectors="none")
     return PretrainingTask(load_questions(choice))
 
