@@ -82,11 +82,11 @@ class Words:
 
 def vector_file(root: str, vectors: str | None) -> Path | None:
     """The file of word vectors that is named, or found in or beside a folder."""
-    file = None if vectors == NO_FILE else find_glove(root)
-    if vectors not in (None, NO_FILE):
-        file = Path(vectors).expanduser()
-        if not file.is_file():
-            raise InputError(f"--vectors {vectors}: no such file")
+    if vectors is None or vectors == NO_FILE:
+        return None if vectors else find_glove(root)
+    file = Path(vectors).expanduser()
+    if not file.is_file():
+        raise InputError(f"--vectors {vectors}: no such file")
     return file
 
 
