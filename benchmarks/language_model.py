@@ -6,12 +6,12 @@ and ``score`` apply a trained one to a text. Heavy imports happen after the opti
 """
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from benchmarks.harness.errors import InputError, naming_extras, say, tell
+from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say, tell
 from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.options import LanguageModel
 from benchmarks.harness.options import Command, Device, run_commands, setting
@@ -85,21 +85,12 @@ class Score(Trained):
         each_line: a row for each line as well
     """
 
-    EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = (("data", "text"),)
+    ONE_OF: ClassVar[tuple[str, ...]] = ("data", "text")
 
     data: str | None = setting(None, "file")
     text: str | None = setting(None)
     encoding: str = setting("utf-8")
     each_line: bool = setting(False, free=True)
-
-    def check(self) -> None:
-        if not (self.data or self.text):
-            raise InputError("--data or --text must be given")
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_commands(PROGRAM, COMMANDS, words)
 
 
 def compare(options: LanguageModel) -> None:
@@ -107,8 +98,11 @@ def compare(options: LanguageModel) -> None:
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.language_model import report
-        from benchmarks.harness.language_model.data import load_corpus
-        from benchmarks.harness.language_model.task import LanguageTask, language_setups
+        from benchmarks.harness.language_model.task import (
+            LanguageTask,
+            language_setups,
+            load_corpus,
+        )
         from benchmarks.harness.training import TrainingConfig
     corpus = load_corpus(options)
     experiment = Experiment(
@@ -129,23 +123,22 @@ def compare(options: LanguageModel) -> None:
 def generate(options: Generate) -> None:
     """Draws words and prints them."""
     with naming_extras("bench"):
-        from benchmarks.harness.language_model import generation
         from benchmarks.harness.language_model.trained import load_model, unknown_words
     model = load_model(options.checkpoint or "", options.device)
     text = options.prompt or ""
     prompt = text.split() if options.words else model.split(text)
     if text.strip() and not prompt:
         raise InputError("--prompt has no words: the vocabulary is without punctuation")
-    unknown = unknown_words(model.unknown(generation.checked_prompt(model, prompt)))
+    model.check_prompt(prompt)
+    unknown = unknown_words(model.unknown(prompt))
     if unknown:
         tell(f"{PROGRAM}: --prompt: {unknown}")
     end, place = model.vocabulary.words[model.vocabulary.end], ""
     for word in prompt:
         say(place + word, end="")
         place = " "
-    for word in generation.generate(
-        model, prompt, options.length, options.temperature, options.top_k, options.seed
-    ):
+    draws = (options.length, options.temperature, options.top_k, options.seed)
+    for word in model.generate(prompt, *draws):
         say("\n" if word == end else place + word, end="")
         place = "" if word == end else " "
     if place:
@@ -157,9 +150,11 @@ def score(options: Score) -> None:
     with naming_extras("bench"):
         from benchmarks.harness.language_model import scoring
         from benchmarks.harness.language_model.trained import load_model, unknown_words
+        from pyg_kernels.datasets.text.lines import read_lines
     lines = (options.text or "").splitlines()
     if options.data:
-        lines = scoring.text_lines(options.data, options.encoding)
+        with as_input_error():
+            lines = read_lines(options.data, options.encoding)
     model = load_model(options.checkpoint or "", options.device)
     split = str.split if options.words else model.split
     words = [split(line) for line in lines]
@@ -190,6 +185,7 @@ COMMANDS = {
         "Each line ends with an end of sentence; empty ones are left out unless --words is given.",
     ),
 }
+main = partial(run_commands, PROGRAM, COMMANDS)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,8 +5,8 @@ been read: ``--help`` and a misspelt option answer at once.
 """
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -72,7 +72,7 @@ class QuestionRetrieval(Questions, Networks, Pretraining, Training):
 
     epochs: int | None = setting(None, least=1)
     batch_size: int | None = setting(None, least=1)
-    schedule: Literal["cosine", "exponential", "plateau", "none"] | None = setting(None)
+    schedule: Literal["cosine", "exponential", "none"] | None = setting(None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +91,6 @@ class Rank(Application, TextColumns):
 
     among: str | None = setting(None)
     best: int = setting(10, least=1)
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_commands(PROGRAM, COMMANDS, words)
 
 
 def compare(options: QuestionRetrieval) -> None:
@@ -126,7 +121,7 @@ def compare(options: QuestionRetrieval) -> None:
         one.check()
     baselines = Baselines(data.corpus, FIELDS if data.has_bodies() else FIELDS[1:])
     for one in experiments:
-        one.open()
+        one.study.open()
     if not options.quiet:
         say(report.describe(data))
     for one in experiments[1:]:
@@ -151,6 +146,7 @@ COMMANDS = {
     ),
     "rank": Command(Rank, rank, "Ranks the texts of one table for each text of another."),
 }
+main = partial(run_commands, PROGRAM, COMMANDS)
 
 if __name__ == "__main__":
     sys.exit(main())

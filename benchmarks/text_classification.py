@@ -5,8 +5,8 @@ been read: ``--help`` and a misspelt option answer at once.
 """
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -72,7 +72,7 @@ class Predict(Application, TextColumns):
         limit: texts to explain, from the first
     """
 
-    EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = (("data", "text"),)
+    ONE_OF: ClassVar[tuple[str, ...]] = ("data", "text")
     REQUIRED: ClassVar[tuple[str, ...]] = ("checkpoint",)
 
     text: tuple[str, ...] = setting(())
@@ -80,17 +80,10 @@ class Predict(Application, TextColumns):
     limit: int = setting(20, least=1)
 
     def check(self) -> None:
-        if not (self.data or self.text):
-            raise InputError("--data or --text must be given")
         if self.data and not (self.out or self.explain):
             raise InputError("--data needs --out FILE, --explain DIR, or both")
         if self.text and self.text_column:
             raise InputError("--text-column goes with --data, not --text")
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_commands(PROGRAM, COMMANDS, words)
 
 
 def compare(options: TextClassification) -> None:
@@ -107,6 +100,7 @@ def compare(options: TextClassification) -> None:
         out=Path(options.out or f"runs/text-{options.dataset}"),
         task=TextTask(data),
         models=text_model_configs(options, data),
+        training=options.training(),
         files=report.FILES,
     )
     experiment.carry_out(lambda runs: report.report(runs, data), report.describe(data))
@@ -127,11 +121,10 @@ COMMANDS = {
         DETAILS,
     ),
     "predict": Command(
-        Predict,
-        predict,
-        "Classifies new texts: their classes and the probability of each class.",
+        Predict, predict, "Classifies new texts: their classes and the probability of each class."
     ),
 }
+main = partial(run_commands, PROGRAM, COMMANDS)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -22,11 +22,9 @@ class AGNews(TextCSV):
     ``&lt;`` are read as what they stand for.
 
     Args:
-        root: a folder. The files ``train.csv`` and ``test.csv`` (also called ``ag_news.train.csv``
-            and ``ag_news.test.csv``), as they are or compressed (``.gz``), are used where they lie
-            in ``root`` or ``root/raw``, and downloaded otherwise. Where only the test part lies
-            there, nothing is downloaded: a fifth of each class of it is drawn at random to test on,
-            the rest trains, and ``split`` says so.
+        root: the folder of ``train.csv`` and ``test.csv`` (or ``ag_news.train.csv`` and
+            ``ag_news.test.csv``). Where only the test part lies there, nothing is downloaded: a
+            fifth of each class of it is drawn to test on, the rest trains, and ``split`` says so.
         seed: of that draw.
     """
 

@@ -10,17 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.corpora.published_text import numbered, obtain_text
-from benchmarks.corpora.questions import (
-    RANKED_PARTS,
-    Question,
-    QuestionCorpus,
-    Ranking,
-    TrainQuery,
-)
+from benchmarks.corpora.questions import RANKED_PARTS, Question, QuestionCorpus, Ranking, TrainQuery
 from pyg_kernels.datasets.public_file import find_file
 
 SOURCE = "https://github.com/taolei87/askubuntu"
 TEXTS, TRAIN, HELD_OUT = "text_tokenized.txt", "train_random.txt", "heldout.txt"
+BODY_WORDS = 100  # of a body that are read at most
 VECTORS = ("vectors_pruned.200.txt", "vector/vectors_pruned.200.txt")
 
 T = TypeVar("T")
@@ -41,13 +36,11 @@ class AskUbuntu(QuestionCorpus):
     questions of either ranked part, experts have judged the 20 best candidates of a search engine.
 
     Args:
-        root: a folder. These files are read, as they are or compressed (``.gz``), where they lie in
-            ``root`` or ``root/raw``: ``text_tokenized.txt`` (lines of an id, the words of the
-            title, those of the body, with tabs between), ``train_random.txt`` (an id, ids of
-            similar questions, ids of others), ``dev.txt`` and ``test.txt`` (an id, ids of similar
-            questions, ids of candidates and, perhaps, the candidates' BM25 scores) and, if it is
-            there, ``heldout.txt`` (ids of questions that pre-training leaves out).
-        body_words: how many words of a body are read at most.
+        root: the folder of ``text_tokenized.txt`` (lines of an id, the words of the title, those of
+            the body, with tabs between), ``train_random.txt`` (an id, ids of similar questions, ids
+            of others), ``dev.txt`` and ``test.txt`` (an id, ids of similar questions, ids of
+            candidates and, perhaps, the candidates' BM25 scores) and, if it is there,
+            ``heldout.txt`` (ids of questions that pre-training leaves out).
         leave_out: leave out, and count in ``left_out``, questions without a title, ids of which
             there is no question, training questions without a similar one, ranked questions without
             candidates, similar questions that are not among the candidates, candidates that are
@@ -62,11 +55,9 @@ class AskUbuntu(QuestionCorpus):
     ``left_out`` counts them too.
     """
 
-    def __init__(self, root: str | Path, body_words: int = 100, leave_out: bool = False) -> None:
-        if body_words < 0:
-            raise ValueError(f"body_words must not be negative, got {body_words}")
+    def __init__(self, root: str | Path, leave_out: bool = False) -> None:
         reader = _Reader(root, leave_out)
-        questions = reader.some(TEXTS, reader.questions(body_words))
+        questions = reader.some(TEXTS, reader.questions())
         train = reader.some(TRAIN, reader.train())
         parts = {name: reader.some(f"{name}.txt", reader.rankings(name)) for name in RANKED_PARTS}
         held_out = reader.held_out()
@@ -92,7 +83,7 @@ class _Reader:
             raise ValueError(f"{path} has no questions that can be used")
         return kept
 
-    def questions(self, body_words: int) -> Iterator[Question]:
+    def questions(self) -> Iterator[Question]:
         """All questions that have a title."""
         for where, (id_, *texts) in self._rows(TEXTS, (3,)):
             # Each word once: there are 11 million.
@@ -103,7 +94,7 @@ class _Reader:
                 self._leave_out("question without a title", id_, where)
                 continue
             self.position[id_] = len(self.position)
-            yield Question(id_, title, body[:body_words])
+            yield Question(id_, title, body[:BODY_WORDS])
 
     def train(self) -> Iterator[TrainQuery]:
         """The questions of ``train_random.txt``."""

@@ -29,8 +29,7 @@ class BeerAdvocate(PartedTexts):
     where words start to end - 1 are on the aspect of that number.
 
     Args:
-        root: the folder in which (or in whose folder ``raw``) the three files lie, as they are or
-            compressed (``.gz``). They cannot be downloaded by a program.
+        root: the folder of the three files, which cannot be downloaded by a program.
         aspect: K, from 0: appearance, smell, palate (and taste and overall, where there are files
             of them).
 

@@ -15,15 +15,10 @@ FEWEST = 5
 
 
 class LanguageBatch(NamedTuple):
-    """The next T words of B streams.
+    """The next T words of B streams."""
 
-    Attributes:
-        ids: (T, B) int64, the words read.
-        targets: (T, B) int64, the word after each; -100 where a stream has ended.
-    """
-
-    ids: Tensor
-    targets: Tensor
+    ids: Tensor  # (T, B) int64, the words read
+    targets: Tensor  # (T, B) int64, the word after each; -100 where a stream has ended
 
 
 class LanguageLoader:

@@ -23,9 +23,7 @@ class MR(TextCorpus):
     test part, the next one is for validation, and the other eight train.
 
     Args:
-        root: a folder. The files ``rt-polarity.pos`` and ``rt-polarity.neg``, as they are or
-            compressed (``.gz``), are used where they lie in ``root`` or ``root/raw``, and
-            downloaded otherwise.
+        root: the folder of ``rt-polarity.pos`` and ``rt-polarity.neg``.
         seed: of the folds.
     """
 

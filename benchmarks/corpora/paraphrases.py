@@ -101,8 +101,7 @@ class MSRPQuestions(_PairCorpus):
     connected sentences; the others train, with negatives drawn from their sentences.
 
     Args:
-        root: a folder. The files ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``, as
-            they are or compressed (``.gz``), are read where they lie in ``root`` or ``root/raw``.
+        root: the folder of ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``.
         seed: of the dev part and of the 100 negatives of each training query.
     """
 

@@ -33,8 +33,8 @@ class PlantedEvidence(TextCorpus):
     questions of a part one is kept. So no two parts share a sentence.
 
     Args:
-        mr_root: the folder of the files of :class:`MR`.
-        trec_root: the folder of the files of :class:`TREC`; it may be the same.
+        mr_root: the folder of :class:`MR`.
+        trec_root: the folder of :class:`TREC`; it may be the same.
         questions: the smallest and the largest number of questions in a document. Each number
             between them is as probable. With 3 to 6 a document has 66 words on average. 32% of the
             words are in polar sentences, 38% of those of the test part (TREC's test questions are

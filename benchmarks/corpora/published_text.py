@@ -56,17 +56,11 @@ def fingerprint(words: Any, *numbers: Tensor) -> str:
 
 
 class PartedTexts:
-    """M texts, lists of words, in parts.
-
-    Attributes:
-        texts: the texts.
-        parts: for ``'train'``, ``'valid'`` and ``'test'`` the positions of its texts, int64.
-        split: how the parts came about, in a few words.
-    """
+    """M texts, lists of words, in parts."""
 
     texts: list[list[str]]
-    parts: dict[str, Tensor]
-    split: str
+    parts: dict[str, Tensor]  # of 'train', 'valid' and 'test' the positions of its texts, int64
+    split: str  # how the parts came about, in a few words
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -28,9 +28,8 @@ class SST(TextCorpus):
     Its annotators labelled the phrases of the sentences too; those of the training part can train.
 
     Args:
-        root: a folder. The files ``stsa.fine.train``, ``stsa.fine.dev`` and ``stsa.fine.test`` (or
-            ``stsa.binary...``), as they are or compressed (``.gz``), are used where they lie in
-            ``root`` or ``root/raw``, and downloaded otherwise.
+        root: the folder of ``stsa.fine.train``, ``stsa.fine.dev`` and ``stsa.fine.test`` (or
+            ``stsa.binary...``).
         labels: ``'fine'`` or ``'binary'``.
         phrases: whether ``stsa.fine.phrases.train`` (or ``stsa.binary...``), which has the
             sentences and their labelled phrases in the same form, takes the place of the training

@@ -21,9 +21,8 @@ class TREC(TextCorpus):
     the training questions, as published (eleven in lower case).
 
     Args:
-        root: a folder. The files ``train_5500.label`` and ``TREC_10.label`` (also called
-            ``train.txt`` and ``test.txt``), as they are or compressed (``.gz``), are used where
-            they lie in ``root`` or ``root/raw``, and downloaded otherwise.
+        root: the folder of ``train_5500.label`` and ``TREC_10.label`` (or ``train.txt`` and
+            ``test.txt``).
         labels: ``'coarse'`` (such as ``NUM``) or ``'fine'`` (such as ``NUM:dist``).
     """
 

@@ -1,5 +1,6 @@
 """Reading the checkpoints that the command line names."""
 
+import inspect
 import pickle
 import struct
 from pathlib import Path
@@ -21,18 +22,35 @@ DAMAGE = (
 UNREADABLE = (*DAMAGE, OSError)
 
 
-def load_learner(path: str | Path, kind: "type[T]", keys: set[str]) -> "T":
-    """The learner of a checkpoint, in evaluation mode."""
-    if not Path(path).is_file():
+def checkpoint_of(run: str | Path) -> Path:
+    """The checkpoint that a run's folder, a results folder with one run, or a file is."""
+    path = Path(run)
+    if not path.is_dir():
+        return path
+    found = [path / "best.ckpt"] if (path / "best.ckpt").is_file() else []
+    found = found or sorted(path.glob("runs/*/best.ckpt"))
+    if not found:
+        raise InputError(f"--checkpoint {run} has neither best.ckpt nor runs/*/best.ckpt")
+    if len(found) > 1:
+        raise InputError(
+            f"--checkpoint {run} has {len(found)} runs: name one, such as {found[0].parent}"
+        )
+    return found[0]
+
+
+def load_learner(run: str | Path, kind: "type[T]") -> "T":
+    """The learner of a run's checkpoint, in evaluation mode."""
+    path = checkpoint_of(run)
+    if not path.is_file():
         raise InputError(f"--checkpoint {path}: no such file")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-        found = dict(content)["hyper_parameters"]
-        name = dict(found)["model"]["name"]
+        found = dict(dict(content)["hyper_parameters"])
+        name = dict(found["model"])["name"]
     except UNREADABLE as error:
         what = "is not a checkpoint of this module"
         raise InputError(f"--checkpoint {path} {what}, or damaged") from error
-    if set(found) != keys:
+    if set(found) != set(inspect.signature(kind).parameters).difference(kind.UNSAVED):
         raise InputError(f"--checkpoint {path} is a checkpoint of another network")
     try:
         learner = kind(**found)
@@ -42,7 +60,11 @@ def load_learner(path: str | Path, kind: "type[T]", keys: set[str]) -> "T":
     return learner.eval()
 
 
-def lost_checkpoint(path: Path) -> str:
-    """What to say of a finished run whose checkpoint cannot be read."""
-    what = "damaged" if path.is_file() else "missing"
-    return f"{path} is {what}; remove {path.parent}, and --resume does this run again"
+def load_finished(path: Path, kind: "type[T]") -> "T":
+    """The learner of a finished run, which can be done again where its checkpoint is lost."""
+    try:
+        return load_learner(path, kind)
+    except InputError as error:
+        what = "damaged" if path.is_file() else "missing"
+        hint = f"remove {path.parent}, and --resume does this run again"
+        raise InputError(f"{path} is {what}; {hint}") from error

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics import MeanMetric
 
 from benchmarks.harness.learner import Learner
 from benchmarks.harness.task import PARTS, Measure, Task
@@ -14,11 +13,6 @@ from benchmarks.harness.task import PARTS, Measure, Task
 
 class Classifier(Learner):
     """A network trained on the cross-entropy of classes; a subclass builds ``net``."""
-
-    def __init__(self, optimizer: dict[str, Any] | None = None) -> None:
-        super().__init__(optimizer)
-        self.train_error = MeanMetric(nan_strategy="disable")
-        self.valid_error = MeanMetric(nan_strategy="disable")
 
     @abstractmethod
     def scores(self, batch: Any) -> tuple[Tensor, Tensor]:
@@ -41,9 +35,6 @@ class Classifier(Learner):
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         self.valid_error.update(wrong(*self.scores(batch)))
 
-    def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        return self(batch)
-
 
 def wrong(scores: Tensor, y: Tensor) -> Tensor:
     """``(B,)``, 1 where the best class is not that of the item, NaN where its loss is none."""
@@ -52,16 +43,11 @@ def wrong(scores: Tensor, y: Tensor) -> Tensor:
 
 
 class ClassificationTask(Task):
-    """Classification, measured by the accuracy in percent; a subclass sets these attributes.
-
-    Attributes:
-        labels: ``(M,)``, the class of each item.
-        classes: Names of the classes.
-    """
+    """Classification, measured by the accuracy in percent."""
 
     measure = Measure("accuracy", "accuracy", ".2f")
-    labels: Tensor
-    classes: Sequence[str]
+    labels: Tensor  # (M,), the class of each item
+    classes: Sequence[str]  # their names
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
         return {}

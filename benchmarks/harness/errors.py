@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-EXTRA_PACKAGES = {
-    *("lightning", "torchmetrics", "matplotlib", "pandas", "tqdm", "bm25s", "captum"),
-    *("jsonargparse", "rdkit", "ogb"),
-}
+OWN = ("", "benchmarks", "pyg_kernels")  # packages that no extra brings
 
 
 class InputError(ValueError):
@@ -32,33 +29,28 @@ class MeasurementError(RuntimeError):
 
 
 @contextmanager
+def naming_files(folder: Path | None = None) -> Iterator[None]:
+    """Turns errors of files, such as a full disk, into an :class:`InputError` that names them."""
+    try:
+        yield
+    except OSError as error:
+        name, reason = error.filename or folder, error.strerror or _one_line(error)
+        raise InputError(f"{name}: {reason}" if name else reason) from error
+
+
+@contextmanager
 def as_input_error() -> Iterator[None]:
     """Turns the errors of reading, splitting and writing files into :class:`InputError`.
 
     One of them is that pyarrow, which reads and writes Parquet, is not installed.
     """
     try:
-        yield
-    except OSError as error:
-        if error.strerror and error.filename:
-            raise InputError(f"{error.filename}: {error.strerror}") from error
-        raise InputError(_one_line(error)) from error
-    except ValueError as error:
-        raise InputError(_one_line(error)) from error
-    except ImportError as error:
-        if error.name != "pyarrow":
+        with naming_files():
+            yield
+    except (ValueError, ImportError) as error:
+        if isinstance(error, ImportError) and error.name != "pyarrow":
             raise
         raise InputError(_one_line(error)) from error
-
-
-@contextmanager
-def naming_files(folder: Path) -> Iterator[None]:
-    """Turns errors of writing results, such as a full disk, into an :class:`InputError`."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or _one_line(error)
-        raise InputError(f"{error.filename or folder}: {reason}") from error
 
 
 @contextmanager
@@ -69,7 +61,7 @@ def naming_extras(extras: str) -> Iterator[None]:
     except ImportError as error:
         missing = error.__cause__ if isinstance(error.__cause__, ImportError) else error
         package = (missing.name or "").partition(".")[0]
-        if package not in EXTRA_PACKAGES:
+        if package in OWN or not isinstance(missing, ModuleNotFoundError):
             raise
         raise InputError(f"{package} is not installed: pip install '.[{extras}]'") from error
 
@@ -109,14 +101,6 @@ def exit_status(program: str, command: Callable[[], int]) -> int:
         hint = f"; {interrupt}" if str(interrupt) else ""
         tell(f"\n{program}: interrupted{hint}")
         return 130
-
-
-def progress(quiet: bool) -> str:
-    """How it is shown: ``'bar'``, ``'lines'`` or ``'nothing'``."""
-    if quiet:
-        return "nothing"
-    terminal = sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).lines > 0
-    return "bar" if terminal else "lines"
 
 
 def _one_line(error: Exception) -> str:

@@ -18,19 +18,10 @@ import torch
 from benchmarks.harness.devices import accelerator
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
 from benchmarks.harness.files import write_text
-from benchmarks.harness.fitting import fit
-from benchmarks.harness.options import Runs, Training
+from benchmarks.harness.options import Runs
 from benchmarks.harness.study import Record, Report, Study
 from benchmarks.harness.task import PARTS, Task
-from benchmarks.harness.training import (
-    LAST,
-    PREDICTIONS,
-    RECORD,
-    Run,
-    TrainingConfig,
-    predictions_text,
-    train,
-)
+from benchmarks.harness.training import LAST, PREDICTIONS, RECORD, Run, TrainingConfig, fit, train
 from pyg_kernels.ops import backend
 
 PACKAGES = ("torch", "torch-geometric", "lightning", "numpy")
@@ -64,28 +55,22 @@ class Experiment:
     task: Task  # what is learned
     # one configuration a model, a dataclass with a ``name``, in the order of the table
     models: Sequence[Any]
+    training: TrainingConfig  # how runs are trained
     # where there are several splits, their names, and what is learned on each
     folds: Mapping[str, Task] = field(default_factory=dict)
-    training: TrainingConfig | None = None  # how runs are trained; ``None``: as the options say
     files: Sequence[str] = ()  # the names of all files that a report may leave besides ``table.md``
-
-    @cached_property
-    def config(self) -> TrainingConfig:
-        """How runs are trained."""
-        if self.training is not None:
-            return self.training
-        assert isinstance(self.options, Training)
-        return self.options.training()
 
     @cached_property
     def study(self) -> Study:
         """The results folder."""
-        sizes = {} if self.folds else {"parts": _sizes(self.task)}  # folds may be added
+        data = {"dataset": self.task.dataset, **self.task.identity()}
+        if not self.folds:  # others may be added
+            data["parts"] = {part: len(self.task.parts[part]) for part in PARTS}
         return Study(
             self.program,
             self.options,
             self.out,
-            data={"dataset": self.task.dataset, **self.task.identity(), **sizes},
+            data=data,
             packages=PACKAGES,
             files=("predictions.csv", *self.files),
             models={model.name: asdict(model) for model in self.models},
@@ -95,11 +80,11 @@ class Experiment:
     def check(self) -> None:
         learner = None
         loggers = ("tensorboard", "tensorboardX")
-        if self.config.logger == "tensorboard" and not any(map(find_spec, loggers)):
+        if self.training.logger == "tensorboard" and not any(map(find_spec, loggers)):
             raise InputError("--logger tensorboard: tensorboard is not installed")
         with as_input_error():
             for model in self.models:
-                training = self.task.training(model, self.config)
+                training = self.task.training(model, self.training)
                 accelerator(training.device)
                 if self.task.estimator(model) is None:
                     learner = self.task.learner(model, training.optimizer)
@@ -107,20 +92,16 @@ class Experiment:
                 self.task.batches(learner, training.batch_size, seed=0)
         self.study.check()
 
-    def open(self) -> None:
-        """Makes the results folder, or finds the interrupted experiment in it."""
-        self.study.open()
-
     def run(self) -> list[Run]:
         """Trains what is not finished yet and writes ``predictions.csv``."""
-        self.study.run(
-            self.cells(), self._record, is_done=self._has_predictions, outcome=self._outcome
-        )
+
+        def has_predictions(cell: Cell, record: Record) -> bool:
+            return (self.study.folder(cell.name) / PREDICTIONS).exists()
+
+        self.study.run(self.cells(), self._record, has_predictions, self._outcome)
         runs = self.runs()
         if runs:
-            table = pandas.concat([run.predictions for run in runs], ignore_index=True)
-            with naming_files(self.out):
-                write_text(self.out / PREDICTIONS, predictions_text(table))
+            self._write(self.out, pandas.concat([run.predictions for run in runs]))
         return runs
 
     def cells(self) -> list[Cell]:
@@ -151,7 +132,7 @@ class Experiment:
     def carry_out(self, report: Callable[[list[Run]], Report], heading: str = "") -> None:
         """All of it: checks, opens the folder, trains, prints and writes."""
         self.check()
-        self.open()
+        self.study.open()
         if heading and not self.options.quiet:
             say(heading)
         self.finish(self.run(), report)
@@ -159,22 +140,19 @@ class Experiment:
     def _record(self, cell: Cell, folder: Path) -> Record:
         estimator = cell.task.estimator(cell.model)
         if estimator is None:
-            run = train(cell.task, cell.model, cell.seed, self.config, folder)
+            run = train(cell.task, cell.model, cell.seed, self.training, folder)
         else:
-            run = fit(cell.task, cell.model, estimator, cell.seed, self.config, folder)
-        with naming_files(folder):
-            write_text(folder / PREDICTIONS, predictions_text(run.predictions))
-            (folder / LAST).unlink(missing_ok=True)
+            run = fit(cell.task, cell.model, estimator, cell.seed, self.training, folder)
+        self._write(folder, run.predictions)
+        (folder / LAST).unlink(missing_ok=True)
         return {**run.record, "history": run.history}
+
+    @staticmethod
+    def _write(folder: Path, predictions: pandas.DataFrame) -> None:
+        with naming_files(folder):
+            write_text(folder / PREDICTIONS, predictions.to_csv(index=False))
 
     def _outcome(self, record: Record) -> str:
         measure, values = self.task.measure, [record[part] for part in PARTS[1:]]
         valid, test = (f"{value:{measure.format(values)}}" for value in values)
         return f"{measure.title} {valid} valid, {test} test"
-
-    def _has_predictions(self, cell: Cell, record: Record) -> bool:
-        return (self.study.folder(cell.name) / PREDICTIONS).exists()
-
-
-def _sizes(task: Task) -> dict[str, int]:
-    return {part: len(task.parts[part]) for part in PARTS}

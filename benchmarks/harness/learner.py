@@ -4,12 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import lightning.pytorch as lightning
 import torch
-from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
-from torchmetrics import Metric
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
+from torchmetrics import MeanMetric, Metric
 
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
@@ -21,8 +22,7 @@ class OptimizerConfig:
 
     learning_rate: float = 1e-3  # the highest learning rate
     # ``'cosine'``: a linear warm-up over the first 5% of the steps, then a cosine down to 1%;
-    # ``'exponential'``: times `factor` every epoch; ``'plateau'``: times `factor` after 5 epochs
-    # without a better validation error; ``'none'``: constant
+    # ``'exponential'``: times `factor` every epoch; ``'none'``: constant
     schedule: str = "cosine"
     factor: float = 0.9  # see `schedule`
     weight_decay: float = 0.0  # Adam's L2 penalty
@@ -31,7 +31,7 @@ class OptimizerConfig:
 def learning_rate_factor(
     config: OptimizerConfig, num_steps: int, steps_per_epoch: int
 ) -> Callable[[int], float]:
-    """The factor on the learning rate at each step, for every schedule but ``'plateau'``."""
+    """The factor on the learning rate at each step."""
     if config.schedule == "none":
         return lambda step: 1.0
     if config.schedule == "exponential":
@@ -51,10 +51,11 @@ class Learner(lightning.LightningModule, ABC):
     """A network with what trains and measures it.
 
     Logs ``valid_error`` after each epoch: the lower the better; its lowest epoch is kept, early
-    stopping and the schedule ``'plateau'`` follow it. A subclass builds ``net``, ``train_error``
-    and ``valid_error``, whose ``compute`` gives one number, and adds to these in its steps.
+    stopping follows it. A subclass builds ``net``, and adds to
+    ``train_error`` and ``valid_error`` in its steps: means, or what else gives one number.
     """
 
+    UNSAVED: ClassVar[tuple[str, ...]] = ()  # arguments that a checkpoint does not keep
     net: torch.nn.Module
     train_error: Metric
     valid_error: Metric
@@ -62,10 +63,15 @@ class Learner(lightning.LightningModule, ABC):
     def __init__(self, optimizer: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.optimizer = OptimizerConfig(**(optimizer or {}))
+        self.train_error = MeanMetric(nan_strategy="disable")
+        self.valid_error = MeanMetric(nan_strategy="disable")
 
     @abstractmethod
     def epoch_measures(self) -> dict[str, float]:
         """What to record of an epoch, ``train_METRIC`` and ``valid_METRIC``, in units to show."""
+
+    def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        return cast(Tensor, self(batch))
 
     def configure_optimizers(self) -> Any:
         config = self.optimizer
@@ -77,19 +83,10 @@ class Learner(lightning.LightningModule, ABC):
             weight_decay=config.weight_decay,
             fused=fused,
         )
-        if config.schedule == "plateau":
-            plateau = ReduceLROnPlateau(adam, factor=config.factor, patience=5)
-            return [adam], [{"scheduler": plateau, "monitor": "valid_error"}]
         steps = max(1, int(self.trainer.estimated_stepping_batches))
         steps_per_epoch = max(1, steps // max(1, self.trainer.max_epochs or 1))
         factor = learning_rate_factor(config, steps, steps_per_epoch)
         return [adam], [{"scheduler": LambdaLR(adam, factor), "interval": "step"}]
-
-    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        # Lightning steps a plateau schedule after it has written the epoch's checkpoint, so that
-        # a resumed run would miss a step; on_validation_epoch_end steps it before.
-        if not isinstance(scheduler, ReduceLROnPlateau):
-            scheduler.step()
 
     def on_train_epoch_start(self) -> None:
         self.train_error.reset()
@@ -100,6 +97,3 @@ class Learner(lightning.LightningModule, ABC):
     def on_validation_epoch_end(self) -> None:
         error = self.valid_error.compute()
         self.log("valid_error", error, logger=False)  # EpochHistory logs all of an epoch
-        scheduler = self.lr_schedulers()
-        if isinstance(scheduler, ReduceLROnPlateau):
-            scheduler.step(error.item())

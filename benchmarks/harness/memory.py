@@ -5,13 +5,10 @@ import gc
 import resource
 import sys
 from contextlib import suppress
-from types import TracebackType
 
 import torch
 
 STATUS = "/proc/self/status"
-CLEAR = "/proc/self/clear_refs"
-FORGET_PEAK = "5"
 KIB = 1024
 
 
@@ -38,12 +35,7 @@ class PeakMemory:
         self._before = _status("VmRSS") if self._linux else _largest_resident()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         after = _status("VmHWM") if self._linux else _largest_resident()
         self.peak = max(0, after - self._before)
         if self.device.type == "cuda":
@@ -56,8 +48,8 @@ def _forget_peak() -> bool:
     with suppress(OSError, AttributeError, TypeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
     try:
-        with open(CLEAR, "w") as file:
-            file.write(FORGET_PEAK)
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")  # forgets the peak
         return _status("VmHWM") > 0
     except (OSError, ValueError):
         return False

@@ -11,6 +11,7 @@ import argparse
 import inspect
 import math
 import operator
+import os
 import re
 import sys
 import textwrap
@@ -38,7 +39,7 @@ except ImportError:
     print("jsonargparse is not installed: pip install '.[bench]'", file=sys.stderr)
     raise SystemExit(2) from None
 
-from benchmarks.harness.errors import InputError, exit_status, progress
+from benchmarks.harness.errors import InputError, exit_status
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import TrainingConfig
@@ -62,7 +63,7 @@ MODE = "options"  # the name of the loader below
 LARGEST = 2**31 - 1
 LARGEST_WIDTH = 2**16
 MOST_LAYERS = 1000
-FACTOR = {"exponential": 0.9, "plateau": 0.5}  # of the learning rate, by its schedule
+FACTOR = 0.9  # of the learning rate, each epoch
 BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "least": ("of at least", operator.ge),
     "most": ("of at most", operator.le),
@@ -90,18 +91,21 @@ class Options:
 
     EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = ()  # of each, one may be given; inherited
     REQUIRED: ClassVar[tuple[str, ...]] = ()  # must be given
+    ONE_OF: ClassVar[tuple[str, ...]] = ()  # one of them must be given, and no other beside it
 
     def __post_init__(self) -> None:
         for each in fields(self):
             _check_value(each, getattr(self, each.name))
         for one in type(self).mro():
-            for names in vars(one).get("EXCLUSIVE", ()):
+            for names in (*vars(one).get("EXCLUSIVE", ()), vars(one).get("ONE_OF", ())):
                 given = [flag(name) for name in names if getattr(self, name)]
                 if len(given) > 1:
                     raise InputError(f"{' and '.join(given)} exclude each other")
         missing = [flag(name) for name in self.REQUIRED if not getattr(self, name)]
         if missing:
             raise InputError(f"{' and '.join(missing)} must be given")
+        if self.ONE_OF and not any(getattr(self, name) for name in self.ONE_OF):
+            raise InputError(f"{' or '.join(map(flag, self.ONE_OF))} must be given")
         self.check()
 
     def check(self) -> None:
@@ -140,7 +144,11 @@ class Results(Options):
     quiet: bool = setting(False, free=True)
 
     def show(self) -> str:
-        return progress(self.quiet)
+        """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``."""
+        if self.quiet:
+            return "nothing"
+        terminal = sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).lines > 0
+        return "bar" if terminal else "lines"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,37 +194,28 @@ class Training(Runs):
 
     Args:
         schedule: of the learning rate: short warm-up and cosine over --epochs; times --lr-factor
-            every epoch; times --lr-factor after 5 epochs without progress; constant
-        lr_factor: (0.9 for exponential, 0.5 for plateau)
+            every epoch; constant
+        lr_factor: of the schedule exponential (0.9)
         weight_decay: L2 penalty
     """
 
-    schedule: Literal["cosine", "exponential", "plateau", "none"] | None = setting("cosine")
+    schedule: Literal["cosine", "exponential", "none"] | None = setting("cosine")
     lr_factor: float | None = setting(None, above=0, below=1)
     weight_decay: float = setting(0.0, least=0)
 
     def check(self) -> None:
         super().check()
-        if self.lr_factor and self.schedule in ("cosine", "none"):
-            names = " or ".join(FACTOR)
-            raise InputError(
-                f"--lr-factor goes with --schedule {names}, not {self.schedule} "
-                "(null takes that of a file back)"
-            )
+        if self.lr_factor and self.schedule != "exponential":
+            hint = "(null takes that of a file back)"
+            raise InputError(f"--lr-factor goes with --schedule exponential {hint}")
 
     def training(self, **unless_given: Any) -> "TrainingConfig":
         from benchmarks.harness.learner import OptimizerConfig
         from benchmarks.harness.training import TrainingConfig
 
-        options = {name: getattr(self, name) for name in ("epochs", "batch_size", "lr", "schedule")}
-        for name, value in unless_given.items():
-            if options[name] is None:
-                options[name] = value
+        given = {name: getattr(self, name) for name in ("epochs", "batch_size", "lr", "schedule")}
+        options = unless_given | {k: v for k, v in given.items() if v is not None}
         schedule, epochs = options["schedule"], options["epochs"]
-        if self.lr_factor and schedule not in FACTOR:
-            raise InputError(
-                f"--lr-factor goes with --schedule exponential or plateau, not {schedule}"
-            )
         return TrainingConfig(
             epochs=epochs,
             batch_size=options["batch_size"],
@@ -225,7 +224,7 @@ class Training(Runs):
             optimizer=OptimizerConfig(
                 learning_rate=options["lr"],
                 schedule=schedule,
-                factor=self.lr_factor or FACTOR.get(schedule, 1.0),
+                factor=self.lr_factor or (FACTOR if schedule == "exponential" else 1.0),
                 weight_decay=self.weight_decay,
             ),
             device=self.device,
@@ -281,12 +280,7 @@ class Command:
 
 def run_command(program: str, command: Command, words: Sequence[str] | None = None) -> int:
     """Runs a command line and gives its exit status."""
-    given = list(sys.argv[1:] if words is None else words)
-
-    def carried_out() -> int:
-        return command.carry_out(parse(program, command, given)) or 0
-
-    return exit_status(program, carried_out)
+    return run_commands(program, {"": command}, words)
 
 
 def run_commands(
@@ -297,10 +291,10 @@ def run_commands(
     The command of the empty word is the one without such a word.
     """
     given = list(sys.argv[1:] if words is None else words)
-    if given[:1] and given[0] in commands:
-        return run_command(f"{program} {given[0]}", commands[given[0]], given[1:])
-    if "" in commands:
-        return run_command(program, commands[""], given)
+    word = given.pop(0) if given and given[0] in commands else ""
+    if word in commands:
+        command, name = commands[word], f"{program} {word}".rstrip()
+        return exit_status(name, lambda: command.carry_out(parse(name, command, given)) or 0)
     if given[:1] in (["-h"], ["--help"]):
         lines = [
             f"  {name:{max(map(len, commands))}}  {c.description}" for name, c in commands.items()
@@ -414,50 +408,35 @@ def _files_first(options: type[Options], words: Sequence[str]) -> list[str]:
 
 
 def _add(group: Any, one: "Field[Any]", hint: Any, text: str) -> None:
-    names = [flag(name) for name in (one.name, *one.metadata["alias"])]
-    several = "+"
-    if one.metadata["positional"]:
-        names, several = [one.name], "*"
+    default: Any = one.default
+    positional = one.metadata["positional"]
+    names = [one.name] if positional else [flag(x) for x in (one.name, *one.metadata["alias"])]
     if hint is bool and one.metadata["free"]:
         group.add_argument(*names, action="store_true", help=text)
         return
     if hint is bool:
         switch = jsonargparse.ActionYesNo(no_prefix="no-")
-        text = f"{text} ({'yes' if one.default else 'no'})"
-        group.add_argument(*names, action=switch, default=one.default, help=text)
+        text = f"{text} ({'yes' if default else 'no'})"
+        group.add_argument(*names, action=switch, default=default, help=text)
         return
-    words = one.default if isinstance(one.default, tuple) else (one.default,)
-    shown = " ".join(str(word) for word in words if word is not None)
-    choices = _choices(hint)
+    several = get_origin(hint) is tuple
+    kind, *rest = get_args(hint) if several else (hint,)
+    kinds = [each for each in get_args(kind) or (kind,) if each is not types.NoneType]
     # A word is a word: of str | None, null would be None.
-    kind = str if hint == str | None else hint
-    extra: dict[str, Any] = {"type": kind, "metavar": _metavar(hint)}
-    if get_origin(hint) is tuple:
-        kind, *rest = get_args(hint)
-        extra["type"], extra["metavar"] = kind, _metavar(kind)
-        extra["nargs"] = several if rest == [...] else 1 + len(rest)
-        choices = _choices(kind)
-    if choices and all(isinstance(choice, str) for choice in choices):
-        text = f"{text}: {', '.join(choices)}"
+    extra: dict[str, Any] = {"type": str if kind == str | None else kind}
+    extra["metavar"] = {int: "N", float: "X"}.get(kinds[0], "WORD")
+    if several:
+        extra["nargs"] = ("*" if positional else "+") if rest == [...] else 1 + len(rest)
+    choices = [get_args(each) for each in (kind, *kinds) if get_origin(each) is Literal]
+    if choices:
+        text = f"{text}: {', '.join(choices[0])}"
         extra["metavar"] = "NAME"
-    default = list(one.default) if isinstance(one.default, tuple) else one.default
+    words = default if several else (default,)
+    shown = " ".join(str(word) for word in words if word is not None)
     help_ = f"{text} ({shown})" if shown else text
-    if not one.metadata["positional"]:  # jsonargparse gives those no default
-        extra["default"] = default
+    if not positional:  # jsonargparse gives those no default
+        extra["default"] = list(default) if several else default
     group.add_argument(*names, help=help_.replace("%", "%%"), **extra)
-
-
-def _choices(hint: Any) -> tuple[Any, ...]:
-    """The values of a ``Literal``, also of one that may be ``None``."""
-    for each in (hint, *get_args(hint)):
-        if get_origin(each) is Literal:
-            return get_args(each)
-    return ()
-
-
-def _metavar(hint: Any) -> str:
-    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not types.NoneType]
-    return {int: "N", float: "X"}.get(kinds[0], "WORD")
 
 
 def _check_value(one: "Field[Any]", value: Any) -> None:

@@ -52,9 +52,11 @@ class EpochHistory(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, Learner)
+        measures = pl_module.epoch_measures()
         record = {
             "epoch": trainer.current_epoch + 1,
-            **_known(pl_module.epoch_measures()),
+            # without those that an epoch's items do not give, such as the ranking of one class
+            **{key: value for key, value in measures.items() if not math.isnan(value)},
             "valid_error": pl_module.valid_error.compute().item(),
             "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
             "seconds": self._seconds,
@@ -67,11 +69,6 @@ class EpochHistory(Callback):
         self.epochs.append(record)
         for logger in trainer.loggers:
             logger.log_metrics(record, step=trainer.current_epoch)
-
-
-def _known(measures: dict[str, float]) -> dict[str, float]:
-    """Without those that an epoch's molecules do not give, such as the ranking of one class."""
-    return {key: value for key, value in measures.items() if not math.isnan(value)}
 
 
 def _now(module: LightningModule) -> float:
@@ -105,27 +102,23 @@ class Shown(Callback):
         the last and about every tenth of the epochs, or each.
         """
         total, epoch = trainer.max_epochs or 0, trainer.current_epoch + 1
+        measure, last, best = self.history.measure, self.history.epochs[-1], self.history.best()
+        key = f"valid_{measure.key}"
+        digits = measure.format([self.history.epochs[0][key]])
+        test = last.get(f"test_{measure.key}")
+        line = (
+            f"epoch {epoch}/{total}, valid {measure.title} {last[key]:{digits}}"
+            f"{'' if test is None else f', test {test:{digits}}'} "
+            f"(best epoch {best['epoch']}: {best[key]:{digits}})"
+        )
         apart = 1 if self.show == "epochs" else max(1, total // LINES_PER_RUN)
         if self.show == "bar":
-            self._bar.set_postfix_str(_epoch_line(trainer, self.history), refresh=False)
+            self._bar.set_postfix_str(line, refresh=False)
         elif epoch in (1, total) or epoch % apart == 0:
-            say(f"{self.name}: {_epoch_line(trainer, self.history)}")
+            say(f"{self.name}: {line}")
 
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_end(self, *arguments: Any) -> None:
         self._bar.close()
 
     def on_exception(self, *arguments: Any) -> None:
         self._bar.close()
-
-
-def _epoch_line(trainer: Trainer, history: EpochHistory) -> str:
-    key = f"valid_{history.measure.key}"
-    digits = history.measure.format([history.epochs[0][key]])
-    last, best = history.epochs[-1], history.best()
-    test = last.get(f"test_{history.measure.key}")
-    tested = "" if test is None else f", test {test:{digits}}"
-    return (
-        f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}, "
-        f"valid {history.measure.title} {last[key]:{digits}}{tested} "
-        f"(best epoch {best['epoch']}: {best[key]:{digits}})"
-    )

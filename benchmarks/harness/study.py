@@ -121,7 +121,12 @@ class Study:
                     f"--out {out} already holds results; give --resume to continue them, "
                     f"--overwrite to replace them, or another --out"
                 )
-            found = self._configuration()
+            path = out / CONFIGURATION
+            found = self._read(path)
+            if found.get("program") != self.program or not isinstance(found.get("options"), dict):
+                raise InputError(
+                    f"{path} is damaged or of another command; remove its folder yourself"
+                )
             if keep:
                 self._compare(found)
             return found
@@ -136,7 +141,12 @@ class Study:
         """Computes the cells without a record; `compute` may leave other files in its folder."""
         if self.options.report:
             return
-        todo = self._todo(cells, is_done)
+
+        def has_record(cell: Cell) -> bool:
+            path = self.folder(cell.name) / RECORD
+            return path.exists() and is_done(cell, self._read(path))
+
+        todo = [cell for cell in cells if not has_record(cell)]
         show = self.options.show()
         began = len(cells) - len(todo)
         try:
@@ -146,7 +156,10 @@ class Study:
                         self.folder(cell.name).mkdir(parents=True, exist_ok=True)
                         (self.folder(cell.name) / BEGUN).touch()
                     record = compute(cell, self.folder(cell.name))
-                    self._keep(cell, record)
+                    with naming_files(self.out):
+                        write_text(self.folder(cell.name) / RECORD, json.dumps(record, indent=1))
+                        (self.folder(cell.name) / BEGUN).unlink(missing_ok=True)
+                        self._write_metrics(self.records())
                     bar.set_description_str(cell.title, refresh=False)
                     bar.update()
                     if show == "lines":
@@ -173,20 +186,6 @@ class Study:
         if not self.options.quiet:
             say(f"\nresults in {self.out}")
 
-    def _todo(self, cells: Sequence[Cell], is_done: Callable[[Any, Record], bool]) -> list[Cell]:
-        paths = {cell.name: self.folder(cell.name) / RECORD for cell in cells}
-        return [
-            cell
-            for cell in cells
-            if not paths[cell.name].exists() or not is_done(cell, self._read(paths[cell.name]))
-        ]
-
-    def _keep(self, cell: Cell, record: Record) -> None:
-        with naming_files(self.out):
-            write_text(self.folder(cell.name) / RECORD, json.dumps(record, indent=1))
-            (self.folder(cell.name) / BEGUN).unlink(missing_ok=True)
-            self._write_metrics(self.records())
-
     def _write_metrics(self, records: Sequence[Record]) -> None:
         kept = [{k: v for k, v in record.items() if k not in APART} for record in records]
         write_text(self.out / METRICS, json.dumps(kept, indent=1))
@@ -195,15 +194,7 @@ class Study:
         try:
             return dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
-            hint = "remove its folder to compute it again"
-            raise InputError(f"{path} is damaged; {hint}") from error
-
-    def _configuration(self) -> dict[str, Any]:
-        path = self.out / CONFIGURATION
-        found = self._read(path)
-        if found.get("program") != self.program or not isinstance(found.get("options"), dict):
-            raise InputError(f"{path} is damaged or of another command; remove its folder yourself")
-        return found
+            raise InputError(f"{path} is damaged; remove its folder to compute it again") from error
 
     def _compare(self, found: Mapping[str, Any]) -> None:
         word = "--report" if self.options.report else "--resume"

@@ -3,29 +3,32 @@
 import io
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 
-from benchmarks.harness.task import PARTS, Measure
+from benchmarks.harness.figures import panels
+from benchmarks.harness.study import rows_table
+from benchmarks.harness.table import Table
+from benchmarks.harness.task import Measure
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
 
-# How the parts of the data are drawn, and what that is called.
-LINES = {"valid": ("-", "solid"), "test": ("--", "dashed"), "train": (":", "dotted")}
+    Column = Callable[[list[Run]], object]
+    Columns = Mapping[str, Column]
+
+LINES = {"valid": "solid", "test": "dashed", "train": "dotted"}
 PART_NAMES = {"valid": "validation", "test": "test", "train": "training"}
 
 
 def by_model(runs: Sequence["Run"]) -> list[list["Run"]]:
     """The runs of each model, in the order of the models' first runs."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(run.record["model"], []).append(run)
-    return list(groups.values())
+    names = dict.fromkeys(run.record["model"] for run in runs)
+    return [[run for run in runs if run.record["model"] == name] for name in names]
 
 
 def spread(values: Sequence[float], digits: str) -> str:
@@ -53,13 +56,18 @@ def mean_seconds(runs: Sequence["Run"]) -> float:
     return statistics.mean(run.record["seconds_per_epoch"] for run in runs)
 
 
-def part_columns(digits: str) -> dict[str, Callable[[list["Run"]], object]]:
-    """The columns of a table that has a row for each model: the measure of each part."""
+def measured(key: str, digits: str) -> "Column":
+    """A column of what records call `key`; see :func:`spread_or_dash`."""
+    return lambda group: spread_or_dash([run.record.get(key) for run in group], digits)
 
-    def column(part: str) -> Callable[[list["Run"]], object]:
-        return lambda group: spread([run.record[part] for run in group], digits)
 
-    return {part: column(part) for part in PARTS}
+def model_table(caption: str, runs: Sequence["Run"], columns: "Columns") -> Table:
+    """A table that has a row for each model: its name, its parameters, and further columns."""
+    first: Columns = {
+        "model": lambda group: group[0].record["model"],
+        "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
+    }
+    return rows_table(caption, by_model(runs), {**first, **columns})
 
 
 def learning_curves(
@@ -71,8 +79,7 @@ def learning_curves(
     log: bool = False,
 ) -> Figure:
     """A measure by epoch, a color a model, a line a run and part."""
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, (6.4, 4.2))
     groups = by_model(runs)
     colors = matplotlib.colormaps["tab10" if len(groups) <= 10 else "tab20"]
     for j, group in enumerate(groups):
@@ -84,9 +91,9 @@ def learning_curves(
         for run in group:
             epochs = [epoch["epoch"] for epoch in run.history]
             for part in parts:
-                line, _ = LINES[part]
                 values = [epoch.get(f"{part}_{measure.key}", math.nan) for epoch in run.history]
-                axes.plot(epochs, values, line, marker="." if len(epochs) == 1 else None, **style)
+                marker = "." if len(epochs) == 1 else None
+                axes.plot(epochs, values, linestyle=LINES[part], marker=marker, **style)
     if log:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 3, 5)))
@@ -94,7 +101,7 @@ def learning_curves(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("epoch")
     axes.set_ylabel(label)
-    lines = ", ".join(f"{LINES[part][1]}: {PART_NAMES[part]}" for part in parts)
+    lines = ", ".join(f"{LINES[part]}: {PART_NAMES[part]}" for part in parts)
     axes.set_title(f"{title}; {lines}", fontsize="medium")
     axes.legend(fontsize="medium" if len(groups) <= 10 else "xx-small")
     return figure

@@ -1,13 +1,16 @@
-"""Tables of texts that a trained run is applied to, and the run's checkpoint."""
+"""Tables of texts that a trained run is applied to."""
 
 from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pandas
+import torch
 
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, tell
 from benchmarks.harness.files import write_bytes
+from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
 from pyg_kernels.tables import PARQUET, pyarrow_parquet
 
@@ -28,6 +31,13 @@ def tell_rows(chosen: Sequence[bool], what: str) -> None:
         named = ", ".join(rows[:MOST_NAMED]) + ", ..." * (len(rows) > MOST_NAMED)
         verb = "has" if len(rows) == 1 else "have"
         tell(f"{len(rows)} of {len(chosen)} texts {verb} {what}: rows {named}")
+
+
+def batches_of(learner: Any, texts: Sequence[Sequence[str]], batch_size: int) -> TextLoader:
+    """Texts, lists of words, as the vocabulary of a run numbers them."""
+    ids, ptr = Vocabulary(learner.hparams["words"]).encode(texts)
+    encoded = EncodedTexts(ids, ptr, torch.zeros(len(texts), dtype=torch.long))
+    return TextLoader(encoded, batch_size=batch_size)
 
 
 def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:
@@ -53,22 +63,6 @@ def check_output(path: Path) -> None:
             pyarrow_parquet(path)
     elif not path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt")):
         raise InputError(f"--out {path}: expected a name that ends in .csv, .tsv (.gz) or .parquet")
-
-
-def checkpoint_of(run: str) -> Path:
-    """The checkpoint that a run's folder, a results folder with one run, or a file is."""
-    path = Path(run)
-    if not path.is_dir():
-        return path
-    found = [path / "best.ckpt"] if (path / "best.ckpt").is_file() else []
-    found = found or sorted(path.glob("runs/*/best.ckpt"))
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise InputError(f"--checkpoint {run} has neither best.ckpt nor runs/*/best.ckpt")
-    raise InputError(
-        f"--checkpoint {run} has {len(found)} runs: name one, such as {found[0].parent}"
-    )
 
 
 def write_table(path: Path, table: pandas.DataFrame) -> None:

@@ -1,7 +1,7 @@
 """What an experiment learns: the interface between the harness and molecules, texts, ..."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,34 @@ class Measure:
     key: str  # its name in files: ``train_KEY`` and ``valid_KEY`` in histories
     title: str  # its name in words
     digits: str = ""  # the format of its values; empty: as many digits as they need
-    higher_is_better: bool = False  # whether better predictions have a higher value
 
     def format(self, values: Iterable[float]) -> str:
         """One format for values that stand together."""
         return self.digits or number_format(values)
+
+
+class Batches(lightning.LightningDataModule):
+    """Batches of three parts; the order and what is drawn depend on seed and epoch alone, so that a
+    resumed run sees the batches that the uninterrupted one would have seen.
+
+    `parts` has the loader of each part, in its order; `also` is measured after each epoch besides
+    the validation part; ``training.set_epoch`` makes the next pass that of an epoch.
+    """
+
+    def __init__(self, training: Any, parts: Mapping[str, Any], also: Sequence[Any] = ()) -> None:
+        super().__init__()
+        self.training, self.parts, self.also = training, parts, also
+
+    def train_dataloader(self) -> Any:
+        self.training.set_epoch(self.trainer.current_epoch if self.trainer else 0)
+        return self.training
+
+    def val_dataloader(self) -> list[Any]:
+        return [self.parts["valid"], *self.also]
+
+    def all_parts(self) -> list[Any]:
+        """One loader for each part, in its order."""
+        return [self.parts[part] for part in PARTS]
 
 
 class Task(ABC):
@@ -41,11 +64,12 @@ class Task(ABC):
     measure: Measure
     dataset: str
     split: str
+    data: Any  # what is learned from, with an ``identity()`` unless a subclass says it
     parts: Mapping[str, Tensor]  # of PARTS, the positions of their items
 
-    @abstractmethod
     def identity(self) -> dict[str, Any]:
         """The number of items and a fingerprint of all that is learned from."""
+        return dict(self.data.identity())
 
     def estimator(self, model: Any) -> Any:
         """The model of a configuration if it is fitted at once, ``None`` if it is a network.
@@ -69,8 +93,8 @@ class Task(ABC):
         """Gives an untrained network what it starts from besides its seed, such as pre-training."""
 
     @abstractmethod
-    def batches(self, learner: Any, batch_size: int, seed: int) -> lightning.LightningDataModule:
-        """Batches for a learner, with a method ``all_parts`` that gives a loader for each part."""
+    def batches(self, learner: Any, batch_size: int, seed: int) -> Batches:
+        """Batches for a learner."""
 
     @abstractmethod
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:

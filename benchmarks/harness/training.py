@@ -1,9 +1,11 @@
-"""One model, one seed: train, go back to the best epoch, predict every part."""
+"""One model, one seed: train, go back to the best epoch, predict every part; or fit at once."""
 
+import io
 import json
 import logging
 import math
 import statistics
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,12 +17,13 @@ import lightning.pytorch as lightning
 import pandas
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from torch import Tensor
 
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.devices import accelerator
-from benchmarks.harness.errors import DivergenceError, InputError, naming_files
+from benchmarks.harness.errors import DivergenceError, InputError, naming_files, say
+from benchmarks.harness.files import write_bytes
 from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.progress import EpochHistory, Shown
 from benchmarks.harness.sizes import num_parameters
@@ -85,11 +88,6 @@ def _naming_damage(path: Path) -> Iterator[None]:
         raise InputError(f"{path} is damaged; remove it to train this run again") from e
 
 
-def predictions_text(frame: pandas.DataFrame) -> str:
-    """The CSV text of a table of predictions."""
-    return str(frame.to_csv(index=False))
-
-
 def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Path) -> Run:
     """Trains one model with one seed, or continues where a run in `folder` stopped.
 
@@ -107,11 +105,11 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     history = EpochHistory(seed, task.measure)
     name = task.run_name(model.name, seed)
     shown = [] if config.show == "nothing" else [Shown(name, history, config.show)]
-    callbacks = [history, *shown, KeepCheckpoints(folder, history)]
-    trainer = _trainer(config, callbacks, folder)
+    trainer = _trainer(config, [history, *shown, KeepCheckpoints(folder, history)], folder)
     try:
         with naming_files(folder):
-            _fit(trainer, learner, batches, folder)
+            last, trainer.fit_loop.max_epochs = _where_it_stopped(folder, config.epochs)
+            trainer.fit(learner, datamodule=batches, ckpt_path=last, weights_only=True)
             predictions = _predict(trainer, learner, batches, folder / BEST)
         if trainer.received_sigterm:  # too late to stop an epoch; it must not start the next run
             raise SystemExit
@@ -122,6 +120,28 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     details = task.details(model, learner)
     number = num_parameters(learner.net)
     return finished_run(task, model, seed, number, predictions, history.epochs, details)
+
+
+def fit(
+    task: Task, model: Any, estimator: Any, seed: int, config: TrainingConfig, folder: Path
+) -> Run:
+    """Fits one model that is fitted at once, with one seed; leaves ``best.ckpt`` in the folder."""
+    started = time.perf_counter()
+    estimator.fit()
+    seconds = time.perf_counter() - started
+    content = io.BytesIO()
+    torch.save(estimator.checkpoint(), content)
+    with naming_files(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(folder / BEST, content.getvalue())
+    predictions, number = estimator.predictions(), estimator.num_parameters()
+    details = {"seconds": round(seconds, 4), **estimator.details()}
+    run = finished_run(task, model, seed, number, predictions, [], details)
+    if config.show != "nothing":
+        valid = f"{run.record['valid']:{task.measure.format([run.record['valid']])}}"
+        name = task.run_name(model.name, seed)
+        say(f"{name}: fitted in {seconds:.1f} s, valid {task.measure.title} {valid}")
+    return run
 
 
 def finished_run(
@@ -189,16 +209,13 @@ class KeepCheckpoints(Checkpoint):
         trainer.save_checkpoint(self.folder / LAST)
 
 
-def _trainer(
-    config: TrainingConfig,
-    callbacks: list[Callback],
-    folder: Path,
-) -> lightning.Trainer:
+def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) -> lightning.Trainer:
     kind, devices = accelerator(config.device)
     precision = config.precision
     if precision == "auto":
         precision = "bf16-mixed" if kind == "gpu" and torch.cuda.is_bf16_supported() else "32-true"
     stopping = EarlyStopping("valid_error", patience=config.patience, check_finite=False)
+    loggers = {"csv": CSVLogger, "tensorboard": TensorBoardLogger}
     return lightning.Trainer(
         accelerator=kind,
         devices=devices,
@@ -206,7 +223,7 @@ def _trainer(
         max_epochs=config.epochs,
         gradient_clip_val=config.clip or None,
         callbacks=[*callbacks, stopping],
-        logger=_logger(config.logger, folder),
+        logger=config.logger != "none" and loggers[config.logger](folder, config.logger),
         enable_progress_bar=False,
         enable_model_summary=False,
         num_sanity_val_steps=0,
@@ -214,48 +231,26 @@ def _trainer(
     )
 
 
-def _logger(name: str, folder: Path) -> Logger | bool:
-    if name == "none":
-        return False
-    return CSVLogger(folder, name) if name == "csv" else TensorBoardLogger(folder, name)
-
-
-def _fit(
-    trainer: lightning.Trainer,
-    learner: Learner,
-    batches: lightning.LightningDataModule,
-    folder: Path,
-) -> None:
-    last, epochs = _where_it_stopped(folder, trainer.max_epochs or 0)
-    trainer.fit_loop.max_epochs = epochs
-    trainer.fit(learner, datamodule=batches, ckpt_path=last, weights_only=True)
-
-
 def _where_it_stopped(folder: Path, wanted: int) -> tuple[Path | None, int]:
-    """The checkpoint of an interrupted run, if there is one, and the epochs to reach."""
+    """The checkpoint of an interrupted run, if there is one, and the epochs to reach.
+
+    These are the epochs wanted, or those that are done where early stopping had ended the run.
+    """
     last = folder / LAST
     if not last.exists():
         return None, wanted
-    epochs = _epochs_to_reach(last, wanted)
-    if not (folder / BEST).exists():
-        raise InputError(f"{folder / BEST} is missing; remove {last} to train this run again")
-    return last, epochs
-
-
-def _epochs_to_reach(last: Path, wanted: int) -> int:
-    """The epochs wanted, or those that are done where early stopping had ended the run."""
     with _naming_damage(last):
         checkpoint = torch.load(last, map_location="cpu", weights_only=True)
         states = checkpoint["callbacks"].values()
-        stopped = any(state.get("stopped_epoch", 0) > 0 for state in states)
-        return int(checkpoint["epoch"]) + 1 if stopped else wanted
+        if any(state.get("stopped_epoch", 0) > 0 for state in states):
+            wanted = int(checkpoint["epoch"]) + 1
+    if not (folder / BEST).exists():
+        raise InputError(f"{folder / BEST} is missing; remove {last} to train this run again")
+    return last, wanted
 
 
 def _predict(
-    trainer: lightning.Trainer,
-    learner: Learner,
-    batches: Any,
-    best: Path,
+    trainer: lightning.Trainer, learner: Learner, batches: Any, best: Path
 ) -> dict[str, Tensor]:
     """The predictions of every part with the weights of the best epoch."""
     # Not through ckpt_path, which would take the history back to the best epoch as well.

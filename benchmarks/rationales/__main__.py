@@ -4,7 +4,7 @@ Heavy imports happen after the options have been read.
 """
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.harness.errors import naming_extras
@@ -39,11 +39,6 @@ Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 """
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_commands(PROGRAM, COMMANDS, words)
-
-
 def compare(options: Rationales) -> None:
     """Trains what is not finished yet, prints the tables and writes the report."""
     with naming_extras("bench"):
@@ -76,6 +71,7 @@ COMMANDS = {
         Explain, explain, "Predicts new texts and marks the words that say what is predicted."
     ),
 }
+main = partial(run_commands, PROGRAM, COMMANDS)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -14,17 +14,15 @@ from benchmarks.corpora.annotated_texts import AnnotatedTexts
 from benchmarks.corpora.beer_advocate import BeerAdvocate
 from benchmarks.corpora.planted_evidence import PlantedEvidence
 from benchmarks.corpora.published_text import fingerprint as fingerprint_of
-from benchmarks.harness.batches import Batches
-from benchmarks.harness.errors import InputError, as_input_error, naming_extras
+from benchmarks.harness.errors import as_input_error, naming_extras
 from benchmarks.harness.task import PARTS
-from benchmarks.harness.text.data import fingerprint, known_words, text_batches, vector_file
+from benchmarks.harness.words import Words, read_words, vector_file
 from benchmarks.rationales.goals import ClassGoal, NumberGoal
 from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
 from benchmarks.rationales.selections import marked_words
-from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, WordVectors
+from pyg_kernels.datasets.text import EncodedTexts, TextLoader
 
 THIOPHENE = "c1ccsc1"
-EMBEDDING = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,27 +40,32 @@ class Items:
     lines: Sequence[str]  # each item as text: words with spaces between, or SMILES
     lengths: Tensor  # (M,) int64 words or atoms
     sizes: dict[str, Any]  # the fields of a network's configuration on what it reads
-    identity: dict[str, Any]  # fingerprints of all that is learned from
+    identity: Callable[[], dict[str, Any]]  # fingerprints of all that is learned from
     about: str  # a line on them
     loader: Callable[..., Any]  # makes the batches of positions; bucket: of similar length together
-    vocabulary: Vocabulary | None = None  # of texts
-    vectors: WordVectors | None = None  # of the vocabulary; None: learned from nothing
+    words: Words | None = None  # of texts
 
     def describe(self) -> str:
         """Lines on items and parts, and on evidence."""
         sizes = ", ".join(f"{len(self.parts[part]):,} {part}" for part in PARTS)
         about = f"{self.name}: {len(self.y):,} {self.kind}, {self.split}: {sizes}"
-        each = f"{self.lengths.double().mean():.1f} {self.unit} each; {self._evidence_line()}"
-        return f"{about}\n{each}\n{self.about}"
+        evidence, part = f"which {self.unit} say it is not known", self.annotated_part()
+        if part is not None:
+            marks, known = self.evidence_of(part)
+            number, share = self.num_annotated(part), marks[known].double().mean()
+            some = f"{number:,} {self.kind} with evidence of the " if bool((~known).any()) else ""
+            evidence = f"{100 * share:.1f}% of the {self.unit} of the {some}{part} part say it"
+        mean = f"{self.lengths.double().mean():.1f} {self.unit} each"
+        return f"{about}\n{mean}; {evidence}\n{self.about}"
 
-    def words(self, part: str) -> list[list[str]]:
+    def texts(self, part: str) -> list[list[str]]:
         """The words of the texts of a part."""
         return [self.lines[place].split(" ") for place in self.parts[part].tolist()]
 
     def marked(self, place: int, chosen: Tensor) -> Markup:
         """One item as HTML, with what is selected in color, and evidence where it is known."""
         known = self.evidence[place]
-        if self.vocabulary is not None:
+        if self.words is not None:
             return marked_words(self.lines[place].split(" "), chosen, known)
         svg = Markup(self.drawn(place, chosen).decode().partition("?>")[2])
         if known is None:
@@ -79,12 +82,6 @@ class Items:
     def right(self, part: str) -> Tensor:
         """The targets of a part."""
         return self.y[self.parts[part]]
-
-    def config(self) -> dict[str, Any]:
-        """The fields of a network's configuration on what it reads and predicts."""
-        goal = self.goal()
-        scale = {"mean": goal.mean, "std": goal.std} if isinstance(goal, NumberGoal) else {}
-        return {"inputs": self.kind, "out": max(1, len(self.classes)), **scale, **self.sizes}
 
     def goal(self) -> ClassGoal | NumberGoal:
         """What is to be predicted."""
@@ -105,15 +102,6 @@ class Items:
         """The items of a part whose evidence is known."""
         return sum(self.evidence[place] is not None for place in self.parts[part].tolist())
 
-    def batches(self, batch_size: int, seed: int) -> Batches:
-        """Those of each part and, where evidence is known of the test part alone, that after each
-        epoch, too.
-        """
-        made = text_batches(self.parts, self.loader, batch_size, seed)
-        watched = self.annotated_part() or "valid"
-        made.also = [] if watched == "valid" else [made.parts[watched]]
-        return made
-
     def evidence_of(self, part: str) -> tuple[Tensor, Tensor]:
         """The evidence of a part, item after item, and where it is known, both ``(N,)`` bool."""
         places = self.parts[part]
@@ -121,15 +109,6 @@ class Items:
         found = [torch.zeros(n, dtype=torch.bool) if marks is None else marks for marks, n in each]
         known = [torch.full((n,), marks is not None) for marks, n in each]
         return torch.cat(found), torch.cat(known)
-
-    def _evidence_line(self) -> str:
-        part = self.annotated_part()
-        if part is None:
-            return f"which {self.unit} say it is not known"
-        marks, known = self.evidence_of(part)
-        number, share = self.num_annotated(part), marks[known].double().mean()
-        some = f"{number:,} {self.kind} with evidence of the " if bool((~known).any()) else ""
-        return f"{100 * share:.1f}% of the {self.unit} of the {some}{part} part say it"
 
 
 def load_items(options: Rationales) -> Items:
@@ -141,20 +120,8 @@ def load_items(options: Rationales) -> Items:
 
 def _texts(options: Rationales) -> Items:
     corpus, y = _corpus(options)
-    file = vector_file(options.folder, options.vectors)
-    if file is None:
-        # A word that occurs once teaches what to make of unknown words.
-        vocabulary, vectors = Vocabulary.build(corpus.part("train"), min_count=2), None
-        why = "" if options.vectors else " (no GloVe file at hand; --vectors FILE names one)"
-        about = f"{len(vocabulary):,} words, learned vectors{why}"
-    else:
-        vocabulary, vectors = known_words(corpus, file)
-        about = (
-            f"{len(vocabulary):,} words, {int(vectors.found.sum()):,} with fixed vectors of "
-            f"{vectors.vectors.size(1)} numbers from {file.name}, not counted as parameters"
-        )
-    encoded = EncodedTexts(*vocabulary.encode(corpus.texts), y)
-
+    words = read_words(corpus, vector_file(options.folder, options.vectors))
+    encoded = EncodedTexts(*words.vocabulary.encode(corpus.texts), y)
     return Items(
         name=options.dataset,
         kind="texts",
@@ -166,24 +133,18 @@ def _texts(options: Rationales) -> Items:
         evidence=corpus.evidence,
         lengths=encoded.lengths,
         lines=[" ".join(words) for words in corpus.texts],
-        sizes=word_sizes(vocabulary, vectors, options),
-        identity={"number": len(y), "digest": corpus.digest(), "vectors": fingerprint(vectors)},
-        about=about,
+        sizes=word_sizes(words, options),
+        identity=words.identity,
+        about=words.describe_vectors(options.vectors),
         loader=partial(TextLoader, encoded),
-        vocabulary=vocabulary,
-        vectors=vectors,
+        words=words,
     )
 
 
-def word_sizes(
-    vocabulary: Vocabulary, vectors: WordVectors | None, options: Rationales
-) -> dict[str, Any]:
-    """The fields of a network's configuration on its words, whose vectors may be fixed."""
-    if vectors is not None and options.embedding:
-        raise InputError("--embedding goes with --vectors none; these have their own size")
-    size = options.embedding or EMBEDDING if vectors is None else vectors.vectors.size(1)
-    fixed = vectors is not None
-    return {"input_size": size, "num_words": len(vocabulary), "fixed_embedding": fixed}
+def word_sizes(words: Words, options: Rationales) -> dict[str, Any]:
+    """The fields of a network's configuration on its words."""
+    sizes = words.sizes(options.embedding)
+    return {"input_size": sizes.pop("embedding_dim"), **sizes}
 
 
 def _molecules(options: Rationales) -> Items:
@@ -218,7 +179,7 @@ def _molecules(options: Rationales) -> Items:
         lengths=molecules.slices["atom_codes"].diff(),
         lines=molecules.smiles,
         sizes={"input_size": one.x.size(1), "edge_dim": one.edge_attr.size(1)},
-        identity={"number": len(y), "digest": digest},
+        identity=lambda: {"number": len(y), "digest": digest},
         about=f"predicted: {molecules.target_names[0]}",
         loader=loader,
     )

@@ -7,23 +7,16 @@ from pathlib import Path
 import pandas
 import torch
 
+from benchmarks.harness import tables_of_texts as tables
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, naming_files, say
 from benchmarks.harness.files import write_text
-from benchmarks.harness.tables_of_texts import (
-    checkpoint_of,
-    refuse_columns,
-    refuse_existing,
-    tell_rows,
-    texts_of,
-    write_table,
-)
-from benchmarks.rationales.learner import KEYS, READINGS, RationaleLearner
+from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED
 from benchmarks.rationales.options import EXAMPLES, Explain
 from benchmarks.rationales.report import page
 from benchmarks.rationales.selections import marked_words, read_spans, spans_text
-from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
+from pyg_kernels.datasets.text import tokenize
 
 COLUMNS = ("predicted", "full", "rest")  # from the rationale, from everything, from the rest
 ADDED = (*COLUMNS, "selection", "words")
@@ -33,18 +26,20 @@ def explain(options: Explain) -> None:
     """Writes what is predicted of new texts, from which words, and a page of them."""
     assert options.checkpoint and options.data and options.out
     out = Path(options.out)
-    refuse_existing([out], options.overwrite)
-    learner = load_learner(checkpoint_of(options.checkpoint), RationaleLearner, KEYS)
+    tables.refuse_existing([out], options.overwrite)
+    learner = load_learner(options.checkpoint, RationaleLearner)
     reads = learner.net.config.inputs
     if reads != "texts":
         raise InputError(f"--checkpoint {options.checkpoint} reads {reads}, not texts")
-    table, texts = texts_of(options.data, list(options.text_column or ("text",)), options.encoding)
-    refuse_columns(table, ADDED, options.data)
+    table, texts = tables.texts_of(
+        options.data, list(options.text_column or ("text",)), options.encoding
+    )
+    tables.refuse_columns(table, ADDED, options.data)
     every = {row: tokenize(text) for row, text in enumerate(texts)}
     kept = {row: words for row, words in every.items() if words}
     if not kept:
         raise InputError(f"no text of {options.data} has words")
-    tell_rows([row not in kept for row in every], "no words and no rationale")
+    tables.tell_rows([row not in kept for row in every], "no words and no rationale")
     read = list(kept.values())
     added = rationales(learner, read, options.batch_size).set_index(table.index[list(kept)])
     shown = zip(added["predicted"], added["selection"], read, strict=True)
@@ -56,7 +51,7 @@ def explain(options: Explain) -> None:
     with naming_files(out):
         out.mkdir(parents=True, exist_ok=True)
         write_text(out / "rationales.html", page("Rationales", about, sections))
-    write_table(out / "rationales.csv", table.join(added))
+    tables.write_table(out / "rationales.csv", table.join(added))
     say(f"rationales of {len(read)} texts in {out}")
 
 
@@ -65,10 +60,8 @@ def rationales(
     learner: RationaleLearner, texts: Sequence[Sequence[str]], batch_size: int
 ) -> pandas.DataFrame:
     """For each text, lists of words, what is predicted from what, and what is selected."""
-    ids, ptr = Vocabulary(learner.hparams["words"]).encode(texts)
-    encoded = EncodedTexts(ids, ptr, torch.zeros(len(texts), dtype=torch.long))
-    learner.longest, classes = int(encoded.lengths.max()), learner.hparams["classes"]
-    loader = TextLoader(encoded, batch_size=batch_size)
+    learner.longest, classes = max(map(len, texts)), learner.hparams["classes"]
+    loader = tables.batches_of(learner, texts, batch_size)
     found = torch.cat([learner.predict_step(batch, k) for k, batch in enumerate(loader)])
     answers = found[:, : len(READINGS)].t().tolist()
     table = {

@@ -79,7 +79,7 @@ class RankingGoal:
     What is right are, list by list of candidates, ``(C,)`` bool.
     """
 
-    measure = Measure("MAP", "MAP", ".1f", higher_is_better=True)
+    measure = Measure("MAP", "MAP", ".1f")
 
     def losses(self, output: Tensor, batch: QuestionBatch) -> Tensor:
         """``(S, T)``, of each text the losses of the groups that it stands in.

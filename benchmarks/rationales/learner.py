@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.utils import to_dense_batch
-from torchmetrics import MeanMetric, Metric
+from torchmetrics import Metric
 
 from benchmarks.harness.learner import Learner
 from benchmarks.rationales.goals import ClassGoal, Goal, NumberGoal, RankingGoal
@@ -15,7 +15,6 @@ from benchmarks.rationales.selections import precision
 from pyg_kernels.rationale.structures import read_structure
 
 READINGS = ("rationale", "full", "rest")  # the first columns of predictions of texts and molecules
-KEYS = {"model", "words", "classes", "optimizer", "program"}  # arguments in a checkpoint
 EXCESS = 0.5  # cost of selecting twice the rate that is wanted
 
 
@@ -72,9 +71,9 @@ class RationaleLearner(Learner):
     precision is followed and where it is known, and the words of the ``longest`` item to predict.
     """
 
+    UNSAVED = ("longest", "right", "evidence")
     net: RationaleNet
     valid_error: SelectionCost
-    train_error: MeanMetric
 
     def __init__(
         self,
@@ -88,12 +87,11 @@ class RationaleLearner(Learner):
         program: str = PROGRAM,
     ) -> None:
         super().__init__(optimizer)
-        self.save_hyperparameters(ignore=("longest", "right", "evidence"), logger=False)
+        self.save_hyperparameters(ignore=self.UNSAVED, logger=False)
         config = ModelConfig(**model)
         self.longest, self.evidence = longest, evidence
         self.net = network(config)
         self.goal = goal_of(config)
-        self.train_error = MeanMetric(nan_strategy="disable")
         self.valid_error = SelectionCost(self.goal, config, right)
         self._chosen: list[Tensor] = []
 

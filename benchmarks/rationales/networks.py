@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.utils import softmax
 
-from benchmarks.harness.text.encoders import word_embedding
+from benchmarks.harness.text.models import word_embedding
 from benchmarks.rationales.options import ANNEAL, ATTENTION, SELECTING
 from benchmarks.rationales.selections import top_share
 from pyg_kernels.nn import WLKernelNet

@@ -12,15 +12,14 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.harness.checkpoint import load_learner, lost_checkpoint
-from benchmarks.harness.errors import InputError
-from benchmarks.harness.figures import picture_grid
+from benchmarks.harness import summary
+from benchmarks.harness.checkpoint import load_finished
+from benchmarks.harness.figures import panels, picture_grid
 from benchmarks.harness.files import write_text
-from benchmarks.harness.study import Report, grouped, rows_table
-from benchmarks.harness.summary import by_model, mean_seconds, seeds_text, spread, spread_or_dash
+from benchmarks.harness.study import Report, grouped
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run
-from benchmarks.rationales.learner import KEYS, RationaleLearner
+from benchmarks.rationales.learner import RationaleLearner
 from benchmarks.rationales.options import EXAMPLES, FULL, SELECTING, TITLE
 from benchmarks.rationales.selections import CURVE, marked_words, read_spans
 from benchmarks.rationales.task import ItemRationales, RankingRationales
@@ -82,7 +81,7 @@ def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -
     beside whole titles and whole bodies: thesis Table 3.4.
     """
     if isinstance(task, RankingRationales):
-        measured = (
+        said = (
             "Mean average precision in percent of the dev part, by which the epoch is chosen, and "
             "of the test part, and what percent of the words of its questions stand for them"
         )
@@ -92,7 +91,7 @@ def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -
         unit, number = task.data.unit, task.data.num_annotated("test")
         some = 0 < number < len(task.parts["test"])
         where = f" of the {number:,} {task.data.kind} with evidence" if some else ""
-        measured = (
+        said = (
             f"Test part: of the {unit} selected{where}, percent that say it (precision); percent "
             f"of all {unit} selected; {task.measure.title} with the rationale alone, with all "
             f"{unit}, and with all but the rationale, each read by the model itself"
@@ -101,18 +100,10 @@ def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -
         keys |= {"rationale": "test", "full": "test_full", "rest": "test_rest"}
         digits = task.measure.format(run.record["test_full"] for run in runs)
 
-    def column(key: str) -> Callable[[list[Run]], object]:
-        own = ".1f" if key in ("test_precision", "test_share") else digits
-        return lambda group: spread_or_dash([run.record.get(key) for run in group], own)
-
-    columns: dict[str, Callable[[list[Run]], object]] = {
-        "model": lambda group: group[0].record["model"],
-        "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
-        **{name: column(key) for name, key in keys.items()},
-        "s/epoch": lambda group: f"{mean_seconds(group):.1f}",
-    }
-    caption = f"{task.about}\n{measured}; {seeds_text(runs)}"
-    return rows_table(caption, by_model(runs), columns)
+    own = {"test_precision": ".1f", "test_share": ".1f"}
+    columns = {name: summary.measured(key, own.get(key, digits)) for name, key in keys.items()}
+    columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.1f}"
+    return summary.model_table(f"{task.about}\n{said}; {summary.seeds_text(runs)}", runs, columns)
 
 
 def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[Table]:
@@ -121,16 +112,13 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[T
     A run is read by the network of its own seed, or of the first seed where there is none.
     """
     seeds = sorted(run.record["seed"] for run in runs if run.record["model"] == FULL)
-    groups = [group for group in by_model(runs) if group[0].record["model"] != FULL]
+    groups = [group for group in summary.by_model(runs) if group[0].record["model"] != FULL]
     if not seeds or not groups:
         return []
     judges = {}
     for seed in seeds:
         path = out / "runs" / f"{FULL}-seed{seed}" / BEST
-        try:
-            judges[seed] = load_learner(path, RationaleLearner, KEYS)
-        except InputError as error:
-            raise InputError(lost_checkpoint(path)) from error
+        judges[seed] = load_finished(path, RationaleLearner)
     rows = []
     for group in groups:
         errors = [
@@ -138,10 +126,12 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[T
         ]
         digits = task.measure.format(error for pair in errors for error in pair)
         columns = zip(*errors, strict=True)
-        rows.append([group[0].record["model"], *(spread(column, digits) for column in columns)])
+        rows.append(
+            [group[0].record["model"], *(summary.spread(column, digits) for column in columns)]
+        )
     caption = (
         f"Test part: {task.measure.title} of the network {FULL}, which has learned from whole "
-        f"{task.data.kind}, on rationales alone and on all but them; {seeds_text(runs)}"
+        f"{task.data.kind}, on rationales alone and on all but them; {summary.seeds_text(runs)}"
     )
     return [Table(caption, ("rationales of", "rationale", "rest"), rows)]
 
@@ -166,7 +156,9 @@ def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[fl
 def _shown(runs: Sequence[Run]) -> list[tuple[str, Any]]:
     """One run of each model that does not read everything: its name and its test predictions."""
     found = []
-    for record, table in ((group[0].record, group[0].predictions) for group in by_model(runs)):
+    for record, table in (
+        (group[0].record, group[0].predictions) for group in summary.by_model(runs)
+    ):
         if record["kind"] not in (FULL, TITLE):
             name = f"{record['model']} (seed {record['seed']})"
             found.append((name, table[table["part"] == "test"]))
@@ -234,13 +226,12 @@ def learning_plot(runs: Sequence[Run]) -> Figure:
     """Cost of the validation part by epoch (thesis Figure 3-6), and of models that select the share
     and, where evidence is known, the precision.
     """
-    groups = [group for group in by_model(runs) if group[0].history]
+    groups = [group for group in summary.by_model(runs) if group[0].history]
     selecting = [group for group in groups if group[0].record["kind"] in SELECTING]
     known = {key for group in selecting for epoch in group[0].history for key in epoch}
     labels = {key: label for key, label in LABELS.items() if key in known or key == COST}
-    figure = Figure(figsize=(max(5.0, 3.4 * len(labels)), 3.8), layout="constrained")
-    panels = figure.subplots(1, len(labels), squeeze=False)[0]
-    for (key, label), panel in zip(labels.items(), panels, strict=True):
+    figure, found = panels(len(labels), len(labels), (max(5.0 / len(labels), 3.4), 3.8))
+    for (key, label), panel in zip(labels.items(), found, strict=True):
         for j, group in enumerate(groups):
             name: str | None = group[0].record["model"]
             for run in group if key == COST or group in selecting else ():
@@ -251,7 +242,7 @@ def learning_plot(runs: Sequence[Run]) -> Figure:
                 name = None
         panel.set(xlabel="epoch", ylabel=label)
     if groups:
-        panels[0].legend(fontsize="small")
+        found[0].legend(fontsize="small")
     figure.suptitle(f"{runs[0].record['dataset']}: learning rationales", fontsize="medium")
     return figure
 
@@ -264,8 +255,7 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
     """
     models = grouped([run.record for run in runs], "model")
     known = [one for group in models if all(key in one for one in group) for one in group]
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, (6.4, 4.2))
     for j, records in enumerate(grouped(known, "kind")):
         kind, groups = records[0]["kind"], grouped(records, "model")
         points = [

@@ -42,7 +42,7 @@ class SVMEstimator:
         """Learns from the training part; C is chosen by the error on the validation part, of equal
         ones the smallest.
         """
-        texts, y = self.data.words("train"), self.data.right("train").numpy()
+        texts, y = self.data.texts("train"), self.data.right("train").numpy()
         kind: Any = LinearSVC
         if not self.data.classes:
             kind = partial(LinearSVR, loss="squared_epsilon_insensitive")
@@ -54,7 +54,7 @@ class SVMEstimator:
                 machines[cost] = make_pipeline(counter, machine).fit(texts, y)
 
         def error(cost: float) -> float:
-            found = torch.from_numpy(machines[cost].predict(self.data.words("valid")))
+            found = torch.from_numpy(machines[cost].predict(self.data.texts("valid")))
             return self.data.goal().error(found, self.data.right("valid"))
 
         self.cost = min(COSTS, key=error)
@@ -70,7 +70,7 @@ class SVMEstimator:
 
     def details(self) -> dict[str, Any]:
         """What it is, and its precision at several shares."""
-        number, texts = len(self.data.parts["train"]), self.data.words("test")
+        number, texts = len(self.data.parts["train"]), self.data.texts("test")
         found: dict[str, Any] = {"method": f"C = {self.cost:g}", "fitted_on": number}
         found |= {"kind": SVM, "rate": self.rate}
         for key, share in CURVE.items():
@@ -111,7 +111,7 @@ class SVMEstimator:
         return np.atleast_2d(fitted.coef_), np.atleast_1d(fitted.intercept_)
 
     def _predictions(self, part: str) -> Tensor:
-        texts = self.data.words(part)
+        texts = self.data.texts(part)
         chosen = self.select(texts, self.rate)
         selected = [list(compress(*each)) for each in zip(texts, chosen, strict=True)]
         rest = [list(compress(text, ~marks)) for text, marks in zip(texts, chosen, strict=True)]

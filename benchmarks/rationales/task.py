@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import question_batches, ranked_pairs
@@ -18,9 +17,11 @@ from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import RetrievalTask
 from benchmarks.harness.sizes import check_parameters, count_parameters
-from benchmarks.harness.task import PARTS, Task
+from benchmarks.harness.task import PARTS, Batches, Task
+from benchmarks.harness.text.data import text_batches
+from benchmarks.harness.words import Words
 from benchmarks.rationales.data import Items, load_items, word_sizes
-from benchmarks.rationales.goals import RankingGoal
+from benchmarks.rationales.goals import NumberGoal, RankingGoal
 from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
 from benchmarks.rationales.options import (
@@ -34,7 +35,7 @@ from benchmarks.rationales.options import (
 )
 from benchmarks.rationales.selections import CURVE, precision, spans_text, top_share
 from benchmarks.rationales.svm import SVMEstimator
-from pyg_kernels.datasets.text import EncodedTexts, Vocabulary, WordVectors
+from pyg_kernels.datasets.text import EncodedTexts
 
 BODY = "body"
 NEGATIVES = 20  # random questions for each similar one, anew each epoch
@@ -48,8 +49,7 @@ class RationaleTask(Task):
     fields: dict[str, Any]  # of configurations, on what is read and predicted
     validation: dict[str, Any]  # arguments of learners on what is right, and what says it
     bodies = True  # questions have them
-    vocabulary: Vocabulary | None = None
-    vectors: WordVectors | None = None  # fixed ones
+    words: Words | None  # of texts and questions
 
     def models(self, options: Rationales) -> list[ModelConfig]:
         """The configuration of each model."""
@@ -74,11 +74,11 @@ class RationaleTask(Task):
         return found
 
     def learner(self, model: ModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:
-        words = [] if self.vocabulary is None else self.vocabulary.words[2:]
+        words = [] if self.words is None else self.words.vocabulary.words[2:]
         given = {"optimizer": asdict(optimizer), "longest": self.longest, **self.validation}
         learner = RationaleLearner(asdict(model), words, **given)
-        if self.vectors is not None:
-            learner.net.load_state_dict({"embedding.weight": self.vectors.vectors}, strict=False)
+        if self.words is not None and learner.net.embedding is not None:
+            self.words.start(learner.net.embedding)
         return learner
 
     def details(self, model: ModelConfig, learner: RationaleLearner) -> dict[str, Any]:
@@ -94,26 +94,29 @@ class ItemRationales(RationaleTask):
     """Prediction from some words or atoms; a run's measure is its error from these alone."""
 
     def __init__(self, data: Items) -> None:
-        self.data, self.vocabulary, self.vectors = data, data.vocabulary, data.vectors
+        self.data, self.words = data, data.words
         self.dataset, self.split, self.parts = data.name, data.split, data.parts
-        self.goal = data.goal()
-        self.measure, self.fields = self.goal.measure, data.config()
+        self.goal, self.annotated = data.goal(), data.annotated_part()
+        self.measure = self.goal.measure
         self.longest, self.about = int(data.lengths.max()), data.describe()
-        part = data.annotated_part()
-        self.validation = {
-            "right": data.right("valid"),
-            "evidence": None if part is None else data.evidence_of(part),
-            "classes": list(data.classes),
-        }
-
-    def identity(self) -> dict[str, Any]:
-        return self.data.identity
+        self.fields = {"inputs": data.kind, "out": max(1, len(data.classes)), **data.sizes}
+        if isinstance(self.goal, NumberGoal):
+            self.fields |= {"mean": self.goal.mean, "std": self.goal.std}
+        evidence = None if self.annotated is None else data.evidence_of(self.annotated)
+        self.validation = {"right": data.right("valid"), "classes": list(data.classes)}
+        self.validation["evidence"] = evidence
 
     def estimator(self, model: ModelConfig) -> SVMEstimator | None:
         return SVMEstimator(self.data, model.rate) if model.kind == SVM else None
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
-        return self.data.batches(batch_size, seed)
+        """Those of each part and, where evidence is known of the test part alone, that after each
+        epoch, too.
+        """
+        made = text_batches(self.parts, self.data.loader, batch_size, seed)
+        if self.annotated == "test":
+            made.also = [made.parts["test"]]
+        return made
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """The errors of each part: from rationales, from all there is and from the rest.
@@ -171,17 +174,14 @@ class RankingRationales(RationaleTask):
     measure = RankingGoal.measure
 
     def __init__(self, data: QuestionData, options: Rationales) -> None:
-        self.data, self.vocabulary, self.vectors = data, data.vocabulary, data.vectors
+        self.data = self.words = data
         self.ranking, self.bodies = RetrievalTask(data), data.has_bodies()
         self.dataset, self.split = self.ranking.dataset, self.ranking.split
         self.parts, self.relevance = self.ranking.parts, self.ranking.relevance
         self.longest, self.about = int(data.texts.lengths.max()), describe(data)
         self.validation = {"right": self.relevance["valid"], "classes": []}
-        words = word_sizes(data.vocabulary, data.vectors, options)
+        words = word_sizes(data, options)
         self.fields = {"inputs": "questions", "out": options.chosen().hidden, **words}
-
-    def identity(self) -> dict[str, Any]:
-        return self.data.identity()
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
         """Similar questions with random others, and candidates to rank, of what is read alone."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from tests.datasets.conftest import real_data, serve  # noqa: F401
+
 if TYPE_CHECKING:
     import pandas
 
@@ -30,12 +32,8 @@ def metrics_of(out: Path) -> Any:
 def runs_of(
     out: Path, table: "pandas.DataFrame", **columns: str
 ) -> Iterator[tuple[dict[str, Any], "pandas.DataFrame"]]:
-    """Each record of a results folder with its rows of the predictions.
-
-    Args:
-        out (Path): The results folder.
-        table (DataFrame): Its predictions.
-        columns: Beside model and seed, columns of the table and what the records call them.
+    """Each record of a results folder with its rows of the predictions, by model and seed, and by
+    further columns of the table, as the records call them.
     """
     keys = {"model": "model", "seed": "seed", **columns}
     for record in metrics_of(out):

@@ -1,6 +1,5 @@
 """Interrupting a run, and what must not depend on it."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,18 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-
-
-def results(folder: Path) -> tuple[list[dict[str, Any]], str]:
-    """Records and predictions, which must not depend on interruptions; seconds do."""
-    runs = []
-    for path in sorted(folder.glob("runs/*/record.json")):
-        content = json.loads(path.read_text())
-        content.pop("seconds_per_epoch")
-        for epoch in content["history"]:
-            epoch.pop("seconds")
-        runs.append(content)
-    return runs, (folder / "predictions.csv").read_text()
 
 
 def outcome(out: Path) -> dict[str, Any]:
@@ -39,10 +26,8 @@ def outcome(out: Path) -> dict[str, Any]:
 def interrupt_once(
     monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, when: Callable[..., bool]
 ) -> list[bool]:
-    """Makes a function raise KeyboardInterrupt the first time that `when` says so.
-
-    Returns:
-        A list that is not empty once it has.
+    """Makes a function raise KeyboardInterrupt the first time that `when` says so; gives a list
+    that is not empty once it has.
     """
     original = getattr(owner, name)
     raised: list[bool] = []

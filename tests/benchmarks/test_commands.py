@@ -20,12 +20,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.__main__ import COMMANDS as LISTED
-from tests.benchmarks.askubuntu_format import write_questions as write_askubuntu
 from tests.benchmarks.conftest import assert_refused, printed
-from tests.benchmarks.harness.language_model.streams import write_corpus
 from tests.benchmarks.interruption import outcome
-from tests.benchmarks.small_rationales import write_own
-from tests.benchmarks.small_texts import write_questions
+from tests.benchmarks.small_data import write_askubuntu, write_corpus, write_own, write_trec
 
 ROOT = Path(__file__).parents[2]
 ACTIVATIONS = "benchmarks.papers.activations"
@@ -39,23 +36,14 @@ def within(folder: Path, words: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Promise:
-    """A command.
+    """A command."""
 
-    Args:
-        program (str): What is run, and the word that chooses among its commands if there are some.
-        small (str): Words of a run of a second.
-        other (str): An option that makes another result, with the words of the refusal.
-        keys (str): Of the first record of ``metrics.json``.
-        files (str): What else than the usual is written.
-        prepare: Writes what the words call ``IN/...`` into a folder.
-    """
-
-    program: str
-    small: str = ""
-    other: tuple[str, str] = ("", "")
-    keys: str = ""
-    files: str = ""
-    prepare: Callable[[Path], object] | None = None
+    program: str  # what is run, and the word that chooses among its commands if there are some
+    small: str = ""  # words of a run of a second
+    other: tuple[str, str] = ("", "")  # an option that makes another result, and the refusal
+    keys: str = ""  # of the first record of ``metrics.json``
+    files: str = ""  # what else than the usual is written
+    prepare: Callable[[Path], object] | None = None  # writes what the words call ``IN/...``
 
     @property
     def module(self) -> str:
@@ -104,7 +92,7 @@ def write_molecules(folder: Path) -> None:
 
 
 def write_texts(folder: Path) -> None:
-    write_questions(folder / "trec")
+    write_trec(folder / "trec")
     (folder / "empty").mkdir()
     (folder / "classless.csv").write_text("1,text\nno class,text\n")
     (folder / "one-class.csv").write_text("text,label\nÜber,y\nb,y\n")
@@ -223,8 +211,7 @@ COMMANDS = {
     "speed": Promise("benchmarks.speed"),
     "speed scale": Promise("benchmarks.speed scale"),
     "speed compare": Promise(
-        "benchmarks.speed compare",
-        prepare=lambda folder: (folder / "none.json").write_text("{}"),
+        "benchmarks.speed compare", prepare=lambda folder: (folder / "none.json").write_text("{}")
     ),
 }
 STUDIES = [name for name, promise in COMMANDS.items() if promise.small]
@@ -567,7 +554,7 @@ RESUMED = [
     ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 1 --epochs 4"),
     ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 4 --epochs 1"),
     ("molecules", "--model gine --epochs 3 --seeds 0 1 --hidden 4"),
-    ("texts", "--epochs 3 --schedule plateau"),
+    ("texts", "--epochs 3 --schedule exponential"),
     ("language", "--models rcnn-5m --epochs 3"),
     ("language", "--models adam-rcnn-16m --lr 0.2 --epochs 3"),
     ("language", "--models awd-rkm-cifg --lr 3 --batch-size 16 --epochs 3"),

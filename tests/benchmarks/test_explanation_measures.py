@@ -9,13 +9,11 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-pytest.importorskip("captum", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.text.classifier import TextClassifier
-from benchmarks.harness.text.model_config import TextModelConfig
+from benchmarks.harness.text.options import TextModelConfig
+from benchmarks.harness.text.task import TextClassifier
 from benchmarks.molecules.data import MoleculeSet, Split
 from benchmarks.papers.explanations import sentences, task
 from benchmarks.papers.explanations.measures import (

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-pytest.importorskip("captum", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.molecules.__main__ import main as molecules_main
 from benchmarks.papers.explanations.__main__ import main

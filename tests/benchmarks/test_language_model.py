@@ -13,11 +13,11 @@ import torch.nn.functional as F
 
 from benchmarks.corpora.language import LanguageCorpus
 from benchmarks.harness import progress
-from benchmarks.harness.language_model import data as corpora
+from benchmarks.harness.language_model import task
 from benchmarks.harness.language_model.trained import load_model
 from benchmarks.language_model import main
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
-from tests.benchmarks.harness.language_model.streams import write_corpus
+from tests.benchmarks.small_data import write_corpus
 
 EPOCH = [
     *("epoch", "train_perplexity", "valid_perplexity", "test_perplexity"),
@@ -48,7 +48,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoint")
     words = ("--data", write_corpus(folder / "corpus"), "--epochs", 2, "--out", folder / "out")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpora, "EVALUATION_STREAMS", 1)
+        patch.setattr(task, "EVALUATION_STREAMS", 1)
         words = (*SMALL, *words, "--preset", "rcnn-5m", "--lr", 0.3, "--quiet")
         assert main([str(word) for word in words]) == 0
     return folder / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
@@ -95,7 +95,7 @@ def test_compares_presets(
 def test_without_a_corpus_it_is_pythons_documentation(
     call: Call, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpora, "PythonDocumentation", lambda: LanguageCorpus(corpus))
+    monkeypatch.setattr(task, "PythonDocumentation", lambda: LanguageCorpus(corpus))
     monkeypatch.setattr("benchmarks.harness.language_model.options.DEFAULT_PARAMETERS", 2000)
     monkeypatch.chdir(tmp_path)
     assert call("--device", "cpu", "--quiet")[0] == 0
@@ -121,7 +121,7 @@ def test_score_of_the_validation_part_is_its_perplexity(
     compare: Call, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With empty lines, as WikiText has them, and without, as in the Penn Treebank."""
-    monkeypatch.setattr(corpora, "EVALUATION_STREAMS", 1)
+    monkeypatch.setattr(task, "EVALUATION_STREAMS", 1)
     root = write_corpus(tmp_path / "wiki", "wiki.{}.tokens")
     for path in root.iterdir():
         path.write_text(path.read_text().replace("\n", "\n\n", 5))

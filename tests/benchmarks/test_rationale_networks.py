@@ -8,8 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.harness.retrieval.batches import question_batch
 from benchmarks.rationales.goals import ClassGoal, RankingGoal, cosines
 from benchmarks.rationales.learner import SelectionCost

@@ -10,16 +10,12 @@ from pathlib import Path
 import pandas
 import pytest
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.rationales import report
 from benchmarks.rationales.__main__ import main
 from benchmarks.rationales.selections import read_spans
 from pyg_kernels import datasets
-from tests.benchmarks.askubuntu_format import write_questions
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
-from tests.benchmarks.small_rationales import write_beer, write_own
+from tests.benchmarks.small_data import write_askubuntu, write_beer, write_own
 
 COLUMNS = ("--text-column", "body", "--target-column", "kind", "--evidence-column", "why")
 TINY = ("--device", "cpu", "--vectors", "none", "--embedding", 8, "--samples", 2, "--quiet")
@@ -149,7 +145,7 @@ def test_molecules(call: Call, tmp_path: Path, dataset: str, monkeypatch) -> Non
 
 @pytest.mark.usefixtures("undrawn")
 def test_questions_by_words_of_their_bodies(compare: Call, tmp_path: Path) -> None:
-    root = write_questions(tmp_path / "forum")
+    root = write_askubuntu(tmp_path / "forum")
     printed(compare("--data", "askubuntu", "--root", root, "--rate", 0.4))
     records = metrics_of(tmp_path / "out")
     names = {record["model"]: record["fields"] for record in records}

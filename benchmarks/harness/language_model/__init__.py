@@ -2,5 +2,5 @@
 
 ``config`` says what a network and its training are in plain values, and names the papers' set-ups
 of ``benchmarks/presets/language_model.yaml``; ``options`` says which of them, on which corpus;
-``models`` builds the networks out of ``encoders``, ``optimizer`` is what trains them.
+``models`` builds the networks, ``optimizer`` is what trains them.
 """

@@ -8,7 +8,6 @@ import yaml
 import benchmarks
 
 CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated")  # of 'awd': Liang et al. 2019, Table 3
-OPTIMIZERS = ("sgd", "adam", "nt-asgd")
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class LanguageModelConfig:
 class TrainingSettings:
     """How a language model is trained."""
 
-    # one of :data:`OPTIMIZERS`: plain gradient descent; Adam; gradient descent whose average counts
-    # once the validation error has stopped falling (Merity et al. 2018).
+    # ``'sgd'``; ``'adam'``; ``'nt-asgd'``: gradient descent whose average counts once the
+    # validation error has stopped falling (Merity et al. 2018)
     optimizer: str
     learning_rate: float  # in the first epoch
     clip: float = 0.0  # largest norm of the gradient; 0: any
@@ -87,18 +86,14 @@ class Preset:
     parameters: int | None = None  # the budget: the width is the largest within it
 
 
-def _presets() -> dict[str, Preset]:
-    file = Path(benchmarks.__file__).parent / "presets" / "language_model.yaml"
-    return {
-        name: Preset(
-            name,
-            entry["help"],
-            LanguageModelConfig(name=name, **entry["model"]),
-            TrainingSettings(**entry["training"]),
-            entry.get("parameters"),
-        )
-        for name, entry in yaml.safe_load(file.read_text(encoding="utf-8")).items()
-    }
-
-
-PRESETS = _presets()
+FILE = Path(benchmarks.__file__).parent / "presets" / "language_model.yaml"
+PRESETS = {
+    name: Preset(
+        name,
+        entry["help"],
+        LanguageModelConfig(name=name, **entry["model"]),
+        TrainingSettings(**entry["training"]),
+        entry.get("parameters"),
+    )
+    for name, entry in yaml.safe_load(FILE.read_text(encoding="utf-8")).items()
+}

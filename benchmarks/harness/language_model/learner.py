@@ -13,7 +13,7 @@ from torchmetrics import Metric
 from benchmarks.corpora.language_loader import IGNORED, LanguageBatch
 from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
 from benchmarks.harness.language_model.models import LanguageModel, penalty
-from benchmarks.harness.language_model.optimizer import NTASGD, build_optimizer
+from benchmarks.harness.language_model.optimizer import NTASGD, RevertingAdam, build_optimizer
 from benchmarks.harness.learner import Learner
 
 LARGEST_EXPONENT = 700.0  # of a finite double
@@ -54,20 +54,13 @@ class LanguageLearner(Learner):
     """
 
     def __init__(
-        self,
-        model: dict[str, Any],
-        training: dict[str, Any],
-        words: list[str],
-        corpus: str,
+        self, model: dict[str, Any], training: dict[str, Any], words: list[str], corpus: str
     ) -> None:
-        settings = TrainingSettings(**training)
         super().__init__()  # its optimiser is that of the settings
-        self.settings = settings
+        self.settings = TrainingSettings(**training)
         self.save_hyperparameters(logger=False)
         self.net: LanguageModel = LanguageModel(LanguageModelConfig(**model))
-        self.train_error: WordLoss = WordLoss()
-        self.valid_error: WordLoss = WordLoss()
-        self.test_error: WordLoss = WordLoss()
+        self.train_error, self.valid_error, self.test_error = WordLoss(), WordLoss(), WordLoss()
         self._state: Any = None
         self._averaged: AbstractContextManager[Any] = nullcontext()
 
@@ -115,9 +108,8 @@ class LanguageLearner(Learner):
         self._averaged.__exit__(None, None, None)
         self._state = None
         super().on_validation_epoch_end()
-        optimizer: Any = self._optimizer()
-        if hasattr(optimizer, "note"):
-            optimizer.note(self.valid_error.compute().item())
+        if isinstance(self._optimizer(), NTASGD | RevertingAdam):
+            self._optimizer().note(self.valid_error.compute().item())
 
     def predict_step(self, batch: LanguageBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         return self._evaluated(batch, batch_idx).cpu().unsqueeze(0)
@@ -153,7 +145,7 @@ class LanguageLearner(Learner):
         optimizer = self._optimizer()
         return optimizer.averaged() if isinstance(optimizer, NTASGD) else nullcontext()
 
-    def _optimizer(self) -> Optimizer:
+    def _optimizer(self) -> Any:
         return self.trainer.optimizers[0]
 
 

@@ -27,13 +27,9 @@ class NTASGD(SGD):
     """
 
     def __init__(
-        self,
-        params: Iterable[Parameter],
-        lr: float,
-        weight_decay: float = 0.0,
-        non_monotone: int = NON_MONOTONE,
+        self, params: Iterable[Parameter], non_monotone: int = NON_MONOTONE, **options: Any
     ) -> None:
-        super().__init__(params, lr=lr, weight_decay=weight_decay)
+        super().__init__(params, **options)
         self.non_monotone = non_monotone
         # In a group, so that a checkpoint has them: the evaluations, and the steps averaged over.
         self.param_groups[0].update(noted=[], averaged_steps=0, triggered=False)
@@ -99,14 +95,8 @@ class RevertingAdam(Adam):
     back to and the lowest error are part of ``state_dict()``.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Parameter],
-        lr: float,
-        weight_decay: float = 0.0,
-        factor: float = 0.5,
-    ) -> None:
-        super().__init__(params, lr=lr, weight_decay=weight_decay)
+    def __init__(self, params: Iterable[Parameter], factor: float = 0.5, **options: Any) -> None:
+        super().__init__(params, **options)
         self.factor = factor
         self.param_groups[0]["lowest"] = math.inf
 

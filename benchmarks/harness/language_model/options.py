@@ -11,15 +11,6 @@ from benchmarks.harness.options import LARGEST_WIDTH, MOST_LAYERS, Options, Runs
 # Where no corpus is named: minutes on two cores.
 DEFAULT_EPOCHS = 5
 DEFAULT_PARAMETERS = 1_000_000
-# The options that change the training of every preset named, and their fields.
-CHANGES = {
-    "epochs": "epochs",
-    "patience": "patience",
-    "batch_size": "batch_size",
-    "steps": "steps",
-    "lr": "learning_rate",
-    "clip": "clip",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +89,8 @@ class LanguageModel(Corpus, LanguageModels, Runs):
 
     def changes(self) -> dict[str, Any]:
         """What the options change of the presets' training."""
-        given = {field: getattr(self, option) for option, field in CHANGES.items()}
+        same = {x: getattr(self, x) for x in ("epochs", "patience", "batch_size", "steps", "clip")}
+        given = {**same, "learning_rate": self.lr}
         changes = {field: value for field, value in given.items() if value is not None}
         return changes if self.data else {"epochs": DEFAULT_EPOCHS, **changes}
 

@@ -1,26 +1,16 @@
 """The tables and the picture of a comparison of language models."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
 from benchmarks.corpora.language import TextStreams
+from benchmarks.harness import summary
 from benchmarks.harness.language_model.task import LanguageTask
-from benchmarks.harness.study import Report, rows_table
-from benchmarks.harness.summary import (
-    by_model,
-    learning_curves,
-    mean_seconds,
-    part_columns,
-    seeds_text,
-    spread,
-)
+from benchmarks.harness.study import Report
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
-
-if TYPE_CHECKING:
-    from benchmarks.harness.training import Run
+from benchmarks.harness.training import Run
 
 FILES = ("perplexity.png",)
 DIGITS = LanguageTask.measure.digits
@@ -34,23 +24,27 @@ def describe(corpus: TextStreams) -> str:
     return f"{corpus.name}: {len(corpus.vocabulary):,} different words; {sizes}"
 
 
-def comparison(runs: Sequence["Run"], corpus: TextStreams) -> Table:
+def comparison(runs: Sequence[Run], corpus: TextStreams) -> Table:
     """Perplexities at the best epoch."""
+
+    def best_epoch(run: Run) -> int:
+        return int(min(run.history, key=lambda epoch: epoch["valid_error"])["epoch"])
+
     columns: dict[str, Callable[[list[Run]], object]] = {
-        "model": lambda group: group[0].record["model"],
-        "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
         "epochs": lambda group: _range([len(run.history) for run in group]),
-        "best": lambda group: _range([_best_epoch(run) for run in group]),
-        **part_columns(DIGITS),
-        "words/s": lambda group: f"{group[0].record['training_words'] / mean_seconds(group):,.0f}",
+        "best": lambda group: _range([best_epoch(run) for run in group]),
+        **{part: summary.measured(part, DIGITS) for part in PARTS},
+        "words/s": lambda group: (
+            f"{group[0].record['training_words'] / summary.mean_seconds(group):,.0f}"
+        ),
     }
-    measured = f"Perplexity at the best epoch of the validation part; {seeds_text(runs)}"
-    return rows_table(f"{describe(corpus)}\n{measured}", by_model(runs), columns)
+    said = f"Perplexity at the best epoch of the validation part; {summary.seeds_text(runs)}"
+    return summary.model_table(f"{describe(corpus)}\n{said}", runs, columns)
 
 
-def by_epoch(runs: Sequence["Run"]) -> Table:
+def by_epoch(runs: Sequence[Run]) -> Table:
     """Perplexities of the validation and the test part after each epoch."""
-    groups = by_model(runs)
+    groups = summary.by_model(runs)
     header = ["epoch"]
     for group in groups:
         header += [f"{group[0].record['model']} {part}" for part in PARTS[1:]]
@@ -61,23 +55,21 @@ def by_epoch(runs: Sequence["Run"]) -> Table:
             histories = [run.history for run in group if len(run.history) > k]
             for part in PARTS[1:]:
                 values = [history[k][f"{part}_perplexity"] for history in histories]
-                row.append(spread(values, DIGITS) if len(values) == len(group) else "-")
+                row.append(summary.spread(values, DIGITS) if len(values) == len(group) else "-")
         rows.append(row)
-    return Table(f"Perplexity by epoch; {seeds_text(runs)}", header, rows)
+    return Table(f"Perplexity by epoch; {summary.seeds_text(runs)}", header, rows)
 
 
-def report(runs: Sequence["Run"], corpus: TextStreams) -> Report:
+def report(runs: Sequence[Run], corpus: TextStreams) -> Report:
     """The tables and the curves; the table of epochs is written and not printed."""
 
     def curves() -> Figure:
         parts, name = ("valid", "test", "train"), LanguageTask.measure.title
-        return learning_curves(runs, LanguageTask.measure, name, corpus.name, parts, log=True)
+        return summary.learning_curves(
+            runs, LanguageTask.measure, name, corpus.name, parts, log=True
+        )
 
     return Report([comparison(runs, corpus)], {"perplexity.png": curves}, written=[by_epoch(runs)])
-
-
-def _best_epoch(run: "Run") -> int:
-    return int(min(run.history, key=lambda epoch: epoch["valid_error"])["epoch"])
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -8,11 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.errors import InputError
 from benchmarks.harness.language_model.learner import perplexity
 from benchmarks.harness.language_model.trained import TrainedModel
 from benchmarks.harness.table import Table
-from pyg_kernels.datasets.text.lines import read_lines
 
 CHUNK = 256  # words that are read at once
 
@@ -28,15 +27,6 @@ class Scores:
     def perplexity(self) -> float:
         """That of all words."""
         return perplexity(torch.cat(self.losses).mean().item())
-
-
-def text_lines(path: str, encoding: str = "utf-8") -> list[str]:
-    """The lines of a text file, ended where a corpus' lines are."""
-    try:
-        with as_input_error():
-            return read_lines(path, encoding)
-    except InputError as error:
-        raise InputError(f"--data {path}: {error}") from error
 
 
 @torch.no_grad()
@@ -66,19 +56,15 @@ def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
 
 def score_table(scores: Scores, name: str, each_line: bool) -> Table:
     """Words, unknown ones and perplexity of a text, and of each line if asked for."""
-    rows = []
-    if each_line:
-        rows += [
-            _row(" ".join(line[:-1]), line, losses, scores.unknown)
-            for line, losses in zip(scores.lines, scores.losses, strict=True)
-        ]
+
+    def row(name: str, words: Sequence[str], losses: Tensor) -> list[str]:
+        number = sum(word in scores.unknown for word in words)
+        shown = name if len(name) <= 60 else f"{name[:57]}..."
+        return [shown, f"{len(words):,}", f"{number:,}", f"{perplexity(losses.mean().item()):.2f}"]
+
+    lines = list(zip(scores.lines, scores.losses, strict=True)) if each_line else []
+    rows = [row(" ".join(line[:-1]), line, losses) for line, losses in lines]
     words = [word for line in scores.lines for word in line]
-    rows.append(_row(name, words, torch.cat(scores.losses), scores.unknown))
+    rows.append(row(name, words, torch.cat(scores.losses)))
     caption = "Words with the end of each line; perplexity with unknown words as the unknown word"
     return Table(caption, ("text", "words", "unknown", "perplexity"), rows)
-
-
-def _row(name: str, words: Sequence[str], losses: Tensor, unknown: Counter[str]) -> list[str]:
-    number = sum(word in unknown for word in words)
-    shown = name if len(name) <= 60 else f"{name[:57]}..."
-    return [shown, f"{len(words):,}", f"{number:,}", f"{perplexity(losses.mean().item()):.2f}"]

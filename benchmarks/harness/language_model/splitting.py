@@ -10,6 +10,7 @@ from pyg_kernels.datasets.text.tokens import TOKEN
 NUMBER = "N"  # what the Penn Treebank writes for numbers, and for the sign of percent
 DIGITS = re.compile(r"[\d.,]*\d")
 PERCENT = "%"
+HYPHEN = re.compile(r"(?<=[^\W_])-(?=[^\W_])")  # between letters or digits
 COMPOUND = re.compile(r"\w+(?:-\w+)+")
 MARKS = "-,."  # what WikiText writes @-@, @,@ and @.@ within a word or a number
 
@@ -60,7 +61,7 @@ class WordSplitter:
         k = 0
         while k < len(starts):
             start, end = starts[k], ends[k]
-            if "-" in self.marks and _is_hyphen(chunk, start):
+            if "-" in self.marks and HYPHEN.match(chunk, start):
                 yield self.marks["-"]
             elif word := max(
                 self._longest_known(chunk, start, ends), self._compound(chunk, start, ends), key=len
@@ -98,9 +99,3 @@ class WordSplitter:
             yield from (self.marks.get(part, part) for part in parts if part)
         elif self.punctuation or any(map(str.isalnum, word)):
             yield word
-
-
-def _is_hyphen(chunk: str, position: int) -> bool:
-    """Whether a mark stands between letters or digits."""
-    before, mark, after = chunk[position - 1 : position], chunk[position], chunk[position + 1 :][:1]
-    return mark == "-" and before.isalnum() and after.isalnum()

@@ -1,4 +1,4 @@
-"""Language modelling as a task of the harness."""
+"""Language modelling as a task of the harness: which corpus, and what is made of it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -6,17 +6,54 @@ from typing import Any
 
 from torch import Tensor
 
-from benchmarks.corpora.language import TextStreams
-from benchmarks.harness.batches import Batches
+from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, OwnText, TextStreams
+from benchmarks.corpora.language_loader import LanguageLoader
+from benchmarks.corpora.python_documentation import PythonDocumentation
 from benchmarks.harness.errors import as_input_error
-from benchmarks.harness.language_model.config import PRESETS, Preset
-from benchmarks.harness.language_model.data import language_batches
+from benchmarks.harness.language_model.config import PRESETS, Preset, TrainingSettings
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import fitted
-from benchmarks.harness.language_model.options import LanguageModel
+from benchmarks.harness.language_model.options import Corpus, LanguageModel
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.task import PARTS, Measure, Task
+from benchmarks.harness.task import PARTS, Batches, Measure, Task
 from benchmarks.harness.training import TrainingConfig
+
+EVALUATION_STREAMS = 10  # each begins without a past, as the AWD-LSTM's code validates
+
+
+def load_corpus(options: Corpus) -> TextStreams:
+    """Reads a corpus."""
+    with as_input_error():
+        if options.data is None:
+            return PythonDocumentation()
+        if options.own:
+            return OwnText(options.data, options.encoding, options.words)
+        return LanguageCorpus(options.data)
+
+
+def language_batches(corpus: TextStreams, settings: TrainingSettings, seed: int) -> Batches:
+    """Batches of streams of words.
+
+    The training part is cut into as many streams as a batch has, side by side, but into no more
+    than it has words; how many steps each batch has depends on seed and epoch alone where it
+    varies. Every word of the other parts is predicted once, the first one from an end of sentence.
+    After an epoch the test part is measured, too.
+    """
+    training = LanguageLoader(
+        corpus.streams["train"],
+        settings.batch_size,
+        settings.steps,
+        vary=settings.variable_steps,
+        seed=10_000 * seed,
+    )
+    parts = {part: _whole(corpus.streams[part], settings.steps) for part in PARTS}
+    return Batches(training, parts, [parts["test"]])
+
+
+def _whole(stream: Tensor, steps: int) -> LanguageLoader:
+    """Every word once."""
+    streams = max(1, min(EVALUATION_STREAMS, len(stream) // steps))
+    return LanguageLoader(stream, streams, steps, before=LanguageVocabulary.end, whole=True)
 
 
 class LanguageTask(Task):

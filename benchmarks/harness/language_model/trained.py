@@ -1,7 +1,7 @@
-"""A trained language model out of its checkpoint, and the words of a text as it knows them."""
+"""A trained language model out of its checkpoint, and the words that it knows and draws."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,12 +11,11 @@ from torch import Tensor
 from benchmarks.corpora.language import LanguageVocabulary
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.devices import torch_device
+from benchmarks.harness.errors import InputError
 from benchmarks.harness.language_model.learner import LanguageLearner
 from benchmarks.harness.language_model.models import LanguageModel
 from benchmarks.harness.language_model.splitting import WordSplitter
-from benchmarks.harness.tables_of_texts import checkpoint_of
 
-KEYS = {"model", "training", "words", "corpus"}
 SHOWN = 10  # unknown words that a message names
 
 
@@ -45,11 +44,46 @@ class TrainedModel:
         """The words that the vocabulary has not, and how often each occurs."""
         return Counter(word for word in words if word not in self.vocabulary)
 
+    def check_prompt(self, words: Sequence[str]) -> None:
+        """Refuses a prompt of which no word is known."""
+        if words and self.unknown(words).total() == len(words):
+            raise InputError(
+                f"--prompt: the model's vocabulary of {len(self.vocabulary):,} words "
+                f"({self.corpus}) has none of these"
+            )
+
+    @torch.no_grad()
+    def generate(
+        self,
+        prompt: Sequence[str],
+        length: int,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        seed: int = 0,
+    ) -> Iterator[str]:
+        r"""Draws words after a prompt, each from :math:`p(v) \propto \exp(s_v / \tau)`.
+
+        The prompt follows an end of sentence, as texts in training do. The unknown word is never
+        drawn.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        ids = torch.cat([torch.tensor([self.vocabulary.end]), self.numbers(prompt)])
+        state = None
+        for _ in range(length):
+            hidden, state = self.net(ids.to(self.device).unsqueeze(1), state)
+            scores = self.net.scores(hidden[-1, 0]).double().cpu()
+            scores[self.vocabulary.unknown] = -torch.inf
+            order = scores.argsort(descending=True, stable=True)  # the first of equals is higher
+            kept = order[:top_k] if temperature else order[:1]
+            weights = ((scores[kept] - scores[order[0]]) / (temperature or 1.0)).exp()
+            ids = kept[torch.multinomial(weights, 1, generator=generator)]
+            yield self.vocabulary.words[int(ids)]
+
 
 def load_model(path: str, device: str = "auto") -> TrainedModel:
     """The model of a checkpoint."""
     place = torch_device(device)
-    learner = load_learner(checkpoint_of(path), LanguageLearner, KEYS)
+    learner = load_learner(path, LanguageLearner)
     words, corpus = learner.hparams["words"], learner.hparams["corpus"]
     return TrainedModel(learner.net.to(place), LanguageVocabulary(words[2:]), corpus)
 

@@ -7,11 +7,7 @@ from typing import Any
 import bm25s  # noqa: F401 (used further down: a run without it must not begin)
 import numpy as np
 import torch
-from sklearn.feature_extraction.text import (
-    ENGLISH_STOP_WORDS,
-    CountVectorizer,
-    TfidfVectorizer,
-)
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from torch import Tensor
@@ -37,19 +33,14 @@ class Baselines:
 
     The re-ranker is a logistic regression (scikit-learn) of the scores, standardised within each
     query, that counts similar and other candidates alike. It is learned on dev, where its own
-    numbers are cross-validated: queries are dealt to five folds.
-
-    Attributes:
-        scores: For each baseline those of both parts. ``'BM25 of the corpus'`` is the search engine
-            that found the candidates, where the corpus has its scores.
-        relevance: Which candidates are similar, in both parts.
-        notes: What is to be said of some of them.
+    numbers are cross-validated: queries are dealt to five folds. ``'BM25 of the corpus'`` is the
+    search engine that found the candidates, where the corpus has its scores.
     """
 
     def __init__(self, corpus: QuestionCorpus, fields: Sequence[str]) -> None:
         self.relevance: Scores = {part: corpus.relevance(name) for part, name in RANKED.items()}
-        self.scores: dict[str, dict[str, list[Tensor]]] = {}
-        self.notes: list[str] = []
+        self.scores: dict[str, dict[str, list[Tensor]]] = {}  # of each baseline, in both parts
+        self.notes: list[str] = []  # what is to be said of some of them
         if all(ranking.bm25 for name in RANKED.values() for ranking in corpus.parts[name]):
             name = f"{BM25} of the corpus"
             self._add(name, corpus, lambda ranked: [torch.tensor(one.bm25) for one in ranked])

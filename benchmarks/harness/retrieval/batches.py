@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery
-from benchmarks.harness.batches import Batches
 from benchmarks.harness.retrieval.data import END, QuestionData, drawn, trained_questions
-from benchmarks.harness.task import PARTS
+from benchmarks.harness.task import PARTS, Batches
 from pyg_kernels.datasets.text import EncodedTexts, TextBatch, TextLoader
 
 PAIRS_A_QUERY = 20  # a batch to evaluate has this many pairs for each query of one to train on

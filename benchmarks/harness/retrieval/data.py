@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,13 +12,9 @@ from benchmarks.corpora.paraphrases import MSRPQuestions, OwnPairs
 from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery, questions_of
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.retrieval.options import COLUMNS, Questions
-from benchmarks.harness.text.data import fingerprint, vector_file
-from pyg_kernels.datasets.text import (
-    EncodedTexts,
-    Vocabulary,
-    WordVectors,
-    read_word_vectors,
-)
+from benchmarks.harness.task import PARTS
+from benchmarks.harness.words import Words, vector_file
+from pyg_kernels.datasets.text import EncodedTexts, Vocabulary, WordVectors, read_word_vectors
 
 RANKED = {"valid": "dev", "test": "test"}  # parts of runs and of corpora
 END = "<eos>"  # before and after a title that is written
@@ -27,35 +22,29 @@ TRAIN_RANKINGS = 200  # queries of the training part whose ranking is measured
 CANDIDATES = 20  # not similar, of each of these
 
 
-@dataclass(frozen=True)
-class QuestionData:
+@dataclass(frozen=True, kw_only=True)
+class QuestionData(Words):
     """Questions as numbers, and candidates to rank in three parts."""
 
-    corpus: QuestionCorpus  # questions, similar ones to train on, candidates to rank
-    vocabulary: Vocabulary  # the words
     texts: EncodedTexts  # the titles of all questions, then their bodies
     # for each part the lists of candidates. 'valid' and 'test' are the corpus's dev and test parts;
     # those of 'train' are a similar question among random ones for some of the queries to train on:
     # how well they are ranked tells of learning, not of the task
     rankings: Mapping[str, Sequence[Ranking]]
-    vectors: WordVectors | None  # word vectors of the vocabulary; None: learned from nothing
-    source: Path | None  # the file that they are from
     choice: Questions  # where the questions come from
-
-    def identity(self) -> dict[str, Any]:
-        """The number of questions, and fingerprints of corpus and word vectors."""
-        vectors = fingerprint(self.vectors)
-        return {"number": len(self.corpus), "digest": self.corpus.digest(), "vectors": vectors}
 
     def has_bodies(self) -> bool:
         """Whether a question has more than a title."""
         return bool(self.texts.lengths[len(self.corpus) :].any())
 
-    def unknown_words(self, part: str) -> tuple[int, int]:
-        """How many words of a part's questions are the unknown word, and how many words it has."""
-        places = torch.tensor(_questions_of(self.corpus, part))
-        ids = self.texts.batch(torch.cat([places, places + len(self.corpus)])).ids
-        return int((ids == self.vocabulary.unknown).sum()), len(ids)
+    def word_numbers(self) -> dict[str, Tensor]:
+        """Those of the words of each part's questions."""
+        found = {}
+        for part in PARTS:
+            places = torch.tensor(_questions_of(self.corpus, part))
+            rows = torch.cat([places, places + len(self.corpus)])
+            found[part] = self.texts.batch(rows).ids
+        return found
 
 
 def load_questions(choice: Questions) -> QuestionData:
@@ -67,19 +56,17 @@ def load_questions(choice: Questions) -> QuestionData:
             hint = "--leave-out leaves such out and counts them"
             raise InputError(f"{error.problem} ({hint})") from error
         corpus.hold_out(seed=choice.split_seed)
-        source = vector_file(choice.folder, choice.vectors)
+        file = vector_file(choice.folder, choice.vectors)
         if choice.vectors is None and isinstance(corpus, AskUbuntu):
-            source = corpus.vectors or source
-        if choice.tune_vectors and source is None:
-            raise InputError("--tune-vectors goes with a file of word vectors; others are trained")
-        data = question_data(corpus, choice, source)
+            file = corpus.vectors or file
+        data = question_data(corpus, choice, file)
     for part in RANKED:
         if not any(any(ranking.relevant) for ranking in data.rankings[part]):
             raise InputError(f"{choice.folder}: no question of the {part} part has a similar one")
     return data
 
 
-def question_data(corpus: QuestionCorpus, choice: Questions, source: Path | None) -> QuestionData:
+def question_data(corpus: QuestionCorpus, choice: Questions, file: Path | None) -> QuestionData:
     """Questions as numbers, with the word vectors of a file or none.
 
     With word vectors, words without one are the unknown word; without, words that the questions to
@@ -88,13 +75,13 @@ def question_data(corpus: QuestionCorpus, choice: Questions, source: Path | None
     titles = [question.title for question in corpus.questions]
     texts = [*titles, *(question.body for question in corpus.questions)]
     vectors = None
-    if source is None:
+    if file is None:
         trained = (corpus.questions[place] for place in _questions_of(corpus, "train"))
         learned = (text for question in trained for text in (question.title, question.body))
         vocabulary = Vocabulary.build(learned, min_count=2, specials=(END,))
     else:
         vocabulary = Vocabulary.build(texts, specials=(END,))
-        every, found = read_word_vectors(source, vocabulary)
+        every, found = read_word_vectors(file, vocabulary)
         kept = found | (torch.arange(len(vocabulary)) <= vocabulary[END])
         words = vocabulary.decode(kept.nonzero().flatten())
         vocabulary = Vocabulary(words[3:], specials=(END,))
@@ -102,7 +89,16 @@ def question_data(corpus: QuestionCorpus, choice: Questions, source: Path | None
     encoded = EncodedTexts(*vocabulary.encode(texts), torch.zeros(len(texts), dtype=torch.long))
     rankings = {"train": _train_rankings(corpus, choice.split_seed)}
     rankings |= {part: corpus.parts[name] for part, name in RANKED.items()}
-    return QuestionData(corpus, vocabulary, encoded, rankings, vectors, source, choice)
+    return QuestionData(
+        corpus=corpus,
+        vocabulary=vocabulary,
+        vectors=vectors,
+        file=file,
+        tuned=choice.tune_vectors,
+        texts=encoded,
+        rankings=rankings,
+        choice=choice,
+    )
 
 
 def trained_questions(queries: Sequence[TrainQuery]) -> Tensor:

@@ -5,16 +5,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import MeanMetric, Metric
+from torchmetrics import Metric
 
 from benchmarks.harness.learner import Learner
 from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
 from benchmarks.harness.retrieval.metrics import evaluate
-from benchmarks.harness.retrieval.models import (
-    QuestionModelConfig,
-    QuestionNet,
-    TitleGenerator,
-)
+from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet, TitleGenerator
 
 
 def hinge_loss(scores: Tensor, margin: float) -> Tensor:
@@ -23,12 +19,7 @@ def hinge_loss(scores: Tensor, margin: float) -> Tensor:
     .. math::
         \max_k \, [s_k - s_+ + \delta]_+
 
-    Args:
-        scores: ``(B, 1 + K)``, of the similar question, then of K wrong ones.
-        margin (float): :math:`\delta`.
-
-    Returns:
-        The mean over B queries.
+    The mean over B queries of scores ``(B, 1 + K)``, the first of them of the similar question.
     """
     right, wrong = scores[:, 0], scores[:, 1:].amax(dim=1)
     return (wrong - right + margin).clamp(min=0).mean()
@@ -58,6 +49,8 @@ class RankingError(Metric):
 class QuestionRanker(Learner):
     """A network that ranks questions by their cosine with another."""
 
+    UNSAVED = ("relevance",)
+
     def __init__(
         self,
         model: dict[str, Any],
@@ -66,10 +59,9 @@ class QuestionRanker(Learner):
         relevance: Sequence[Tensor] = (),
     ) -> None:
         super().__init__(optimizer)
-        self.save_hyperparameters(ignore="relevance", logger=False)
+        self.save_hyperparameters(ignore=self.UNSAVED, logger=False)
         self.net: QuestionNet = QuestionNet(QuestionModelConfig(**model))
-        self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")
-        self.valid_error: RankingError = RankingError(relevance)
+        self.valid_error = RankingError(relevance)
 
     def forward(self, batch: QuestionBatch) -> Tensor:
         """The cosine of each pair, ``(P,)``, on the CPU."""
@@ -94,12 +86,11 @@ class QuestionRanker(Learner):
     def validation_step(self, batch: QuestionBatch, batch_idx: int) -> None:
         self.valid_error.update(self(batch))
 
-    def predict_step(self, batch: QuestionBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        return self(batch)
-
 
 class TitleWriter(Learner):
     """An encoder-decoder, trained on the likelihood of titles."""
+
+    UNSAVED = ("relevance",)
 
     def __init__(
         self,
@@ -110,10 +101,8 @@ class TitleWriter(Learner):
         relevance: Sequence[Tensor] = (),
     ) -> None:
         super().__init__(optimizer)
-        self.save_hyperparameters(ignore="relevance", logger=False)
+        self.save_hyperparameters(ignore=self.UNSAVED, logger=False)
         self.net: TitleGenerator = TitleGenerator(QuestionModelConfig(**model), title_words)
-        self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")
-        self.valid_error: MeanMetric = MeanMetric(nan_strategy="disable")
         self.ranking_error = RankingError(relevance)
 
     def epoch_measures(self) -> dict[str, float]:

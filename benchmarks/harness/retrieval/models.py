@@ -18,7 +18,7 @@ from torch_geometric.utils import scatter
 
 from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
 from benchmarks.harness.sizes import count_parameters
-from benchmarks.harness.text.encoders import recurrent_outputs, word_embedding
+from benchmarks.harness.text.models import recurrent_outputs, word_embedding
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN
 

@@ -9,27 +9,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.harness import tables_of_texts as tables
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, as_input_error, say
 from benchmarks.harness.retrieval.learner import QuestionRanker
-from benchmarks.harness.tables_of_texts import (
-    check_output,
-    checkpoint_of,
-    refuse_existing,
-    write_table,
-)
-from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
+from pyg_kernels.datasets.text import tokenize
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
-
-KEYS = {"model", "words", "optimizer"}
 
 
 def rank(options: Any) -> None:
     """Ranks the texts of a table for each query of another and writes the best."""
     out = Path(options.out)
-    refuse_existing([out], options.overwrite)
-    check_output(out)
-    ranker = load_learner(checkpoint_of(options.checkpoint), QuestionRanker, KEYS)
+    tables.refuse_existing([out], options.overwrite)
+    tables.check_output(out)
+    ranker = load_learner(options.checkpoint, QuestionRanker)
     columns = list(options.text_column) or ["text"]
     texts, vectors = [], []
     for name in (options.data, options.among):
@@ -49,14 +42,12 @@ def rank(options: Any) -> None:
         found = [candidates[place] for place in places.tolist()]
         each = {"query": query, "rank": range(1, best + 1), "text": found}
         rows.append(pandas.DataFrame({**each, "cosine": scores.tolist()}))
-    write_table(out, pandas.concat(rows))
+    tables.write_table(out, pandas.concat(rows))
     say(f"the best {best} of {len(candidates)} texts for {len(queries)} queries in {out}")
 
 
 @torch.inference_mode()
 def text_vectors(ranker: QuestionRanker, texts: Sequence[Sequence[str]], batch_size: int) -> Tensor:
     """The vectors of texts of at least one word each, of length 1, ``(M, H)``."""
-    ids, ptr = Vocabulary(ranker.hparams["words"]).encode(texts)
-    encoded = EncodedTexts(ids, ptr, torch.zeros(len(texts), dtype=torch.long))
-    found = [ranker.net.texts(batch) for batch in TextLoader(encoded, batch_size=batch_size)]
+    found = [ranker.net.texts(batch) for batch in tables.batches_of(ranker, texts, batch_size)]
     return F.normalize(torch.cat(found).float(), dim=1)

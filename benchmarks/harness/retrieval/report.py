@@ -14,8 +14,9 @@ from torch import Tensor
 from torch_geometric.utils import scatter
 
 from benchmarks.corpora.questions import questions_of
-from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
-from benchmarks.harness.errors import InputError
+from benchmarks.harness import summary
+from benchmarks.harness.checkpoint import load_finished
+from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
 from benchmarks.harness.retrieval.data import QuestionData
@@ -24,15 +25,7 @@ from benchmarks.harness.retrieval.metrics import METRICS
 from benchmarks.harness.retrieval.models import QuestionNet
 from benchmarks.harness.retrieval.task import PretrainingTask, RetrievalTask
 from benchmarks.harness.study import RUNS, Report, grouped, rows_table
-from benchmarks.harness.summary import (
-    by_model,
-    learning_curves,
-    mean_seconds,
-    seeds_text,
-    spread,
-)
 from benchmarks.harness.table import Table
-from benchmarks.harness.task import PARTS
 from benchmarks.harness.training import BEST, Run
 from pyg_kernels.datasets.text import TextBatch
 
@@ -52,30 +45,22 @@ def describe(data: QuestionData) -> str:
     corpus = data.corpus
     pairs = sum(len(query.positives) for query in corpus.train)
     lists = ", ".join(f"{len(data.rankings[part]):,} {part}" for part in RANKED)
-    lines = [
-        f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
-        f"similar ones to train on, lists of candidates: {lists}",
-        *(f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()),
-    ]
-    if data.vectors is None or data.source is None:
-        kind = "learned vectors"
-        if not data.choice.vectors:
-            kind += " (no file of word vectors at hand; --vectors FILE names one)"
-    else:
-        state = "to start from" if data.choice.tune_vectors else "fixed"
-        kind = f"vectors of {data.vectors.vectors.size(1)} numbers from {data.source.name}, {state}"
-    lines.append(f"{len(data.vocabulary):,} words with {kind}")
-    counts = [(part, *data.unknown_words(part)) for part in PARTS]
-    shares = (f"{n:,} of {words:,} in {part} ({n / words:.1%})" for part, n, words in counts)
-    lines.append(f"Words of the texts that are unknown: {', '.join(shares)}")
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
+            f"similar ones to train on, lists of candidates: {lists}",
+            *(f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()),
+            data.describe_vectors(data.choice.vectors),
+            data.describe_unknown(data.word_numbers()),
+        ]
+    )
 
 
 def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path) -> Report:
     """What shows the comparison."""
     found = [_methods(runs, task, baselines)]
     pictures: dict[str, Callable[[], Figure]] = {
-        CURVES: partial(learning_curves, runs, task.measure, "MRR in percent", task.dataset)
+        CURVES: partial(summary.learning_curves, runs, task.measure, "MRR in percent", task.dataset)
     }
     started = [run.record for run in runs if run.record["pretrained"]]
     names = dict.fromkeys(f"{record['encoder']}-seed{record['seed']}" for record in started)
@@ -94,18 +79,20 @@ def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path
 
 def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
     """The table and the learning curves of pre-training."""
-    curves = partial(learning_curves, runs, task.measure, "perplexity", f"{task.dataset}, titles")
+    curves = partial(
+        summary.learning_curves, runs, task.measure, "perplexity", f"{task.dataset}, titles"
+    )
     return Report([_perplexities(runs)], {CURVES: curves})
 
 
 def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
     """Thesis Table 2.9 and, where there are several poolings or fields, 2.10 and 2.11."""
-    groups = by_model(runs)
+    groups = summary.by_model(runs)
     keys = [part if key == "MRR" else f"{part}_{key}" for part in RANKED for key in METRICS]
     rows = [[name, "-", *_numbers([each]), "-"] for name, each in baselines.measures.items()]
     for group in groups:
-        record, seconds = group[0].record, f"{mean_seconds(group):.2f}"
-        cells = [spread([run.record[name] for run in group], DIGITS) for name in keys]
+        record, seconds = group[0].record, f"{summary.mean_seconds(group):.2f}"
+        cells = [summary.spread([run.record[name] for run in group], DIGITS) for name in keys]
         rows.append([record["model"], f"{record['encoder_parameters']:,}", *cells, seconds])
     reranker = f"no {RERANKER}: the dev part is too small for one"
     if baselines.has_reranker:
@@ -124,7 +111,7 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
         f"Similar questions on {task.dataset}, {task.split}\n"
         "Mean average precision, mean reciprocal rank, precision at 1 and at 5 in percent, of the "
         "dev part (valid), by whose MRR the epoch is chosen, and of the test part; "
-        f"{seeds_text(runs)}\n"
+        f"{summary.seeds_text(runs)}\n"
         "-pt: pre-trained; -title: reads titles alone; parameters are those of the encoder, "
         "without word vectors\n"
         f"{'; '.join(baselines.notes)}\n"
@@ -143,33 +130,34 @@ def _perplexities(runs: Sequence[Run]) -> Table:
     columns: dict[str, Callable[[list[Run]], object]] = {
         "encoder": lambda group: group[0].record["model"],
         "width": lambda group: f"{group[0].record['hidden_size']:,}",
-        "perplexity valid": lambda group: spread([run.record["valid"] for run in group], DIGITS),
-        "test": lambda group: spread([run.record["test"] for run in group], DIGITS),
-        "MRR": lambda group: spread([ranked(run) for run in group], DIGITS),
-        "s/epoch": lambda group: f"{mean_seconds(group):.2f}",
+        "perplexity valid": summary.measured("valid", DIGITS),
+        "test": summary.measured("test", DIGITS),
+        "MRR": lambda group: summary.spread([ranked(run) for run in group], DIGITS),
+        "s/epoch": lambda group: f"{summary.mean_seconds(group):.2f}",
     }
     caption = (
         f"Pre-training on {runs[0].record['dataset']}: perplexity of titles held out, valid: those "
         "by which the epoch is chosen\n"
         "MRR of the dev part in percent, by titles alone and the encoder as it is then; "
-        f"{seeds_text(runs)}"
+        f"{summary.seeds_text(runs)}"
     )
-    return rows_table(caption, by_model(runs), columns)
+    return rows_table(caption, summary.by_model(runs), columns)
 
 
 def _numbers(measures: Sequence[Measures]) -> list[str]:
     """Each measure of both parts, over some runs."""
     return [
-        spread([one[part][key] for one in measures], DIGITS) for part in RANKED for key in METRICS
+        summary.spread([one[part][key] for one in measures], DIGITS)
+        for part in RANKED
+        for key in METRICS
     ]
 
 
 def pretraining_plot(runs: Sequence[Run]) -> Figure:
     """Perplexity (dotted) against MRR (solid) by epoch, bars over seeds: thesis Figure 2-7."""
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, (6.4, 4.2))
     right = axes.twinx()
-    for k, group in enumerate(by_model(runs)):
+    for k, group in enumerate(summary.by_model(runs)):
         epochs = range(1, 1 + min(len(run.history) for run in group))
         for panel, key, line in ((axes, "valid_perplexity", ":"), (right, "valid_MRR", "-")):
             values = [[run.history[j - 1][key] for run in group] for j in epochs]
@@ -200,13 +188,7 @@ def _nets_with_gates(runs: Sequence[Run], out: Path) -> dict[str, QuestionNet]:
     nets = {}
     for record in (min(group, key=distance) for group in grouped(records, "encoder", "pretrained")):
         path = out / RUNS / f"{record['model']}-seed{record['seed']}" / BEST
-        try:
-            ranker = QuestionRanker.load_from_checkpoint(
-                path, map_location="cpu", weights_only=True
-            )
-        except UNREADABLE as error:
-            raise InputError(lost_checkpoint(path)) from error
-        nets[str(record["model"])] = ranker.net.eval()
+        nets[str(record["model"])] = load_finished(path, QuestionRanker).net
     return nets
 
 
@@ -229,8 +211,7 @@ def weights_by_position(
 
 def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
     """Thesis Figure 2-9: over the questions of the dev and test parts."""
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, (6.4, 4.2))
     places = torch.tensor(questions_of([*data.rankings["valid"], *data.rankings["test"]]))
     for k, (name, net) in enumerate(nets.items()):
         bodies = places + len(data.corpus)
@@ -266,9 +247,8 @@ def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
     encoded, ptr = data.vocabulary.encode(drawn)
     words = TextBatch(encoded, ptr, torch.zeros(len(drawn), dtype=torch.long))
     weights = nets[name].gates(words).mean(dim=1).split(ptr.diff().tolist())
-    figure = Figure(figsize=(8, 1.7 * len(drawn)), layout="constrained")
-    panels = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
-    for panel, title, heights in zip(panels, drawn, weights, strict=True):
+    figure, found = panels(len(drawn), 1, (8, 1.7))
+    for panel, title, heights in zip(found, drawn, weights, strict=True):
         panel.bar(range(len(title)), heights.tolist(), width=0.7)
         panel.set_xticks(range(len(title)), title, rotation=30, ha="right", fontsize="x-small")
         panel.set(ylim=(0, 1), ylabel="1 - λ")

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from benchmarks.harness.batches import Batches
-from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
+from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import (
@@ -28,13 +27,11 @@ from benchmarks.harness.retrieval.models import QuestionModelConfig
 from benchmarks.harness.retrieval.options import FIELDS, Networks
 from benchmarks.harness.sizes import check_parameters, fit_hidden_size
 from benchmarks.harness.study import RUNS
-from benchmarks.harness.task import PARTS, Measure, Task
+from benchmarks.harness.task import PARTS, Batches, Measure, Task
 from benchmarks.harness.training import BEST
 
-QUESTION = "net.question."  # of the names of weights in a checkpoint of pre-training
 # Thesis Table 2.9.
 POOLING = {"rcnn": "last", "rcnn-scalar": "last", "lstm": "mean", "gru": "last", "cnn": "mean"}
-EMBEDDING = 100
 PARAMETERS, ASKUBUNTU_PARAMETERS = 100_000, 401_000  # thesis Table 2.8: a width of 400
 MIN_COUNT = 2  # how often titles must have a word that can be written
 TRAIN_SAMPLE = 1000  # titles of the training part whose probability is measured in the end
@@ -46,14 +43,6 @@ class QuestionTask(Task):
     def __init__(self, data: QuestionData) -> None:
         self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
 
-    def identity(self) -> dict[str, Any]:
-        return self.data.identity()
-
-    def set_word_vectors(self, embedding: nn.Embedding) -> None:
-        """Gives the words of the vocabulary their vectors, if there are any."""
-        if self.data.vectors is not None:
-            embedding.load_state_dict({"weight": self.data.vectors.vectors})
-
     def ids(self, places: Iterable[int]) -> list[str]:
         """The names of some questions."""
         return [self.data.corpus.questions[place].id for place in places]
@@ -62,7 +51,7 @@ class QuestionTask(Task):
 class RetrievalTask(QuestionTask):
     """The ranking of candidates for questions, measured by the mean reciprocal rank in percent."""
 
-    measure = Measure("MRR", "MRR", ".1f", higher_is_better=True)
+    measure = Measure("MRR", "MRR", ".1f")
 
     def __init__(self, data: QuestionData, pretraining: Path | None = None) -> None:
         super().__init__(data)
@@ -76,7 +65,7 @@ class RetrievalTask(QuestionTask):
     def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> QuestionRanker:
         words = self.data.vocabulary.words[2:]
         ranker = QuestionRanker(asdict(model), words, asdict(optimizer), self.relevance["valid"])
-        self.set_word_vectors(ranker.net.embedding)
+        self.data.start(ranker.net.embedding)
         return ranker
 
     def start_from(self, learner: QuestionRanker, model: QuestionModelConfig, seed: int) -> None:
@@ -85,12 +74,7 @@ class RetrievalTask(QuestionTask):
             return
         assert self.pretraining is not None
         path = self.pretraining / RUNS / f"{model.encoder}-seed{seed}" / BEST
-        try:
-            weights = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
-            own = {k.removeprefix(QUESTION): w for k, w in weights.items() if QUESTION in k}
-            learner.net.load_state_dict(own)
-        except UNREADABLE as error:
-            raise InputError(lost_checkpoint(path)) from error
+        learner.net.load_state_dict(load_finished(path, TitleWriter).net.question.state_dict())
 
     def batches(self, learner: QuestionRanker, batch_size: int, seed: int) -> Batches:
         """Similar questions with random others, and candidates to rank."""
@@ -171,7 +155,7 @@ class PretrainingTask(QuestionTask):
     def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> TitleWriter:
         words, relevance = self.data.vocabulary.words[2:], self.data.corpus.relevance("dev")
         writer = TitleWriter(asdict(model), words, self.title_words, asdict(optimizer), relevance)
-        self.set_word_vectors(writer.net.question.embedding)
+        self.data.start(writer.net.question.embedding)
         return writer
 
     def batches(self, learner: TitleWriter, batch_size: int, seed: int) -> Batches:
@@ -210,9 +194,7 @@ def question_model_configs(
     options: Networks, data: QuestionData, pretrained: Iterable[bool] = (False,)
 ) -> list[QuestionModelConfig]:
     """The configurations of the networks that are asked for, for some questions."""
-    vectors = None if data.vectors is None else data.vectors.vectors
-    if options.embedding and vectors is not None:
-        raise InputError(f"--embedding goes with --vectors none; {data.source} has its own size")
+    sizes = data.sizes(options.embedding)
     if options.fields and not data.has_bodies():
         raise InputError(
             f"--fields goes with questions that have bodies, not {data.choice.dataset}"
@@ -226,13 +208,11 @@ def question_model_configs(
             pooling=POOLING[encoder],
             fields="title",
             pretrained=False,
-            num_words=len(data.vocabulary),
-            embedding_dim=options.embedding or EMBEDDING if vectors is None else vectors.size(1),
-            fixed_embedding=vectors is not None and not data.choice.tune_vectors,
             hidden=options.hidden or 1,
             dropout=options.dropout,
             num_negatives=options.negatives,
             margin=options.margin,
+            **sizes,
         )
         with as_input_error():
             if not options.hidden:

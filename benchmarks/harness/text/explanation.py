@@ -2,21 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import matplotlib
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError
+from benchmarks.harness.figures import panels
 from benchmarks.harness.table import Table
-from benchmarks.harness.text.classifier import TextClassifier
+from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import TextBatch, Vocabulary
 from pyg_kernels.datasets.text.corpus import INTEGER
 
-KEYS = {"model", "words", "classes", "optimizer"}
 PREFIXES = 64  # beginnings of a text that are classified together
 INCHES_A_WORD = 0.42
 MOST_INCHES = 120.0
@@ -34,7 +32,9 @@ class Explanation:
     classes: Sequence[str]
 
     def predicted(self) -> str:
-        return self._best(self.so_far[-1])
+        """The class of the whole text, and its probability."""
+        place = int(self.so_far[-1].argmax())
+        return f"{self.classes[place]} ({self.so_far[-1, place]:.2f})"
 
     def unknown(self) -> str:
         """One line on the words that the classifier has no vector of."""
@@ -44,40 +44,34 @@ class Explanation:
         names = ", ".join(dict.fromkeys(missing))
         return f"{len(missing)} of {len(self.words)} words are unknown: {names}"
 
+    def scores(self) -> tuple[list[float], list[float]]:
+        """What is shown of what stands at each word, and of the text up to it."""
+        values = self.values()[1]
+        return expected(self.here, values), expected(self.so_far, values)
+
     def values(self) -> tuple[str, list[float]]:
         """What is shown in words, and its value of each class."""
         values = class_values(self.classes)
         if values is None:
             best = int(self.so_far[-1].argmax())
-            return f"probability of {self.classes[best]}", [
-                float(place == best) for place in range(len(self.classes))
-            ]
+            values = [float(place == best) for place in range(len(self.classes))]
+            return f"probability of {self.classes[best]}", values
         ends = f"from {values[0]:g} (class {self.classes[0]}) to {values[-1]:g}"
         return f"expected score, {ends} (class {self.classes[-1]})", values
 
     def table(self) -> Table:
         """A row a word: what stands here, and the text so far."""
-        said, values = self.values()
-        here, so_far = (expected(part, values) for part in (self.here, self.so_far))
         rows = [
-            (word, f"{a:+.2f}", f"{b:+.2f}")
-            for word, a, b in zip(self._marked(), here, so_far, strict=True)
+            (word + " (unknown)" * (not known), f"{here:+.2f}", f"{so_far:+.2f}")
+            for word, known, here, so_far in zip(
+                self.words, self.known, *self.scores(), strict=True
+            )
         ]
         caption = (
             f"{' '.join(self.words)}\nclass {self.predicted()}; {self.unknown()}\n"
-            f"{said}, at each word, and of the text up to it"
+            f"{self.values()[0]}, at each word, and of the text up to it"
         )
         return Table(caption, ("word", "here", "so far"), rows)
-
-    def _marked(self) -> list[str]:
-        return [
-            word if known else f"{word} (unknown)"
-            for word, known in zip(self.words, self.known, strict=True)
-        ]
-
-    def _best(self, probabilities: Tensor) -> str:
-        place = int(probabilities.argmax())
-        return f"{self.classes[place]} ({probabilities[place]:.2f})"
 
 
 def class_values(classes: Sequence[str]) -> list[float] | None:
@@ -97,11 +91,6 @@ def expected(probabilities: Tensor, values: Sequence[float]) -> list[float]:
     """The expected scores of rows of probabilities."""
     scores = probabilities.double() @ torch.tensor(values, dtype=torch.double)
     return [float(score) for score in scores]
-
-
-def load_classifier(path: str | Path) -> TextClassifier:
-    """The classifier of ``best.ckpt`` of a run; see :func:`load_learner`."""
-    return load_learner(path, TextClassifier, KEYS)
 
 
 def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:
@@ -134,12 +123,10 @@ def _beginnings(ids: Tensor, lengths: Sequence[int]) -> TextBatch:
 def explanation_plot(explanations: Sequence[Explanation]) -> Figure:
     """A panel a text: bars for what stands at each word, a line for the text so far."""
     most = max(len(explanation.words) for explanation in explanations)
-    size = (min(MOST_INCHES, max(5.0, 2.0 + INCHES_A_WORD * most)), 3.0 * len(explanations))
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(len(explanations), 1, squeeze=False)[:, 0]
-    for axes, explanation in zip(panels, explanations, strict=True):
-        said, values = explanation.values()
-        here, so_far = (expected(p, values) for p in (explanation.here, explanation.so_far))
+    size = (min(MOST_INCHES, max(5.0, 2.0 + INCHES_A_WORD * most)), 3.0)
+    figure, found = panels(len(explanations), 1, size)
+    for axes, explanation in zip(found, explanations, strict=True):
+        (said, values), (here, so_far) = explanation.values(), explanation.scores()
         colors = ["tab:red" if score < 0 else "tab:green" for score in here]
         axes.bar(range(len(here)), here, color=colors, label="at the word")
         axes.plot(so_far, color="black", marker=".", linewidth=1, label="text so far")

@@ -3,31 +3,291 @@
 Each embeds words, encodes a text as one vector and maps it to the scores of the classes. There are
 two families. The models of :data:`MODELS` differ in the encoder alone; their sizes are chosen so
 that encoders and heads have about the same number of parameters, unless a width is given. The
-recurrent kernel machines of ``model_config.CELLS``, called ``CELL-Ngram``, differ in the cell and
-the width of its filters alone.
+recurrent kernel machines of ``options.CELLS``, called ``CELL-Ngram``, differ in the cell and the
+width of its filters alone.
 """
 
-from collections.abc import Callable
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.harness import sizes
-from benchmarks.harness.text.encoders import (
-    BagEncoder,
-    CNNEncoder,
-    Encoder,
-    RKMEncoder,
-    lstm_encoder,
-    rcnn_encoder,
-    word_embedding,
-)
-from benchmarks.harness.text.model_config import TextModelConfig
+from benchmarks.harness.text.options import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
+from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
 DEFAULT_PARAMETERS = 300_000
+WIDTHS = (3, 4, 5)  # of the CNN's windows (Kim 2014)
+EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
+
+
+class Encoder(nn.Module, ABC):
+    """From the words ``(N, D)`` of B texts and their batch to ``(B, out_features)``."""
+
+    out_features: int
+
+    @abstractmethod
+    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
+        """What the encoder makes of each word where it stands, ``(N, out_features)``.
+
+        The vector of a text is put together from these, so that the classifier can read them too.
+        """
+
+    def classifier(self, num_classes: int) -> nn.Module:
+        """From ``(B, out_features)`` to the scores of the classes: a linear map."""
+        return nn.Linear(self.out_features, num_classes)
+
+
+class RCNNEncoder(Encoder):
+    """An RCNN, by default of order 2 with input-gated decay: its output at a text's last word."""
+
+    def __init__(self, config: TextModelConfig) -> None:
+        super().__init__()
+        self.out_features = config.hidden
+        self.rcnn = _rcnn(config, config.embedding_dim, config.num_layers)
+
+    def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
+        return self.at_words(x, batch).index_select(0, batch.ptr[1:] - 1)
+
+    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
+        return self.rcnn(x, ptr=batch.ptr)[0]
+
+
+class LSTMEncoder(Encoder):
+    """``nn.LSTM`` on packed texts: its output at the last word of a text.
+
+    In two directions: the last outputs of both, that at the last and that at the first word.
+    """
+
+    def __init__(self, config: TextModelConfig, bidirectional: bool = False) -> None:
+        super().__init__()
+        self.out_features = (1 + bidirectional) * config.hidden
+        dropout = config.dropout if config.num_layers > 1 else 0.0
+        sizes = config.embedding_dim, config.hidden, config.num_layers
+        self.lstm = nn.LSTM(*sizes, dropout=dropout, bidirectional=bidirectional)
+
+    def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
+        _, (h, _) = self.lstm(_packed(x, batch))
+        return torch.cat((h[-2], h[-1]), dim=1) if self.lstm.bidirectional else h[-1]
+
+    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
+        return lstm_outputs(self.lstm, x, batch)
+
+
+class LayeredEncoder(Encoder):
+    r"""Layers, the mean of each one's outputs over a text, side by side (Lei 2017, appendix B.2).
+
+    .. math::
+        v = [\bar h^{(1)}; \ldots; \bar h^{(L)}], \qquad
+        \bar h^{(l)} = \frac1T \sum_t h^{(l)}_t
+
+    with dropout between layers. `layer` makes one of a number of inputs, `apply` gives its outputs
+    at the words of a batch, `directions` times `hidden` numbers each.
+    """
+
+    def __init__(
+        self,
+        config: TextModelConfig,
+        layer: Callable[[int], nn.Module],
+        apply: Callable[[nn.Module, Tensor, TextBatch], Tensor],
+        directions: int = 1,
+    ) -> None:
+        super().__init__()
+        width = directions * config.hidden
+        self.out_features = config.num_layers * width
+        sizes = [config.embedding_dim, *[width] * (config.num_layers - 1)]
+        self.layers = nn.ModuleList(map(layer, sizes))
+        self.apply_layer = apply
+        self.dropout = config.dropout
+
+    def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
+        return torch.cat([mean_over_words(h, batch) for h in self._outputs(x, batch)], dim=1)
+
+    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
+        return torch.cat(self._outputs(x, batch), dim=1)
+
+    def _outputs(self, x: Tensor, batch: TextBatch) -> list[Tensor]:
+        outputs: list[Tensor] = []
+        for layer in self.layers:
+            x = F.dropout(outputs[-1], self.dropout, self.training) if outputs else x
+            outputs.append(self.apply_layer(layer, x, batch))
+        return outputs
+
+    def classifier(self, num_classes: int) -> nn.Module:
+        linear = nn.Linear(self.out_features, num_classes)
+        bound = math.sqrt(3 / self.out_features)
+        nn.init.uniform_(linear.weight, -bound, bound)
+        nn.init.zeros_(linear.bias)
+        return linear
+
+
+class CNNEncoder(Encoder):
+    """Windows of 3, 4 and 5 words and the maximum over a text (Kim 2014).
+
+    A window may reach beyond either end of a text, where it sees zeros, so that the shortest text
+    has windows of every width; windows that lie in padding alone are left out.
+    """
+
+    def __init__(self, config: TextModelConfig) -> None:
+        super().__init__()
+        self.out_features = len(WIDTHS) * config.hidden
+        self.convs = nn.ModuleList(
+            nn.Conv1d(config.embedding_dim, config.hidden, width, padding=width - 1)
+            for width in WIDTHS
+        )
+
+    def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
+        found, mask = self._windows(x, batch)
+        steps = torch.arange(mask.size(1) + max(WIDTHS) - 1, device=x.device)
+        pooled = []
+        for width, windows in zip(WIDTHS, found, strict=True):
+            present = steps[: windows.size(2)] < (batch.lengths + width - 1).unsqueeze(1)
+            windows = windows.masked_fill(~present.unsqueeze(1), -torch.inf)
+            pooled.append(windows.amax(dim=2).relu())
+        return torch.cat(pooled, dim=1)
+
+    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
+        found, mask = self._windows(x, batch)
+        ends = [windows[:, :, : mask.size(1)].transpose(1, 2)[mask] for windows in found]
+        return torch.cat(ends, dim=1).relu()
+
+    def _windows(self, x: Tensor, batch: TextBatch) -> tuple[list[Tensor], Tensor]:
+        texts, mask = padded(x, batch)
+        texts = (texts * mask.unsqueeze(-1)).transpose(1, 2)
+        return [conv(texts) for conv in self.convs], mask
+
+
+class BagEncoder(Encoder):
+    """The mean of the word vectors and a ReLU layer: a deep averaging network (Iyyer et al. 2015).
+
+    The order of words makes no difference.
+    """
+
+    def __init__(self, config: TextModelConfig) -> None:
+        super().__init__()
+        self.out_features = config.hidden
+        self.lin = nn.Linear(config.embedding_dim, config.hidden)
+
+    def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
+        return self.lin(mean_over_words(x, batch)).relu()
+
+    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
+        return self.lin(x).relu()
+
+
+class RKMEncoder(Encoder):
+    """A recurrent kernel machine and the mean of its outputs (Liang et al. 2019, section 6).
+
+    One layer in one direction, with layer normalisation after the cell, then two fully connected
+    layers. The first has as many units as the cell, and a ReLU, as in the authors' code.
+    """
+
+    def __init__(self, config: TextModelConfig) -> None:
+        super().__init__()
+        self.out_features = config.hidden
+        sizes = config.embedding_dim, config.hidden
+        self.rkm = RKM(*sizes, cell=config.kind, ngram=config.ngram, layer_norm=True)
+
+    def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
+        return mean_over_words(self.at_words(x, batch), batch)
+
+    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
+        return self.rkm(x, ptr=batch.ptr)[0]
+
+    def classifier(self, num_classes: int) -> nn.Module:
+        return nn.Sequential(
+            nn.Linear(self.out_features, self.out_features),
+            nn.ReLU(),
+            nn.Linear(self.out_features, num_classes),
+        )
+
+    def cell_parameters(self) -> int:
+        """Number of weights of filters and recurrent maps, as Table 1 of the paper counts them."""
+        (cell,) = self.rkm.cells
+        assert isinstance(cell, RKMCell)
+        maps: Iterable[Tensor] = (*cell.filters.parameters(), *cell.recurrent.parameters())
+        return sum(weights.numel() for weights in maps)
+
+
+def word_embedding(num_words: int, size: int, fixed: bool) -> nn.Embedding:
+    """Vectors of words, learned or kept as they are."""
+    made = nn.Embedding(num_words, size)
+    made.weight.data.mul_(EMBEDDING_SCALE)
+    made.weight.requires_grad_(not fixed)
+    return made
+
+
+def rcnn_encoder(config: TextModelConfig) -> Encoder:
+    """An RCNN with the read-out of a configuration."""
+    if config.readout == "last":
+        return RCNNEncoder(config)
+
+    def outputs(layer: nn.Module, x: Tensor, batch: TextBatch) -> Tensor:
+        return layer(x, ptr=batch.ptr)[0]
+
+    return LayeredEncoder(config, lambda size: _rcnn(config, size, 1), outputs)
+
+
+def lstm_encoder(config: TextModelConfig, bidirectional: bool = False) -> Encoder:
+    """``nn.LSTM``, in one direction or two, with the read-out of a configuration."""
+    if config.readout == "last":
+        return LSTMEncoder(config, bidirectional)
+
+    def layer(size: int) -> nn.Module:
+        return nn.LSTM(size, config.hidden, bidirectional=bidirectional)
+
+    return LayeredEncoder(config, layer, lstm_outputs, directions=1 + bidirectional)
+
+
+def padded(x: Tensor, batch: TextBatch) -> tuple[Tensor, Tensor]:
+    """Words ``(N, D)`` of B texts side by side, ``(B, T, D)``, and where there are any, ``(B, T)``.
+
+    Where there is none, the first word of the batch stands.
+    """
+    rows = batch._replace(ids=torch.arange(len(batch.ids), device=batch.ids.device))
+    places, mask = rows.padded(fill=0)
+    return x.index_select(0, places.flatten()).view(*places.shape, -1), mask
+
+
+def mean_over_words(x: Tensor, batch: TextBatch) -> Tensor:
+    """The mean over the words of each text: ``(N, D)`` to ``(B, D)``."""
+    total = x.new_zeros(batch.num_texts, x.size(1))
+    return total.index_add(0, batch.text, x) / batch.lengths.unsqueeze(1)
+
+
+def lstm_outputs(lstm: nn.Module, x: Tensor, batch: TextBatch) -> Tensor:
+    """The outputs of ``nn.LSTM`` at each word of ragged texts: ``(N, D)`` to ``(N, H)``."""
+    return recurrent_outputs(lstm, x, batch)[0]
+
+
+def recurrent_outputs(
+    layer: nn.Module, x: Tensor, batch: TextBatch, state: Any = None
+) -> tuple[Tensor, Any]:
+    """The same of ``nn.LSTM`` or ``nn.GRU`` from a state on, and the state at the texts' ends."""
+    output, state = layer(_packed(x, batch), state)
+    rows, _ = pad_packed_sequence(output, batch_first=True)
+    _, mask = batch.padded()
+    return rows[mask], state
+
+
+def _packed(x: Tensor, batch: TextBatch) -> nn.utils.rnn.PackedSequence:
+    texts, _ = padded(x, batch)
+    return pack_padded_sequence(texts, batch.lengths.cpu(), batch_first=True, enforce_sorted=False)
+
+
+def _rcnn(config: TextModelConfig, size: int, num_layers: int) -> RCNN:
+    options: dict[str, Any] = {"readout": config.rcnn_readout, "decay": config.decay}
+    options["act"] = None if config.activation == "none" else config.activation
+    options["dropout"] = config.dropout if num_layers > 1 else 0.0
+    return RCNN(size, config.hidden, order=config.order, num_layers=num_layers, **options)
 
 
 class TextNet(nn.Module):

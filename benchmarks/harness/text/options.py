@@ -15,39 +15,50 @@ from benchmarks.harness.options import (
     own_files,
     setting,
 )
-from benchmarks.harness.text.model_config import (
-    CELLS,
-    LAYERED,
-    READOUT,
-)
 
-ModelName = Literal[
-    "rcnn",
-    "lstm",
-    "cnn",
-    "bi-lstm",
-    "bag-of-vectors",
-    "rkm-lstm",
-    "rkm-cifg",
-    "linear-gated",
-    "linear",
-    "gated-cnn",
-    "ran",
-]
-MODELS: tuple[ModelName, ...] = get_args(ModelName)[:5]
+Kind = Literal["rcnn", "lstm", "cnn", "bi-lstm", "bag-of-vectors"]
+MachineName = Literal["rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "ran"]
+ModelName = Literal[Kind, MachineName]
+MODELS: tuple[Kind, ...] = get_args(Kind)
+CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran")
+LAYERED = ("rcnn", "lstm", "bi-lstm")  # whose number of layers is chosen
+READOUT = {"rcnn": "mean", "lstm": "last", "bi-lstm": "last"}  # unless one is chosen
 COMPARED = MODELS[:3]  # where none is named
 OWN = "csv"  # texts of one's own
-ROOTS = {
-    "trec": "data/trec",
-    "trec-fine": "data/trec",
-    "sst-fine": "data/sst",
-    "sst-binary": "data/sst",
-    "mr": "data/mr",
-    "ag_news": "data/ag_news",
-}
+CORPORA = ("trec", "trec-fine", "sst-fine", "sst-binary", "mr", "ag_news")
+ROOTS = {name: f"data/{name.partition('-')[0]}" for name in CORPORA}
 ALIASES = {"sst": "sst-fine"}
 DECAYS = ("learned", "input", "recurrent")  # besides numbers
 CELL_WIDTH = 300  # Liang et al. 2019
+
+
+@dataclass(frozen=True)
+class TextModelConfig:
+    """Everything that ``build_text_model`` needs; plain values, so a checkpoint can carry it.
+
+    What is not said here is as the option of the same name in
+    :class:`TextModels`.
+    """
+
+    # of the model: its kind, with the number of layers and the decay behind it where several are
+    # compared (``rcnn-3layers-decay-0.5``), or with the width of its filters (``ran-3gram``)
+    name: str
+    num_words: int  # size of the vocabulary
+    embedding_dim: int  # size of a word vector
+    fixed_embedding: bool  # whether word vectors are kept as they are
+    num_classes: int
+    hidden: int
+    num_layers: int = 2  # layers of :data:`LAYERED`; the others have one
+    dropout: float = 0.2
+    readout: str = "last"
+    order: int = 2
+    decay: float | str = "input"  # a number, ``'learned'``, ``'input'`` or ``'recurrent'``
+    activation: str = "tanh"
+    rcnn_readout: str = "c"
+    kind: str = ""  # a key of ``models.MODELS``; empty: the name
+    # words that the filters of a recurrent kernel machine read, whose kind is one of :data:`CELLS`;
+    # 0: it is none
+    ngram: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +72,6 @@ class Texts(TextColumns):
             each class is drawn to test on, or a training and a test file, or a folder of both
         root: folder of the files of a corpus, downloaded where they are not there (data/trec,
             data/sst, data/mr, data/ag_news)
-        text_column: of the texts of your file; several are joined (text)
         label_column: of the classes of your file (label)
         vectors: word vectors in GloVe's or word2vec's text format, also compressed (.gz); none:
             learn them (glove*.txt or glove*.txt.gz in DIR, DIR/glove or DIR/../glove, where DIR is
@@ -75,7 +85,6 @@ class Texts(TextColumns):
 
     data: tuple[str, ...] = setting(("trec",), free=True)
     root: str | None = setting(None, free=True)
-    text_column: tuple[str, ...] = setting(())
     label_column: str | None = setting(None)
     vectors: str | None = setting(None, free=True)
     tune_vectors: bool = setting(False)
@@ -175,14 +184,9 @@ class TextModels(Options):
                     f"{name} does not go with {'--ngram' if self.ngram else others}: it is no "
                     "recurrent kernel machine; compare it in a call of its own"
                 )
+        same: dict[str, Any] = {"num_layers": 1, "dropout": self.dropout}
         return [
-            {
-                "name": f"{cell}-{n}gram",
-                "kind": cell,
-                "ngram": n,
-                "num_layers": 1,
-                "dropout": self.dropout,
-            }
+            {"name": f"{cell}-{n}gram", "kind": cell, "ngram": n, **same}
             for cell, n in product(self.models or CELLS, self.ngram or (1,))
         ]
 

@@ -7,24 +7,15 @@ from typing import Any
 import pandas
 import torch
 
+from benchmarks.harness import tables_of_texts as tables
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, naming_files, say
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table
-from benchmarks.harness.tables_of_texts import (
-    check_output,
-    checkpoint_of,
-    refuse_columns,
-    refuse_existing,
-    tell_rows,
-    texts_of,
-    write_table,
-)
-from benchmarks.harness.text.classifier import TextClassifier
-from benchmarks.harness.text.explanation import explain, explanation_plot, load_classifier
-from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
-
-PREDICTED = "predicted"
+from benchmarks.harness.text.explanation import explain, explanation_plot
+from benchmarks.harness.text.task import TextClassifier
+from pyg_kernels.datasets.text import tokenize
 
 
 def predict(options: Any) -> None:
@@ -34,25 +25,25 @@ def predict(options: Any) -> None:
     text without a known word.
     """
     outputs = [Path(name) for name in (options.out, options.explain) if name]
-    refuse_existing(outputs, options.overwrite)
+    tables.refuse_existing(outputs, options.overwrite)
     if options.out:
-        check_output(Path(options.out))
-    classifier = load_classifier(checkpoint_of(options.checkpoint))
+        tables.check_output(Path(options.out))
+    classifier = load_learner(options.checkpoint, TextClassifier)
     if options.text:
         table = pandas.DataFrame({"text": options.text})
         texts = list(options.text)
     else:
         columns = list(options.text_column) or ["text"]
-        table, texts = texts_of(options.data, columns, options.encoding)
+        table, texts = tables.texts_of(options.data, columns, options.encoding)
     words = [tokenize(text) for text in texts]
     predictions = predicted(classifier, words, options.batch_size)
-    refuse_columns(table, predictions, options.data)
+    tables.refuse_columns(table, predictions, options.data)
     table = pandas.concat([table, predictions], axis=1)
     known = set(classifier.hparams["words"])
-    tell_rows([not text for text in words], "no words and no class")
-    tell_rows([bool(text) and known.isdisjoint(text) for text in words], "no known word")
+    tables.tell_rows([not text for text in words], "no words and no class")
+    tables.tell_rows([bool(text) and known.isdisjoint(text) for text in words], "no known word")
     if options.out:
-        write_table(Path(options.out), table)
+        tables.write_table(Path(options.out), table)
     elif options.text:
         rows = [
             [cell if isinstance(cell, str) else f"{cell:.4f}".replace("nan", "") for cell in row]
@@ -71,16 +62,15 @@ def predicted(
     rows = [row for row, text in enumerate(texts) if text]
     probabilities = torch.full((len(texts), len(classes)), torch.nan)
     if rows:
-        ids, ptr = Vocabulary(classifier.hparams["words"]).encode([texts[row] for row in rows])
-        encoded = EncodedTexts(ids, ptr, torch.zeros(len(rows), dtype=torch.long))
+        batches = tables.batches_of(classifier, [texts[row] for row in rows], batch_size)
         with torch.inference_mode():
-            scores = [classifier.net(batch) for batch in TextLoader(encoded, batch_size=batch_size)]
+            scores = [classifier.net(batch) for batch in batches]
         probabilities[rows] = torch.cat(scores).float().softmax(dim=1)
     best = probabilities.nan_to_num().argmax(dim=1).tolist()
     names = [classes[place] if text else "" for place, text in zip(best, texts, strict=True)]
-    frame = pandas.DataFrame({PREDICTED: names})
-    for place, name in enumerate(classes):
-        frame[f"probability of {name}"] = probabilities[:, place].numpy()
+    columns = [f"probability of {name}" for name in classes]
+    frame = pandas.DataFrame(probabilities.numpy(), columns=columns)
+    frame.insert(0, "predicted", names)
     return frame
 
 

@@ -3,29 +3,19 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import pandas
 from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 
+from benchmarks.harness import summary
 from benchmarks.harness.figures import panels
-from benchmarks.harness.study import Record, Report, grouped, rows_table
-from benchmarks.harness.summary import (
-    by_model,
-    learning_curves,
-    mean_seconds,
-    part_columns,
-    seeds_text,
-    spread,
-)
+from benchmarks.harness.study import Record, Report, grouped
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import TextData
 from benchmarks.harness.text.task import TextTask
-
-if TYPE_CHECKING:
-    from benchmarks.harness.training import Run
+from benchmarks.harness.training import Run
 
 VARIANTS = ("layers", "decay")
 FILES = ("confusion.png", "learning_curves.png", *(f"accuracy_by_{key}.png" for key in VARIANTS))
@@ -33,63 +23,37 @@ MOST_CLASSES_NAMED = 12
 PANELS_A_ROW = 4
 
 
-def text_table(runs: Sequence["Run"], data: TextData) -> Table:
+def text_table(runs: Sequence[Run], data: TextData) -> Table:
     """The comparison of models and, of recurrent kernel machines, the weights of their cells."""
-    columns: dict[str, Callable[[list[Run]], object]] = {
-        "model": lambda group: group[0].record["model"],
-        "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
-        **part_columns(TextTask.measure.digits),
-        "s/epoch": lambda group: f"{mean_seconds(group):.2f}",
-    }
-    measured = f"Accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
+    columns = {part: summary.measured(part, TextTask.measure.digits) for part in PARTS}
+    columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.2f}"
+    said = (
+        f"Accuracy in percent at the best epoch of the validation part; {summary.seeds_text(runs)}"
+    )
     if any("cell" in run.record for run in runs):
-        columns["weights"] = lambda group: f"{group[0].record.get('cell_parameters', '-')}"
-        measured += "; weights of cells alone, as Liang et al. 2019 count them"
-    return rows_table(f"{describe(data)}\n{measured}", by_model(runs), columns)
+        columns["weights"] = lambda group: group[0].record.get("cell_parameters", "-")
+        said += "; weights of cells alone, as Liang et al. 2019 count them"
+    return summary.model_table(f"{describe(data)}\n{said}", runs, columns)
 
 
 def describe(data: TextData) -> str:
     """Lines on texts and parts, on word vectors, and on words without one."""
-    return f"{_texts_and_vectors(data)}\n{_unknown_words(data)}"
-
-
-def _unknown_words(data: TextData) -> str:
-    what = "unknown" if data.vectors is None else "without a vector in the file"
-    counts = [(part, *data.unknown_words(part)) for part in PARTS]
-    shares = ", ".join(f"{unknown:,} of {words:,} in {part}" for part, unknown, words in counts)
-    return f"Words of the texts that are {what}: {shares}"
-
-
-def _texts_and_vectors(data: TextData) -> str:
-    corpus = data.corpus
+    corpus, choice = data.corpus, data.choice
     sizes = ", ".join(f"{len(corpus.parts[part]):,} {part}" for part in PARTS)
     texts = (
-        f"{data.choice.dataset}: {len(corpus):,} texts of {len(corpus.classes)} classes, "
+        f"{choice.dataset}: {len(corpus):,} texts of {len(corpus.classes)} classes, "
         f"{corpus.split}: {sizes}"
     )
-    if data.vectors is None or data.glove is None:
-        why = "" if data.choice.vectors else " (no GloVe file at hand; --vectors FILE names one)"
-        return f"{texts}\n{len(data.vocabulary):,} words with learned vectors{why}"
-    found, size = data.vectors.found, data.vectors.vectors.size(1)
-    words = f"{texts}\n{len(found):,} words, {int(found.sum()):,} with"
-    length = " scaled to length 1" if data.choice.unit_norm else ""
-    if data.choice.tune_vectors:
-        return (
-            f"{words} vectors of {size} numbers from {data.glove.name}{length} to start from; all "
-            "are trained and count as parameters"
-        )
-    return (
-        f"{words} fixed vectors of {size} numbers from {data.glove.name}{length}, not counted as "
-        "parameters"
-    )
+    vectors = data.describe_vectors(choice.vectors, " scaled to length 1" * choice.unit_norm)
+    return f"{texts}\n{vectors}\n{data.describe_unknown(data.word_numbers())}"
 
 
-def report(runs: Sequence["Run"], data: TextData) -> Report:
+def report(runs: Sequence[Run], data: TextData) -> Report:
     """Tables, confusion, learning curves, and the pictures of layers and decays."""
     name = data.choice.dataset
     pictures = {
         "confusion.png": lambda: confusion_plot(runs, data),
-        "learning_curves.png": lambda: learning_curves(
+        "learning_curves.png": lambda: summary.learning_curves(
             runs, TextTask.measure, "accuracy in percent", name
         ),
         **variant_plots(runs, name),
@@ -97,32 +61,31 @@ def report(runs: Sequence["Run"], data: TextData) -> Report:
     return Report([text_table(runs, data)], pictures)
 
 
-def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
+def confusion_plot(runs: Sequence[Run], data: TextData) -> Figure:
     """Predicted against true classes of the test part, a panel a model, over all its seeds."""
-    groups = by_model(runs)
+    groups = summary.by_model(runs)
     classes = list(data.corpus.classes)
     title = "Test part: fraction of each class"
     figure, axes = panels(len(groups), PANELS_A_ROW, (3.6, 3.8), title)
     for panel, group in zip(axes, groups, strict=True):
         rows = pandas.concat([run.predictions for run in group])
         rows = rows[rows["part"] == "test"]
-        counts = pandas.crosstab(rows["label"], rows["predicted"], normalize="index")
-        counts = counts.reindex(index=classes, columns=classes, fill_value=0.0)
         named = len(classes) <= MOST_CLASSES_NAMED
-        ConfusionMatrixDisplay(counts.to_numpy(), display_labels=classes).plot(
-            ax=panel, cmap="Blues", colorbar=False, include_values=named, values_format=".2f",
+        ConfusionMatrixDisplay.from_predictions(
+            rows["label"], rows["predicted"], labels=classes, normalize="true", ax=panel,
+            cmap="Blues", colorbar=False, include_values=named, values_format=".2f",
             xticks_rotation="vertical", text_kw={"fontsize": 6}, im_kw={"vmin": 0, "vmax": 1},
         )  # fmt: skip
         panel.set(xlabel="predicted", ylabel="class" if panel is axes[0] else "")
         panel.tick_params(labelsize="x-small")
         if not named:
             panel.set(xticks=[], yticks=[])
-        accuracy = spread([run.record["test"] for run in group], TextTask.measure.digits)
+        accuracy = summary.spread([run.record["test"] for run in group], TextTask.measure.digits)
         panel.set_title(f"{group[0].record['model']}\naccuracy {accuracy} %", fontsize="small")
     return figure
 
 
-def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Callable[[], Figure]]:
+def variant_plots(runs: Sequence[Run], title: str) -> dict[str, Callable[[], Figure]]:
     """By file, for each of layers and decay of which some runs of ``rcnn`` have different ones."""
     records = [run.record for run in runs if run.record.get("kind") == "rcnn"]
     return {

@@ -1,29 +1,44 @@
-"""Classification of texts as a task of the harness."""
+"""Classification of texts: what Lightning trains, and the task that the harness gives it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from benchmarks.harness.batches import Batches
-from benchmarks.harness.classification import ClassificationTask
-from benchmarks.harness.errors import InputError, as_input_error
+from torch import Tensor
+
+from benchmarks.harness.classification import ClassificationTask, Classifier
+from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
-from benchmarks.harness.text.classifier import TextClassifier
+from benchmarks.harness.task import Batches
+from benchmarks.harness.text import models
 from benchmarks.harness.text.data import TextData, text_batches
-from benchmarks.harness.text.encoders import RKMEncoder
-from benchmarks.harness.text.model_config import TextModelConfig
-from benchmarks.harness.text.models import (
-    DEFAULT_PARAMETERS,
-    count_parameters,
-    fit_hidden_size,
-)
-from benchmarks.harness.text.options import CELL_WIDTH, TextModels
-from pyg_kernels.datasets.text import TextLoader
+from benchmarks.harness.text.options import CELL_WIDTH, TextModelConfig, TextModels
+from pyg_kernels.datasets.text import TextBatch, TextLoader
 
-EMBEDDING = 100
 SIZE_OPTIONS = "--hidden, --parameters, --layers, --embedding"
+
+
+class TextClassifier(Classifier):
+    """A network on batches of texts, trained on the cross-entropy of their classes.
+
+    All arguments are plain values, so that a checkpoint alone rebuilds the classifier.
+    """
+
+    def __init__(
+        self,
+        model: dict[str, Any],
+        words: list[str],
+        classes: list[str],
+        optimizer: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(optimizer)
+        self.save_hyperparameters(logger=False)
+        self.net: models.TextNet = models.build_text_model(TextModelConfig(**model))
+
+    def scores(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        return self.net(batch), batch.y
 
 
 class TextTask(ClassificationTask):
@@ -35,14 +50,10 @@ class TextTask(ClassificationTask):
         self.parts = data.corpus.parts
         self.labels, self.classes = data.corpus.labels, data.corpus.classes
 
-    def identity(self) -> dict[str, Any]:
-        return self.data.identity()
-
     def learner(self, model: TextModelConfig, optimizer: OptimizerConfig) -> TextClassifier:
         words, classes = self.data.vocabulary.words[2:], list(self.data.corpus.classes)
         classifier = TextClassifier(asdict(model), words, classes, asdict(optimizer))
-        if self.data.vectors is not None:
-            classifier.set_word_vectors(self.data.vectors.vectors)
+        self.data.start(classifier.net.embedding)
         return classifier
 
     def batches(self, learner: TextClassifier, batch_size: int, seed: int) -> Batches:
@@ -57,7 +68,7 @@ class TextTask(ClassificationTask):
         Where layers or decays are compared, those of this model.
         """
         encoder = learner.net.encoder
-        if not isinstance(encoder, RKMEncoder):
+        if not isinstance(encoder, models.RKMEncoder):
             if model.name == model.kind:
                 return {}
             details = {"kind": model.kind, "layers": model.num_layers}
@@ -73,17 +84,13 @@ class TextTask(ClassificationTask):
 
 def text_model_configs(options: TextModels, data: TextData) -> list[TextModelConfig]:
     """The configurations of the models that are asked for, for some texts."""
-    vectors = None if data.vectors is None else data.vectors.vectors
-    if options.embedding and data.glove:
-        raise InputError(f"--embedding goes with --vectors none; {data.glove} has its own size")
+    sizes = data.sizes(options.embedding)
     configs = []
     for variant in options.variants():
         config = TextModelConfig(
-            num_words=len(data.vocabulary),
-            embedding_dim=(options.embedding or EMBEDDING) if vectors is None else vectors.size(1),
-            fixed_embedding=vectors is not None and not data.choice.tune_vectors,
             num_classes=len(data.corpus.classes),
             hidden=options.hidden or CELL_WIDTH,
+            **sizes,
             **variant,
         )
         with as_input_error():
@@ -92,9 +99,11 @@ def text_model_configs(options: TextModels, data: TextData) -> list[TextModelCon
             elif options.rcnn_hidden and not options.parameters:
                 config = _as_large_as_rcnn(config, options.rcnn_hidden)
             else:
-                config = fit_hidden_size(config, options.parameters or DEFAULT_PARAMETERS)
+                config = models.fit_hidden_size(
+                    config, options.parameters or models.DEFAULT_PARAMETERS
+                )
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
-            number = count_parameters(config) + learned
+            number = models.count_parameters(config) + learned
             check_parameters(config.name, config.hidden, number, SIZE_OPTIONS)
         configs.append(config)
     return configs
@@ -105,4 +114,4 @@ def _as_large_as_rcnn(config: TextModelConfig, hidden: int) -> TextModelConfig:
     if config.kind == "rcnn":
         return replace(config, hidden=hidden)
     rcnn = replace(config, kind="rcnn", hidden=hidden, decay="input")
-    return fit_hidden_size(config, count_parameters(rcnn))
+    return models.fit_hidden_size(config, models.count_parameters(rcnn))

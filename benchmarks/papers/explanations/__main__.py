@@ -4,7 +4,6 @@ Heavy imports happen after the options have been read.
 """
 
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,11 +23,6 @@ configuration.json and runs/ with the trained networks and what each method says
 --resume with other --methods adds them.
 Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 """
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_command(PROGRAM, COMMAND, words)
 
 
 def carry_out(options: Explanations) -> None:
@@ -57,6 +51,7 @@ def carry_out(options: Explanations) -> None:
 COMMAND = Command(
     Explanations, carry_out, "Compares explanations of networks by what was planted.", DETAILS
 )
+main = partial(run_command, PROGRAM, COMMAND)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -37,11 +37,6 @@ class Drawn:
     found: MoleculeExplanation  # their attributions
     values: Sequence[float]  # what would be right
 
-    def scale(self) -> float | None:
-        """The largest share of all atoms and bonds; None where there is none."""
-        parts = (*self.found.atoms, *self.found.bonds)
-        return max((float(abs(part).max()) for part in parts if len(part)), default=0) or None
-
 
 @dataclass(frozen=True)
 class Findings:
@@ -123,8 +118,9 @@ def planted_figure(results: Findings) -> Figure:
 
 def measured_figure(molecules: Drawn) -> Figure:
     """Molecules with a measured target, atoms and bonds coloured on one scale."""
-    found, title = molecules.found, one_line(molecules.title)
-    scale, cells = molecules.scale(), []
+    found, title, cells = molecules.found, one_line(molecules.title), []
+    shares = [abs(part).max() for part in (*found.atoms, *found.bonds) if len(part)]
+    scale = float(max(shares, default=0)) or None
     for i, value in enumerate(molecules.values):
         said = f"{title}: predicted {found.output[i]:.2f}, measured {value:.2f}"
         cells.append((said, found.draw(i, scale=scale, **PNG)))

@@ -11,11 +11,10 @@ from torch import Tensor
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.study import Record
-from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import TextData
-from benchmarks.harness.text.encoders import RCNNEncoder
+from benchmarks.harness.text.models import RCNNEncoder
 from benchmarks.harness.text.options import TextModels
-from benchmarks.harness.text.task import TextTask, text_model_configs
+from benchmarks.harness.text.task import TextClassifier, TextTask, text_model_configs
 from benchmarks.harness.training import LAST, TrainingConfig, train
 from pyg_kernels.datasets.text import TextBatch, Vocabulary, tokenize
 from pyg_kernels.explain import TextNet

@@ -15,24 +15,19 @@ from torch import Tensor
 from torch_geometric.explain import Explainer
 
 from benchmarks.corpora.planted_substructure import PlantedSubstructure
+from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.study import RUNS, Record
 from benchmarks.harness.text.data import load_texts
-from benchmarks.harness.text.explanation import load_classifier
 from benchmarks.harness.text.options import Texts
+from benchmarks.harness.text.task import TextClassifier
 from benchmarks.harness.training import BEST
 from benchmarks.molecules.data import PARTS, MoleculeSet, Split, load_set
 from benchmarks.molecules.models import models_of
 from benchmarks.molecules.options import Options as Comparison
 from benchmarks.molecules.runs import Cell as Fitting
-from benchmarks.papers.explanations.measures import (
-    Fidelity,
-    NumberNet,
-    explain,
-    explainer_of,
-    selected_atoms,
-)
+from benchmarks.papers.explanations import measures
 from benchmarks.papers.explanations.options import METHODS, SMARTS, Explanations
 from benchmarks.papers.explanations.report import Drawn, Findings
 from benchmarks.papers.explanations.sentences import attributed, chosen_texts, train_classifier
@@ -117,14 +112,17 @@ class Task:
         chosen = spread_places(self.measured, self.options.drawn)
         about = f"{self.options.data}: the number of {self.smarts}"
         measured = self.given or _trained(self.runs / MEASURED)
-        classifier = None if self.texts is None else load_classifier(self.runs / TEXTS / BEST)
+        sentences = []
+        if self.texts is not None:
+            classifier = load_finished(self.runs / TEXTS / BEST, TextClassifier)
+            sentences = [attributed(classifier, words) for words in self.words]
         return Findings(
             methods={name: [by_name[cell] for cell in names[name]] for name in done},
             chance=float(np.mean([self.evidence[i].double().mean() for i in self.places])),
             evidence=[self.evidence[place] for place in places],
             planted=_drawn(about, self._estimator, self.planted, places),
             measured=_drawn(self.target, measured, self.measured, chosen),
-            sentences=[attributed(classifier, words) for words in self.words if classifier],
+            sentences=sentences,
             runs=[by_name[name] for name in (PLANTED, MEASURED, TEXTS) if name in by_name],
         )
 
@@ -133,24 +131,24 @@ class Task:
         return _trained(self.runs / PLANTED)
 
     @cached_property
-    def _number_net(self) -> NumberNet:
+    def _number_net(self) -> measures.NumberNet:
         (member,) = self._estimator.members_
         net = member.net.net.to(self.device)
-        return NumberNet(net, float(member.mean[0]), float(member.std[0]))
+        return measures.NumberNet(net, float(member.mean[0]), float(member.std[0]))
 
     @cached_property
-    def _fidelity(self) -> Fidelity:
-        return Fidelity(self._number_net, int(self.planted.data.targets.max()))
+    def _fidelity(self) -> measures.Fidelity:
+        return measures.Fidelity(self._number_net, int(self.planted.data.targets.max()))
 
     @cached_property
     def _explainers(self) -> dict[str, Explainer]:
         """After a first molecule: what is done once does not count as time of another."""
         found: dict[str, Explainer] = {
-            name: explainer_of(name, self._number_net.net) for name in self.options.methods
+            name: measures.explainer_of(name, self._number_net.net) for name in self.options.methods
         }
         first = self.planted.data.source[self.places[0]].to(self.device)
         for explainer in found.values():
-            explain(explainer, first, self.options.seed)
+            measures.explain(explainer, first, self.options.seed)
         return found
 
     def _comparison(self, **options: Any) -> Comparison:
@@ -177,8 +175,10 @@ class Task:
 
     def _explain(self, method: str, place: int, folder: Path) -> Record:
         molecule, evidence = self.planted.data.source[place].to(self.device), self.evidence[place]
-        nodes, seconds = explain(self._explainers[method], molecule, self.options.seed + place)
-        selected = selected_atoms(nodes, int(evidence.sum()))
+        nodes, seconds = measures.explain(
+            self._explainers[method], molecule, self.options.seed + place
+        )
+        selected = measures.selected_atoms(nodes, int(evidence.sum()))
         return {
             "cell": f"{method}-{place}",
             "smiles": molecule.smiles,

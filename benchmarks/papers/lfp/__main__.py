@@ -48,6 +48,7 @@ def carry_out(options: Lfp) -> None:
         out=Path(options.out or f"runs/{name}"),
         task=next(iter(folds.values())),
         models=task.model_configs(options, recordings),
+        training=options.training(),
         folds=folds,
         files=report.FILES,
     )

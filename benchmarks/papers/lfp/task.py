@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings
-from benchmarks.harness.batches import Batches
 from benchmarks.harness.checkpoint import UNREADABLE
 from benchmarks.harness.classification import ClassificationTask, Classifier
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters, count_parameters
-from benchmarks.harness.task import PARTS
+from benchmarks.harness.task import PARTS, Batches
 from benchmarks.papers.lfp.data import TrialLoader, leave_one_out
 from benchmarks.papers.lfp.filters import FilterBank, found
 from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet

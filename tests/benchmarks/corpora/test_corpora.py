@@ -15,8 +15,21 @@ from benchmarks.corpora.movie_reviews import MR
 from benchmarks.corpora.sst import SST
 from benchmarks.corpora.trec import TREC
 from pyg_kernels.datasets.text.lines import read_lines
-from tests.benchmarks.corpora.conftest import TEST, TRAIN
 from tests.datasets.conftest import present
+
+TRAIN = (
+    b"NUM:dist How far is it from Denver to Aspen ?\n"
+    b"LOC:city Which city has a sister\xf0city in Japan ?\n"
+    b"NUM:dist How far is the moon ?\n"
+)
+TEST = b"LOC:city What is the capital of Japan ?\n"
+
+
+@pytest.fixture
+def trec_root(tmp_path: Path) -> Path:
+    (tmp_path / "train_5500.label").write_bytes(TRAIN)
+    (tmp_path / "TREC_10.label").write_bytes(TEST)
+    return tmp_path
 
 
 def test_reads_the_published_format_in_latin_1(trec_root: Path) -> None:
@@ -153,3 +166,56 @@ def test_the_real_corpora(real_data: Path) -> None:
         sst = SST(real_texts / "sst", labels=labels)
         assert [len(places) for places in sst.parts.values()] == expected
     assert MR(real_texts / "mr").labels.bincount().tolist() == [5331, 5331]
+
+
+SENTENCES = {
+    "stsa.fine.train": "3 a Fine film\n0 dull .\n2 a film\n4 superb\n1 no\n",
+    "stsa.fine.dev": "1 no film\n",
+    "stsa.fine.test": "4 yes , superb\n",
+}
+PHRASES = "3 a Fine film\n3 Fine film\n3 Fine\n0 dull .\n0 dull\n2 .\n4 superb\n1 no\n"
+
+
+@pytest.fixture
+def sst_root(tmp_path: Path) -> Path:
+    for name, text in SENTENCES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_phrases_take_the_place_of_the_training_sentences(sst_root: Path) -> None:
+    for phrases in (False, None):
+        corpus = SST(sst_root, phrases=phrases)
+        assert len(corpus.parts["train"]) == 5
+        assert corpus.split == "official parts"
+    with pytest.raises(FileNotFoundError, match=r"no file stsa.fine.phrases.train, of the sent"):
+        SST(sst_root, phrases=True)
+    (sst_root / "raw").mkdir()
+    (sst_root / "raw" / "stsa.fine.phrases.train.gz").write_bytes(gzip.compress(PHRASES.encode()))
+    assert len(SST(sst_root).parts["train"]) == 5
+    for phrases in (True, None):
+        corpus = SST(sst_root, phrases=phrases)
+        assert corpus.split == "official parts, training on phrases too"
+        assert corpus.part("train")[1:3] == [["fine", "film"], ["fine"]]
+        assert corpus.labels[corpus.parts["train"]].tolist() == [3, 3, 3, 0, 0, 2, 4, 1]
+        assert corpus.part("valid") == [["no", "film"]]
+        assert corpus.part("test") == [["yes", ",", "superb"]]
+
+
+NO_CLASS = r"^line 2 of .*stsa.fine.dev is not a class from 0 to 4 and a sentence$"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        *((name, "", rf"{name} has no texts$") for name in [*SENTENCES, "stsa.fine.phrases.train"]),
+        *(
+            ("stsa.fine.dev", f"1 no\n{line}\n", NO_CLASS)
+            for line in ("5 fine", "-1 fine", "good film", "3 ", "")
+        ),
+    ],
+)
+def test_a_bad_file_is_named(sst_root: Path, name: str, text: str, said: str) -> None:
+    (sst_root / name).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        SST(sst_root, phrases=None)

@@ -13,8 +13,6 @@ from benchmarks.corpora.questions import QuestionCorpus
 from pyg_kernels.datasets.text import tokenize
 from tests.datasets.conftest import present
 
-pytest.importorskip("bm25s", reason="search needs the extra 'bench'")
-
 HEADER = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"
 Row = tuple[int, str, str]  # label and the two sentences
 

@@ -8,11 +8,11 @@ import torch
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError
 
-KEYS = {"model", "words"}
-
 
 class Learner(torch.nn.Module):
-    def __init__(self, model: dict[str, str], words: list[str]) -> None:
+    UNSAVED = ("relevance",)
+
+    def __init__(self, model: dict[str, str], words: list[str], relevance: int = 0) -> None:
         super().__init__()
         self.lin = torch.nn.Linear(1, len(words))
 
@@ -22,7 +22,8 @@ class Learner(torch.nn.Module):
     [
         *(b"", b"hello\n", b"smiles,y\nCC,1\n", b"(a", b"q\x00", b"h", b"\x80"),
         *(b"X\xff", b"X\x01\x00\x00\x00\xff", b"N.", b"\x80\x02K\x01."),
-        *(torch.zeros(3), 5, [], {}, {"hyper_parameters": None}, {"hyper_parameters": KEYS}),
+        *(torch.zeros(3), 5, [], {}, {"hyper_parameters": None}),
+        {"hyper_parameters": {"model", "words"}},
         *({"hyper_parameters": {"model": 1, "words": []}}, {"hyper_parameters": {"model": {}}}),
     ],
 )
@@ -31,7 +32,7 @@ def test_other_files_are_refused(tmp_path: Path, content: object) -> None:
     path = tmp_path / "some.ckpt"
     path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
     with pytest.raises(InputError, match=r"^--checkpoint .*some.ckpt is not a checkpoint of this"):
-        load_learner(path, Learner, KEYS)
+        load_learner(path, Learner)
 
 
 def test_a_checkpoint_gives_its_learner_or_says_why_not(tmp_path: Path) -> None:
@@ -40,14 +41,14 @@ def test_a_checkpoint_gives_its_learner_or_says_why_not(tmp_path: Path) -> None:
     for name, told in (("own", arguments), ("other", {**arguments, "more": 1})):
         content = {"hyper_parameters": told, "state_dict": made.state_dict()}
         torch.save(content, tmp_path / f"{name}.ckpt")
-    found = load_learner(tmp_path / "own.ckpt", Learner, KEYS)
+    found = load_learner(tmp_path / "own.ckpt", Learner)
     assert torch.equal(found.lin.weight, made.lin.weight)
     assert not found.training
     with pytest.raises(InputError, match=r"other.ckpt is a checkpoint of another network"):
-        load_learner(tmp_path / "other.ckpt", Learner, KEYS)
+        load_learner(tmp_path / "other.ckpt", Learner)
     content["hyper_parameters"] = {**arguments, "words": ["b"]}
     torch.save(content, tmp_path / "other.ckpt")
     with pytest.raises(InputError, match=r"other.ckpt does not fit this version's a"):
-        load_learner(tmp_path / "other.ckpt", Learner, KEYS)
+        load_learner(tmp_path / "other.ckpt", Learner)
     with pytest.raises(InputError, match=r"nowhere.ckpt: no such file"):
-        load_learner(tmp_path / "nowhere.ckpt", Learner, KEYS)
+        load_learner(tmp_path / "nowhere.ckpt", Learner)

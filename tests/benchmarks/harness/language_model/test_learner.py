@@ -12,13 +12,12 @@ import torch.nn.functional as F
 
 from benchmarks.corpora.language import LanguageVocabulary, TextStreams
 from benchmarks.harness.language_model.config import Preset
-from benchmarks.harness.language_model.data import load_corpus
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.optimizer import NTASGD
 from benchmarks.harness.language_model.options import LanguageModel
-from benchmarks.harness.language_model.task import LanguageTask, language_setups
+from benchmarks.harness.language_model.task import LanguageTask, language_setups, load_corpus
 from benchmarks.harness.training import Run, TrainingConfig, train
-from tests.benchmarks.harness.language_model.streams import write_corpus
+from tests.benchmarks.small_data import write_corpus
 
 SHARED = TrainingConfig(device="cpu", precision="32-true")
 

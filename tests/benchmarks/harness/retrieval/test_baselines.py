@@ -8,9 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
-pytest.importorskip("torchmetrics", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.corpora.bm25 import BM25Index
 from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.retrieval.baselines import Baselines, standardized, tf_idf, tuned_tf_idf

@@ -6,8 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-pytest.importorskip("torchmetrics", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
 
 

@@ -5,8 +5,6 @@ import math
 import pytest
 import torch
 
-pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
@@ -19,7 +17,7 @@ from benchmarks.harness.retrieval.task import (
     pretraining_configs,
     question_model_configs,
 )
-from tests.benchmarks.askubuntu_format import write_questions
+from tests.benchmarks.small_data import write_askubuntu
 
 
 @pytest.fixture
@@ -37,7 +35,7 @@ def corpus() -> QuestionCorpus:
 
 @pytest.fixture
 def task(tmp_path) -> PretrainingTask:
-    root = str(write_questions(tmp_path / "askubuntu"))
+    root = str(write_askubuntu(tmp_path / "askubuntu"))
     choice = Questions(data=("askubuntu",), root=root, vectors="none")
     return PretrainingTask(load_questions(choice))
 

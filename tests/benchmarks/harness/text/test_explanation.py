@@ -7,9 +7,9 @@ import torch
 
 from benchmarks.harness.summary import png
 from benchmarks.harness.text import explanation
-from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.explanation import class_values, explain, explanation_plot
-from benchmarks.harness.text.model_config import TextModelConfig
+from benchmarks.harness.text.options import TextModelConfig
+from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import TextBatch
 
 WORDS = ["a", "good", "bad", "film", "silent"]

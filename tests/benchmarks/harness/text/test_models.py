@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from benchmarks.harness import sizes
-from benchmarks.harness.text.encoders import CNNEncoder, Encoder, LayeredEncoder
-from benchmarks.harness.text.model_config import CELLS, TextModelConfig
 from benchmarks.harness.text.models import (
     MODELS,
+    CNNEncoder,
+    Encoder,
+    LayeredEncoder,
     build_text_model,
     count_parameters,
     fit_hidden_size,
 )
+from benchmarks.harness.text.options import CELLS, TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 
 LENGTHS = (2, 4, 1)

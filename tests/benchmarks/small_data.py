@@ -1,0 +1,151 @@
+"""Small data made of random draws, written as their files are."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pandas
+
+TOPICS = ("boot", "usb", "wifi", "sound", "grub", "driver")
+FILLERS = tuple(f"w{k}" for k in range(12))
+EACH = 8  # questions a topic
+
+
+def write_trec(root: Path, train: int = 120, test: int = 30) -> Path:
+    """Questions whose class is the order of two words: no bag of words tells them apart."""
+    root.mkdir()
+    generator = random.Random(0)
+    for name, number in (("train_5500.label", train), ("TREC_10.label", test)):
+        lines = []
+        for k in range(number):
+            label, pair = (("NUM:a", "many how"), ("LOC:b", "how many"))[k % 2]
+            left, right = (
+                " ".join(f"w{generator.randrange(30)}" for _ in range(generator.randrange(4)))
+                for _ in range(2)
+            )
+            lines.append(f"{label} {' '.join(f'{left} {pair} {right}'.split())}\n")
+        (root / name).write_text("".join(lines))
+    return root
+
+
+def write_glove(path: Path, words: list[str], size: int = 6) -> Path:
+    generator = random.Random(1)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        "".join(f"{w} {' '.join(f'{generator.gauss():.3f}' for _ in range(size))}\n" for w in words)
+    )
+    return path
+
+
+def write_askubuntu(root: Path, bodies: bool = True, seed: int = 0) -> Path:
+    """Questions in the files of AskUbuntu, on a few topics; those of one topic are similar and
+    share a word of the title.
+
+    Of each topic five are trained on, one is a query of dev and one of test; the eighth is a
+    candidate alone. Ids are not positions.
+    """
+    root.mkdir(exist_ok=True)
+    generator = random.Random(seed)
+
+    def words(number: int) -> list[str]:
+        return [generator.choice(FILLERS) for _ in range(number)]
+
+    def title(topic: str) -> str:
+        return " ".join([*words(generator.randrange(1, 3)), topic, *words(generator.randrange(3))])
+
+    def body(topic: str, k: int) -> str:
+        return " ".join([*words(6), topic, *words(k)]) if bodies and k != 3 else ""
+
+    ids = {topic: [f"0{t}{k}" for k in range(EACH)] for t, topic in enumerate(TOPICS)}
+    lines = [
+        f"{ids[topic][k]}\t{title(topic)}\t{body(topic, k)}"
+        for topic in TOPICS
+        for k in range(EACH)
+    ]
+    generator.shuffle(lines)
+    (root / "text_tokenized.txt").write_text("\n".join(lines) + "\n")
+
+    def others(topic: str, number: int) -> list[str]:
+        rest = [name for other in TOPICS if other != topic for name in ids[other]]
+        return generator.sample(rest, number)
+
+    train = [
+        f"{ids[topic][k]}\t{' '.join(ids[topic][j] for j in range(5) if j != k)}\t"
+        f"{' '.join(others(topic, 12))}"
+        for topic in TOPICS
+        for k in range(3)
+    ]
+    (root / "train_random.txt").write_text("\n".join(train) + "\n")
+    for place, name in ((5, "dev"), (6, "test")):
+        rows = []
+        for topic in TOPICS:
+            similar = [ids[topic][0], ids[topic][7]]
+            candidates = [*similar, *others(topic, 6)]
+            generator.shuffle(candidates)
+            scores = " ".join(f"{8 - j}.5" for j in range(8))
+            rows.append(
+                f"{ids[topic][place]}\t{' '.join(similar)}\t{' '.join(candidates)}\t{scores}"
+            )
+        (root / f"{name}.txt").write_text("\n".join(rows) + "\n")
+    return root
+
+
+def write_corpus(
+    root: Path, pattern: str = "ptb.{}.txt", known: int = 20, train: int = 150
+) -> Path:
+    """Sentences in which each word says which three may follow; a few words of their own a part."""
+    root.mkdir(parents=True, exist_ok=True)
+    draw = random.Random(0)
+    for part, size in {"train": train, "valid": 12, "test": 9}.items():
+        lines = []
+        for _ in range(size):
+            word, line = draw.randrange(known), []
+            for _ in range(draw.randint(2, 8)):
+                line.append(f"w{word}")
+                word = (3 * word + draw.randrange(3)) % known
+            lines.append(" ".join(line))
+        lines[0] += f" only-{part}"
+        (root / pattern.format(part)).write_text("".join(f" {line} \n" for line in lines))
+    return root
+
+
+def write_own(folder: Path, number: int = 120, unknown: int = 4) -> Path:
+    """``own.csv``: texts, classes, numbers, and of all but every so many rows what says them."""
+    generator = random.Random(4)
+    rows = []
+    for k in range(number):
+        words = [f"w{generator.randrange(9)}" for _ in range(6)]
+        mark = ("awful film", "superb film")[k % 2]
+        words.insert(generator.randrange(6), mark)
+        why = mark if unknown and k % unknown else ""
+        rows.append(
+            {"body": " ".join(words), "kind": "nc"[k % 2], "why": why, "stars": k % 2 + 0.5}
+        )
+    pandas.DataFrame(rows).to_csv(folder / "own.csv", index=False)
+    return folder / "own.csv"
+
+
+def write_beer(root: Path) -> Path:
+    """Reviews that rate the look by one word; the annotation is that word."""
+    root.mkdir()
+    generator = random.Random(0)
+
+    def review() -> tuple[list[str], list[float], int]:
+        rating, place = generator.random(), generator.randrange(6)
+        text = [f"w{generator.randrange(9)}" for _ in range(6)]
+        text[place] = "clear" if rating > 0.5 else "murky"
+        return text, [rating, *(generator.random() for _ in range(4))], place
+
+    for name, number in (("train", 40), ("heldout", 12)):
+        reviews = [review() for _ in range(number)]
+        lines = [f"{' '.join(f'{y:.2f}' for y in ys)}\t{' '.join(x)}\n" for x, ys, _ in reviews]
+        file = root / f"reviews.aspect0.{name}.txt.gz"
+        file.write_bytes(gzip.compress("".join(lines).encode()))
+    lines = []
+    for text, ratings, place in (review() for _ in range(9)):
+        spans: dict[str, Any] = {str(k): [] for k in range(5)} | {"0": [[place, place + 1]]}
+        lines.append(json.dumps({"x": text, "y": ratings, **spans}) + "\n")
+    (root / "annotations.json").write_text("".join(lines))
+    return root
