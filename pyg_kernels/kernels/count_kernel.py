@@ -267,17 +267,15 @@ class CountKernel(GraphKernel, BoundedKernel):
         if self._weights() is not None:
             yield from super()._level_grams(a, b)
             return
-        compare = "dot" if self.compare == "dot" else "min"
         total, rows, columns = (np.zeros((), a.matrix.dtype) for _ in range(3))
         for number, level in enumerate(self._levels(a)):
             one = a.block(number, number + 1)
             two = one if b is None else b.block(number, number + 1)
-            other = None if b is None else two.among(one.labels)
-            total = total + sparse_gram(one.matrix, other, self.max_memory, self.verbose, compare)
+            total = total + self._sums(one, None if b is None else two)
             gram = total
             if self.compare == "minmax":
                 rows, columns = rows + row_sums(one.matrix), columns + row_sums(two.matrix)
-                gram = min_max(total, rows, columns)
+                gram = min_max(total.copy(), rows, columns)
             scale = self._scale(level)
             scales = scale, scale if b is None else self._scale(b.block(0, number + 1))
             yield scaled(torch.from_numpy(gram).to(a.device), *scales)
@@ -290,12 +288,16 @@ class CountKernel(GraphKernel, BoundedKernel):
         return counts.weighted(np.sqrt(weights) if self.compare == "dot" else weights)
 
     def _raw_gram(self, a: LabelCounts, b: LabelCounts | None) -> Tensor:
-        other, totals = None, None
-        if b is not None:
+        gram = self._sums(a, b)
+        if self.compare == "minmax":
             # Patterns that only one collection has count in its totals alone.
-            other, totals = b.among(a.labels), (row_sums(a.matrix), row_sums(b.matrix))
-        gram = sparse_gram(a.matrix, other, self.max_memory, self.verbose, self.compare, totals)
+            gram = min_max(gram, row_sums(a.matrix), row_sums((a if b is None else b).matrix))
         return torch.from_numpy(gram).to(a.device)
+
+    def _sums(self, a: LabelCounts, b: LabelCounts | None) -> NDArray[Any]:
+        """The sums of products, or of minima."""
+        other = None if b is None else b.among(a.labels)
+        return sparse_gram(a.matrix, other, self.max_memory, self.verbose, self.compare)
 
     def _raw_diagonal(self, collection: LabelCounts) -> Tensor:
         if self.compare == "dot":

@@ -16,7 +16,7 @@ from pyg_kernels.kernels.graphs import LabeledData
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.reading import graph_collection, is_networkx, with_molecule_read
 from pyg_kernels.kernels.walk_counts import LabelSequenceKernel, ShortestPathKernel
-from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
+from pyg_kernels.kernels.wl import WLSubtreeKernel
 
 DESCRIPTORS = (
     "logP", "molar refractivity", "polar surface", "weight", "hydrogen-bond donors",
