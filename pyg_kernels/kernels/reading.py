@@ -345,14 +345,10 @@ def _checked(chunk: _Chunk, columns: list[Column], form: Form) -> Graphs:
         found = _joined_values(column, values, chunk.first, counted, form)
         if found is not None:
             parts[column.of_edges].append(found)
-    (label, x), (edge_label, edge_attr) = map(_combined, parts)
-    if x is None and label is None:
-        label = row_hashes(torch.zeros(int(ptr[-1]), dtype=torch.long, device=index.device))
-    x, label = (label, None) if x is None else (x, label)
-    edge_attr, edge_label = (edge_label, None) if edge_attr is None else (edge_attr, edge_label)
-    assert x is not None
-    dtype = torch.float64
-    return Graphs(x, index, ptr, edge_ptr, dtype, edge_attr, label, edge_label, form)
+    (x, label), (edge_attr, edge_label) = map(_combined, parts)
+    if x is None:
+        x = row_hashes(torch.zeros(int(ptr[-1]), dtype=torch.long, device=index.device))
+    return Graphs(x, index, ptr, edge_ptr, torch.float64, edge_attr, label, edge_label, form)
 
 
 def _joined_values(
@@ -416,11 +412,11 @@ def _width(value: Tensor) -> str:
 
 
 def _combined(parts: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
-    """The labels among some attributes as one, and the vectors side by side."""
+    """The vectors among some attributes side by side, and the labels as one, or in their place."""
     labels = [part for part in parts if part.dim() == 1]
     vectors = [part for part in parts if part.dim() == 2]
     label = row_hashes(torch.stack(labels, dim=1)) if len(labels) > 1 else next(iter(labels), None)
-    return label, torch.cat(vectors, dim=1) if vectors else None
+    return (torch.cat(vectors, dim=1), label) if vectors else (label, None)
 
 
 def _joined(found: list[Graphs]) -> Graphs:
