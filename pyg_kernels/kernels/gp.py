@@ -145,9 +145,8 @@ class _Process(BaseEstimator):
             self._solve(group)
         self._groups, self._fits = groups, [fit for group in groups for fit in group]
         self.weights_ = np.stack([fit.weights for fit in self._fits], 1)
-        self.noise_ = np.array([fit.noise for fit in self._fits])
-        self.log_marginal_likelihood_ = np.array([fit.likelihood for fit in self._fits])
-        self.jitter_ = np.array([fit.jitter for fit in self._fits])
+        numbers = [(fit.noise, fit.likelihood, fit.jitter) for fit in self._fits]
+        self.noise_, self.log_marginal_likelihood_, self.jitter_ = np.array(numbers).T
         return self
 
     def _given_weights(self, targets: int) -> tuple[NDArray[Any], NDArray[Any]]:

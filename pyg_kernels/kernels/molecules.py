@@ -213,10 +213,9 @@ class VectorKernel(Kernel):
             return super().__call__(xs)
         self._check()
         first = self._rows(xs)
-        second = self._rows(ys, first.size(1))
-        both = _standardized(torch.cat([first, second]))
-        items = torch.arange(len(both)).split([len(first), len(second)])
-        return self._gram(both.part(items[0]), both.part(items[1]))
+        both = _standardized(torch.cat([first, self._rows(ys, first.size(1))]))
+        items = torch.arange(len(both))
+        return self._gram(both.part(items[: len(first)]), both.part(items[len(first) :]))
 
     def _read(self, items: Any, like: _Vectors | None = None) -> _Vectors:
         if like is None:

@@ -262,9 +262,8 @@ class RandomWalkKernel(NodePairKernel):
         forwards = line_graph(graphs) if self.non_backtracking else graphs
         reverse = replace(forwards, edge_index=forwards.edge_index.flip(0))
         backwards = sorted_by_target(reverse)
-        if self.non_backtracking or not _have_same_edges(graphs, backwards):
-            return _Prepared(graphs, forwards, backwards, False)
-        return _Prepared(graphs, graphs, graphs, True)
+        symmetric = not self.non_backtracking and _have_same_edges(graphs, backwards)
+        return _Prepared(graphs, forwards, backwards, symmetric)
 
     def _steps(self, a: _Prepared, b: _Prepared, nodes: Tensor) -> Steps:
         """From the base kernel of all nodes."""
