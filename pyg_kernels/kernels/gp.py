@@ -509,14 +509,11 @@ def _machine_memory() -> float:
 
 def _items(X: Any, kernels: Sequence[Kernel]) -> Any:
     """A collection; a graph is a collection of one, and molecules are read once for all kernels."""
-    of_texts = any(isinstance(kernel, TextKernel) for kernel in kernels)
-    items = checked_collection(X, "texts") if of_texts else graph_collection(X)
-    for kernel in kernels:
-        params = kernel.get_params().items()
-        own = any(name.endswith("featurizer") and value is not None for name, value in params)
-        if own or isinstance(kernel, TextKernel):
-            return items
-    return with_molecules_read(items)
+    if any(isinstance(kernel, TextKernel) for kernel in kernels):
+        return checked_collection(X, "texts")
+    params = [item for kernel in kernels for item in kernel.get_params().items()]
+    own = any(name.endswith("featurizer") and value is not None for name, value in params)
+    return graph_collection(X) if own else with_molecules_read(X)
 
 
 def learned_weights(

@@ -118,7 +118,8 @@ def _split(graphs: Graphs, most: int) -> Iterator[Graphs]:
 
 
 def with_molecules_read(items: Any, featurizer: Any = None) -> Any:
-    """Graphs in place of molecules; PyTorch Geometric's and networkx's stay what they are."""
+    """A collection with graphs in place of molecules; all other items stay what they are."""
+    items = graph_collection(items)
     if _is_read_in_batches(items):
         return items
     return [with_molecule_read(items[i], i, featurizer) for i in range(len(items))]

@@ -26,7 +26,6 @@ from pyg_kernels.kernels.reading import (
     Attributes,
     GraphKernel,
     converted,
-    graph_collection,
     read_graphs,
     with_molecules_read,
 )
@@ -268,7 +267,7 @@ class WLKernel(Kernel):
     def _read(self, items: Any, like: RelabeledGraphs | None = None) -> RelabeledGraphs:
         names, relabeling = self._attributes(), self._relabeling()
         if not isinstance(items, Batch):
-            items = with_molecules_read(graph_collection(items), names.featurizer)
+            items = with_molecules_read(items, names.featurizer)
         base = self._base()
         dtype = getattr(base, "dtype", None)
         graphs = relabeling.read(items, names.node_feature, dtype)

@@ -14,10 +14,12 @@ from itertools import product
 from math import inf, prod
 from typing import Any
 
+import networkx as nx
 import torch
 from sklearn.base import clone
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import to_networkx
 
 from pyg_kernels.kernels import (
     CountKernel,
@@ -314,11 +316,8 @@ def counted(kernel: CountKernel, graph: Data) -> Counts:
         return {p: n * (weights[p[0]] ** 0.5 if root else weights[p[0]]) for p, n in counts.items()}
     labels = spelled(graph, kernel.node_label, graph.num_nodes)
     if isinstance(kernel, ShortestPathKernel):
-        most = kernel.max_length or inf
-        pairs = product(range(len(labels)), repeat=2)
-        table = distances(graph)
-        found = ((labels[u], labels[v], table[u][v]) for u, v in pairs)
-        return dict(Counter(pair for pair in found if 0 < pair[2] < inf and pair[2] <= most))
+        found = ((labels[u], labels[v], length) for (u, v), length in distances(graph).items())
+        return dict(Counter(pair for pair in found if pair[2] <= (kernel.max_length or inf)))
     assert isinstance(kernel, LabelSequenceKernel)
     bonds = spelled(graph, kernel.edge_label, graph.num_edges)
     return dict(
@@ -332,15 +331,10 @@ def counted(kernel: CountKernel, graph: Data) -> Counts:
     )
 
 
-def distances(graph: Data) -> list[list[float]]:
-    """Floyd and Warshall's; inf where no path leads."""
-    nodes = range(graph.num_nodes)
-    found = [[0.0 if u == v else inf for v in nodes] for u in nodes]
-    for u, v in graph.edge_index.t().tolist():
-        found[u][v] = min(found[u][v], 1.0)
-    for k, u, v in product(nodes, repeat=3):
-        found[u][v] = min(found[u][v], found[u][k] + found[k][v])
-    return found
+def distances(graph: Data) -> dict[tuple[int, int], int]:
+    """Of the pairs of different nodes that a path joins, by networkx."""
+    found = nx.all_pairs_shortest_path_length(to_networkx(graph))
+    return {(u, v): length for u, to in found for v, length in to.items() if u != v}
 
 
 def compared(compare: str, a: Counts, b: Counts) -> float:

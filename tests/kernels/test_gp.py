@@ -58,6 +58,10 @@ GRAPHS, Y = graphs_and_targets(6)
 (OLD, OLD_Y), (NEW, _) = graphs_and_targets(30), graphs_and_targets(10, seed=1)
 
 
+def same(found: Any, expected: Any, rtol: float = 1e-10) -> None:
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-10)
+
+
 def grams(kernels: list[Any], old: Any, new: Any) -> tuple[Array, Array, Array]:
     """Of all terms the matrix of old items, that of new and old ones, and the new diagonal."""
     found = []
@@ -80,10 +84,6 @@ def posterior(
     likelihood = multivariate_normal(np.zeros(len(y)), covariance).logpdf(z)
     std = np.sqrt(np.maximum(variance, 0) + noise) * scale
     return cross @ np.linalg.solve(covariance, z) * scale + mean, std, likelihood
-
-
-def same(found: Any, expected: Any, rtol: float = 1e-10) -> None:
-    np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-10)
 
 
 def assert_posterior(
@@ -110,12 +110,19 @@ def test_every_kernel(case: Case) -> None:
     assert_posterior(process, [case.build()], items, max(1e-9, 10 * case.tolerance))
 
 
-@pytest.mark.parametrize("split", [False, True])
+WEIGHTED = WLSubtreeKernel(2, iteration_weights=[1.0, 0.5, 0.0], compare="minmax")  # one term
+
+
+@pytest.mark.parametrize(
+    ("kernels", "split", "terms"),
+    [(SUM, False, SUM), (SUM, True, TERMS), (WEIGHTED, True, [WEIGHTED])],
+)
 @pytest.mark.parametrize("rows", [7, 2048])
-def test_sums_of_kernels(split: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_kernels(
+    kernels: Any, split: bool, terms: list[Any], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gp, "_ROWS", rows)
-    process = KernelGP(SUM, split=split, tune=False, noise=0.2).fit(OLD, OLD_Y)
-    terms = TERMS if split else SUM
+    process = KernelGP(kernels, split=split, tune=False, noise=0.2).fit(OLD, OLD_Y)
     same(process.weights_, np.full((len(terms), 1), 1 / len(terms)))
     assert_posterior(process, terms, (OLD, OLD_Y, NEW))
     same(process.predict(NEW), process.predict(NEW, return_std=True)[0])
@@ -156,13 +163,6 @@ def test_vectors_of_graphs() -> None:
     same(kernel.fit_transform(graphs), sum(terms)[:20, :20])
     same(kernel.transform(new), sum(terms)[20:, :20])
     same(kernel.diagonal(graphs), sum(terms).diagonal()[:20])
-
-
-def test_weighted_iterations_are_one_term() -> None:
-    kernel = WLSubtreeKernel(2, iteration_weights=[1.0, 0.5, 0.0], compare="minmax")
-    process = KernelGP(kernel, tune=False).fit(OLD, OLD_Y)
-    assert process.weights_.tolist() == [[1.0]]
-    assert_posterior(process, [kernel], (OLD, OLD_Y, OLD))
 
 
 # Marginal likelihood -----------------------------------------------------------------------------
