@@ -36,9 +36,11 @@ def sparse_gram(
             block = other[start : start + rows]
             if cpu_backend() == "numba":
                 _compare(x, block.tocsc(), compare, gram, start)
+            elif compare == "dot":
+                gram[:, start : start + rows] = (x @ block.T).toarray()
             else:
-                found = (x @ block.T).toarray() if compare == "dot" else _minima(x, block)
-                gram[:, start : start + rows] = found
+                for i, sums in enumerate(gram[:, start : start + rows]):
+                    sums[:] = row_sums(block.minimum(x[[i] * len(sums)]))
             bar.update(x.shape[0] * block.shape[0])
     return gram
 
@@ -78,11 +80,6 @@ def _compare(
     others, rows = ((m.indptr, m.indices, m.data) for m in (block, x))
     given = *rows, others, dense, place, compare != "dot", gram, start
     run(cpu.sparse_sums, x.shape[0], x.nnz * block.shape[0], *given)
-
-
-def _minima(x: sparse.csr_matrix, block: sparse.csr_matrix) -> NDArray[Any]:
-    found = [row_sums(block.minimum(x[[i] * block.shape[0]])) for i in range(x.shape[0])]
-    return np.array(found, x.dtype).reshape(x.shape[0], block.shape[0])
 
 
 def _type_of_sums(x: sparse.csr_matrix, y: sparse.csr_matrix, compare: str) -> np.dtype[Any]:

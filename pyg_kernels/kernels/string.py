@@ -67,18 +67,6 @@ def after_one(values: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(values[:1]), values[:-1]])
 
 
-def weight_sums(length: int, order: int, decay: float, weighting: str) -> Tensor:
-    r"""The sum of the weights of all n-grams of each prefix of a text, (L,) in float64.
-
-    With ``'end'`` :math:`\lambda` to the number of tokens after the first that are not picked; with
-    ``'span'`` only those before the last.
-    """
-    ending = torch.ones(length, 1, dtype=torch.float64)
-    for _ in range(order - 1):
-        ending = after_one(decayed_sums(ending, decay))
-    return decayed_sums(ending, 1.0 if weighting == "span" else decay)[:, 0]
-
-
 def _scan_(values: Tensor, decay: float, backwards: bool) -> Tensor:
     """The sums in place, along both dimensions."""
     if runs_compiled(values):
@@ -290,8 +278,12 @@ class StringKernel(TextKernel):
         return super()._scale(collection, diagonal)
 
     def _inverse_weights(self, lengths: Tensor, like: Texts) -> Tensor:
+        """1 over the sum of the weights of all n-grams of prefixes of these lengths."""
         longest = int(lengths.max()) if len(lengths) else 0
-        sums = weight_sums(longest, self.order, self.decay, self.weighting)
+        ending = torch.ones(longest, 1, dtype=torch.float64)
+        for _ in range(self.order - 1):
+            ending = after_one(decayed_sums(ending, self.decay))
+        sums = decayed_sums(ending, 1.0 if self.weighting == "span" else self.decay)[:, 0]
         sums = torch.nn.functional.pad(sums, (1, 0)).index_select(0, lengths)
         inverse = torch.where(sums > 0, 1 / sums.where(sums > 0, 1.0), 0.0)
         return inverse.to(like.device, like.dtype)

@@ -75,11 +75,14 @@ def grams(kernels: list[Any], old: Any, new: Any) -> tuple[Array, Array, Array]:
 
 
 def posterior(
-    gram: Array, cross: Array, diagonal: Array, y: Array, noise: float
+    gram: Array, cross: Array, diagonal: Array, y: Array, noise: float, known: Any = 0.0
 ) -> tuple[Array, Array, float]:
-    """The mean and deviation of new measurements, and the log marginal likelihood."""
+    """The mean and deviation of new measurements, and the log marginal likelihood.
+
+    The deviation is without the `known` noise, which is of targets that are not standardized.
+    """
     mean, scale = y.mean(), y.std() or 1.0
-    z, covariance = (y - mean) / scale, gram + noise * np.eye(len(y))
+    z, covariance = (y - mean) / scale, gram + np.diag(noise + known / scale**2 + 0 * y)
     variance = diagonal - np.einsum("ij,ji->i", cross, np.linalg.solve(covariance, cross.T))
     likelihood = multivariate_normal(np.zeros(len(y)), covariance).logpdf(z)
     std = np.sqrt(np.maximum(variance, 0) + noise) * scale
@@ -360,19 +363,15 @@ def test_classes_are_regressions_with_known_noise() -> None:
     (old, labels), (new, _) = graphs_and_classes(40), graphs_and_classes(10, seed=1)
     process = KernelGPClassifier(SUM, tune=False, noise=0.3).fit(old, labels)
     assert process.classes_.tolist() == ["first", "neither", "second"]
-    gram, cross, diagonal = (part.mean(0) for part in grams(TERMS, old, new))
+    parts = [part.mean(0) for part in grams(TERMS, old, new)]
     draws = np.random.default_rng(0).standard_normal((20_000, 3, 1))
     functions = []
     for k, name in enumerate(process.classes_):
         alpha = np.where(labels == name, 1.01, 0.01)
         noise = np.log(1 / alpha + 1)
         y = np.log(alpha) - noise / 2
-        z, scale = (y - y.mean()) / y.std(), y.std()
-        covariance = gram + np.diag(noise / scale**2 + 0.3)
-        mean = cross @ np.linalg.solve(covariance, z) * scale + y.mean()
-        variance = diagonal - np.einsum("ij,ji->i", cross, np.linalg.solve(covariance, cross.T))
-        functions.append(mean + draws[:, k] * np.sqrt(variance) * scale)
-        likelihood = multivariate_normal(np.zeros(40), covariance).logpdf(z)
+        mean, std, likelihood = posterior(*parts, y, 0.3, noise)
+        functions.append(mean + draws[:, k] * np.sqrt(std**2 - 0.3 * y.var()))
         same(process.log_marginal_likelihood_[k], likelihood, 1e-9)
     expected = softmax(np.stack(functions), axis=0).mean(1).T
     found = process.predict_proba(new)
