@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from itertools import product
+from itertools import product, repeat
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -174,9 +174,8 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def _level_grams(self, a: Any, b: Any = None) -> Iterator[Tensor]:
         """The Gram matrix of each level, one after the other."""
-        others = [None] * len(self._levels(a)) if b is None else self._levels(b)
-        for level, other in zip(self._levels(a), others, strict=True):
-            yield self._gram(level, other)
+        others = repeat(None) if b is None else self._levels(b)
+        return map(self._gram, self._levels(a), others)
 
     def _is_cosine(self) -> bool:
         return bool(getattr(self, "normalize", False))
