@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import product
+from itertools import accumulate, product
 from math import inf, prod
 from typing import Any
 
@@ -101,16 +101,16 @@ def activated(activation: Any, k_xy: float, k_xx: float, k_yy: float) -> float:
 # Texts -------------------------------------------------------------------------------------------
 
 
-def total_weight(length: int, order: int, decay: float, weighting: str = "end") -> float:
-    """Z' of Lei et al. 2017, table 5: the sum of the weights of all n-grams of a text."""
-    return sum(weight(picked, length, decay, weighting) for picked in ngrams(length, order))
-
-
 def _inverse_weights(kernel: StringKernel, texts: Sequence[Any]) -> Tensor:
-    options = kernel.order, kernel.decay, kernel.weighting
-    totals = torch.tensor(
-        [total_weight(len(text), *options) for text in texts], dtype=torch.float64
+    """1 / Z' of Lei et al. 2017, table 5: over the sum of the weights of all n-grams of a text."""
+    weights = (
+        [
+            weight(ngram, len(x), kernel.decay, kernel.weighting)
+            for ngram in ngrams(len(x), kernel.order)
+        ]
+        for x in texts
     )
+    totals = torch.tensor(list(map(sum, weights)), dtype=torch.float64)
     return torch.where(totals > 0, 1 / totals, 0.0)
 
 
@@ -376,14 +376,6 @@ def generalized(graph: Data, relabel: GeneralizedRelabeling) -> Data:
     return found
 
 
-def iterated(graph: Data, relabel: Callable[[Data], Data], num_iterations: int) -> list[Data]:
-    """r^0(G), ..., r^h(G)."""
-    found = [graph]
-    for _ in range(num_iterations):
-        found.append(relabel(found[-1]))
-    return found
-
-
 def discrete(graph: Data, num_iterations: int, *labels: Any) -> list[Data]:
     """The graph of each iteration, whose `label` is a number that stands for a pattern."""
     found = []
@@ -413,10 +405,8 @@ def _relabelled(kernel: WLKernel, xs: Sequence[Data], ys: Sequence[Data]) -> Ten
     else:
         if not isinstance(relabel, GeneralizedRelabeling):
             relabel = GeneralizedRelabeling(*relabel)
-        rounds = [
-            [iterated(graph, lambda g: generalized(g, relabel), number) for graph in part]
-            for part in parts
-        ]
+        steps = [relabel] * number
+        rounds = [[list(accumulate(steps, generalized, initial=g)) for g in part] for part in parts]
     total = torch.zeros(len(xs), len(ys), dtype=torch.float64)
     for i in range(number + 1):
         total += defined(base, *([graphs[i] for graphs in part] for part in rounds))
