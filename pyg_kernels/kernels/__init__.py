@@ -21,8 +21,12 @@ from pyg_kernels.kernels.random_walk import RandomWalkKernel
 from pyg_kernels.kernels.similarity import MoleculeSimilarity, Nearest, similarity_to
 from pyg_kernels.kernels.string import DeepStringKernel, GatedSequenceKernel, StringKernel
 from pyg_kernels.kernels.walk_counts import LabelSequenceKernel, ShortestPathKernel
-from pyg_kernels.kernels.wl import DiscreteRelabeling, GeneralizedRelabeling, WLKernel
-from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
+from pyg_kernels.kernels.wl import (
+    DiscreteRelabeling,
+    GeneralizedRelabeling,
+    WLKernel,
+    WLSubtreeKernel,
+)
 
 __all__ = [
     "CountKernel",

@@ -233,11 +233,6 @@ class CountKernel(GraphKernel, BoundedKernel):
         checked_choice(self.dtype, "dtype", (None, torch.float32, torch.float64))
         checked_count(self.min_count, "min_count")
 
-    def _count(self, items: Any, dtype: Any) -> LabelCounts:
-        """The counts of a collection, in a type of NumPy."""
-        chunks = read_chunks(items, self._attributes())
-        return merged([count_occurrences(g, self._occurrences(g), dtype) for g in chunks])
-
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         """Where patterns occur, block by block; `complete`: with all of their nodes."""
         raise NotImplementedError(f"{type(self).__name__} does not say where its patterns occur")
@@ -267,35 +262,39 @@ class CountKernel(GraphKernel, BoundedKernel):
         if self._weights() is not None:
             yield from super()._level_grams(a, b)
             return
-        compare = "dot" if self.compare == "dot" else "min"
         total, rows, columns = (np.zeros((), a.matrix.dtype) for _ in range(3))
         for number, level in enumerate(self._levels(a)):
             one = a.block(number, number + 1)
             two = one if b is None else b.block(number, number + 1)
-            other = None if b is None else two.among(one.labels)
-            total = total + sparse_gram(one.matrix, other, self.max_memory, self.verbose, compare)
+            total = total + self._sums(one, None if b is None else two)
             gram = total
             if self.compare == "minmax":
                 rows, columns = rows + row_sums(one.matrix), columns + row_sums(two.matrix)
-                gram = min_max(total, rows, columns)
+                gram = min_max(total.copy(), rows, columns)
             scale = self._scale(level)
             scales = scale, scale if b is None else self._scale(b.block(0, number + 1))
             yield scaled(torch.from_numpy(gram).to(a.device), *scales)
 
     def _read(self, items: Any, like: LabelCounts | None = None) -> LabelCounts:
-        counts = self._count(items, np.float32 if self.dtype == torch.float32 else np.float64)
+        dtype = np.float32 if self.dtype == torch.float32 else np.float64
+        chunks = read_chunks(items, self._attributes())
+        counts = merged([count_occurrences(g, self._occurrences(g), dtype) for g in chunks])
         weights = self._weights()
         if weights is None:
             return counts
         return counts.weighted(np.sqrt(weights) if self.compare == "dot" else weights)
 
     def _raw_gram(self, a: LabelCounts, b: LabelCounts | None) -> Tensor:
-        other, totals = None, None
-        if b is not None:
+        gram = self._sums(a, b)
+        if self.compare == "minmax":
             # Patterns that only one collection has count in its totals alone.
-            other, totals = b.among(a.labels), (row_sums(a.matrix), row_sums(b.matrix))
-        gram = sparse_gram(a.matrix, other, self.max_memory, self.verbose, self.compare, totals)
+            gram = min_max(gram, row_sums(a.matrix), row_sums((a if b is None else b).matrix))
         return torch.from_numpy(gram).to(a.device)
+
+    def _sums(self, a: LabelCounts, b: LabelCounts | None) -> NDArray[Any]:
+        """The sums of products, or of minima."""
+        other = None if b is None else b.among(a.labels)
+        return sparse_gram(a.matrix, other, self.max_memory, self.verbose, self.compare)
 
     def _raw_diagonal(self, collection: LabelCounts) -> Tensor:
         if self.compare == "dot":

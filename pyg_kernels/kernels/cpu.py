@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyg_kernels.ops.compiled import inlined, kernel
+from pyg_kernels.ops.compiled import kernel
 
 PAIRS_AT_A_TIME = 64  # pairs of texts in one scan, few enough for the first-level cache
 
 
 @kernel
-def sparse_sums(
-    first, last, begin, columns, values, others, dense, place, minimum, totals, gram, start
-):  # fmt: skip
+def sparse_sums(first, last, begin, columns, values, others, dense, place, minimum, gram, start):
     """Compares sparse rows with a block of others, column by column, into ``gram[:, start:]``.
 
     Args:
@@ -21,7 +19,6 @@ def sparse_sums(
         dense: The columns that are multiplied as dense, one row each.
         place: Which row of `dense` has a column, or -1.
         minimum: Whether the smaller of two entries is added, not their product.
-        totals: The sums of all rows and of the block's, by which minima become min-max; or empty.
     """
     other_begin, other_rows, other_values = others
     width = dense.shape[1]
@@ -46,25 +43,18 @@ def sparse_sums(
                 for q in range(other_begin[c], other_begin[c + 1]):
                     sums[other_rows[q]] += value * other_values[q]
         out = gram[i, start : start + width]
-        own, theirs = totals
         for j in range(width):
             out[j] = sums[j]
-        if len(own):
-            _divide(out, own[i], theirs, out)
-
-
-@inlined
-def _divide(least, own, theirs, out):
-    for j in range(len(out)):
-        most = own + theirs[j] - least[j]
-        out[j] = least[j] / most if most > 0 else most
 
 
 @kernel
-def ratios(first, last, least, own, theirs, out):
-    """Sums of minima over sums of maxima, of rows ``first`` to ``last``."""
+def ratios(first, last, least, own, theirs):
+    """Sums of minima over sums of maxima in place of the first, of rows ``first`` to ``last``."""
     for i in range(first, last):
-        _divide(least[i], own[i], theirs, out[i])
+        row = least[i]
+        for j in range(len(row)):
+            most = own[i] + theirs[j] - row[j]
+            row[j] = row[j] / most if most > 0 else most
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import Any, Self
@@ -26,7 +26,7 @@ from pyg_kernels.kernels.arguments import checked_choice, checked_collection, ch
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.reading import graph_collection, with_molecules_read
 from pyg_kernels.kernels.string import TextKernel
-from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
+from pyg_kernels.kernels.wl import WLSubtreeKernel
 
 _ROWS = 2048  # of a Gram matrix that are made at a time
 DOUBLE_UP_TO = 5000  # items; larger matrices are of single precision
@@ -72,10 +72,11 @@ class _Process(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
+        tags.target_tags.multi_output = True
         return tags
 
-    def _read(self, X: Any, y: Any) -> Any:
-        """The items, once arguments and kernels are checked."""
+    def _read(self, X: Any, y: Any, dtype: type | None = None) -> tuple[Any, NDArray[Any]]:
+        """The items and their targets, ``(n, T)``, once arguments and kernels are checked."""
         checked_choice(self.split, "split", (False, True))
         checked_choice(self.tune, "tune", (False, True))
         checked_count(self.tune_items, "tune_items", least=2)
@@ -96,7 +97,11 @@ class _Process(BaseEstimator):
         X = _items(X, kernels)
         if not len(X):
             raise ValueError("expected at least one item, got none")
-        return X
+        targets = np.asarray(y, dtype)
+        if targets.ndim not in (1, 2) or len(targets) != len(X) or not targets.size:
+            raise ValueError(f"y has shape {targets.shape}: expected ({len(X)},) or ({len(X)}, T)")
+        self._is_flat = targets.ndim == 1
+        return X, targets.reshape(len(targets), -1)
 
     def _condition(self, X: Any, targets: NDArray[Any], variances: NDArray[Any]) -> Self:
         """Conditions a process on each column of the targets; `variances` are of known noise."""
@@ -140,9 +145,8 @@ class _Process(BaseEstimator):
             self._solve(group)
         self._groups, self._fits = groups, [fit for group in groups for fit in group]
         self.weights_ = np.stack([fit.weights for fit in self._fits], 1)
-        self.noise_ = np.array([fit.noise for fit in self._fits])
-        self.log_marginal_likelihood_ = np.array([fit.likelihood for fit in self._fits])
-        self.jitter_ = np.array([fit.jitter for fit in self._fits])
+        numbers = [(fit.noise, fit.likelihood, fit.jitter) for fit in self._fits]
+        self.noise_, self.log_marginal_likelihood_, self.jitter_ = np.array(numbers).T
         return self
 
     def _given_weights(self, targets: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -337,22 +341,12 @@ class KernelGP(RegressorMixin, _Process):
         :func:`explain`; :class:`~pyg_kernels.molecules.MoleculeRegressor`.
     """
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     @torch.no_grad()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights and noise, and conditions the process on the targets."""
-        X = self._read(X, y)
-        targets = np.asarray(y, dtype=float)
-        if targets.ndim not in (1, 2) or len(targets) != len(X) or not targets.size:
-            raise ValueError(f"y has shape {targets.shape}: expected ({len(X)},) or ({len(X)}, T)")
+        X, targets = self._read(X, y, float)
         if np.isinf(targets).any():
             raise ValueError("y has infinite numbers")
-        self._is_flat = targets.ndim == 1
-        targets = targets.reshape(len(targets), -1)
         return self._condition(X, targets, np.zeros_like(targets))
 
     @torch.no_grad()
@@ -378,18 +372,7 @@ class KernelGP(RegressorMixin, _Process):
 
         Targets that were measured less than twice do not count.
         """
-        found, targets = self.predict(X), np.asarray(y, dtype=float)
-        if targets.size != found.size or len(targets) != len(found):
-            raise ValueError(f"y has shape {targets.shape}: expected {found.shape}")
-        scores = []
-        for column, own in zip(*(v.reshape(len(v), -1).T for v in (targets, found)), strict=True):
-            there = ~np.isnan(column)
-            if there.sum() > 1:
-                weight = None if sample_weight is None else np.asarray(sample_weight)[there]
-                scores.append(r2_score(column[there], own[there], sample_weight=weight))
-        if not scores:
-            raise ValueError("no target was measured twice")
-        return float(np.mean(scores))
+        return _mean_score(r2_score, 2, np.asarray(y, float), self.predict(X), sample_weight)
 
 
 class KernelGPClassifier(ClassifierMixin, _Process):
@@ -432,21 +415,12 @@ class KernelGPClassifier(ClassifierMixin, _Process):
         :class:`KernelGP`; :class:`~pyg_kernels.molecules.MoleculeClassifier`.
     """
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     @torch.no_grad()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights, and conditions a process for each class on the labels."""
-        X = self._read(X, y)
-        y = np.asarray(y)
-        if y.ndim not in (1, 2) or len(y) != len(X) or not y.size:
-            raise ValueError(f"y has shape {y.shape}: expected ({len(X)},) or ({len(X)}, T)")
-        self._is_flat = y.ndim == 1
-        found, columns = [], []
-        for number, labels in enumerate(y.reshape(len(y), -1).T):
+        X, targets = self._read(X, y)
+        self._every_class, columns = [], []
+        for number, labels in enumerate(targets.T):
             there = _measured(labels)
             measured = labels[there]
             if measured.dtype == object:
@@ -458,11 +432,11 @@ class KernelGPClassifier(ClassifierMixin, _Process):
                     f"target {number} has {len(classes)} class, {classes.tolist()}: expected at "
                     "least two"
                 )
-            parameters = np.full((len(y), len(classes)), np.nan)
+            parameters = np.full((len(X), len(classes)), np.nan)
             parameters[there] = _ALPHA + np.eye(len(classes))[places]
-            found.append(classes)
+            self._every_class.append(classes)
             columns.append(parameters)
-        self.classes_: Any = found[0] if self._is_flat else found
+        self.classes_ = self._every_class[0] if self._is_flat else self._every_class
         parameters = np.concatenate(columns, 1)
         variances = np.log1p(1 / parameters)
         return self._condition(X, np.log(parameters) - variances / 2, variances)
@@ -475,7 +449,7 @@ class KernelGPClassifier(ClassifierMixin, _Process):
         """
         means, variances = self._posterior(X, with_variance=True)
         found = []
-        for classes in self._classes():
+        for classes in self._every_class:
             draws = MultivariateNormalQMC(np.zeros(len(classes)), seed=0).random(_DRAWS)
             own, means = np.split(means.astype(float), [len(classes)], 1)
             variance, variances = np.split(variances.astype(float), [len(classes)], 1)
@@ -488,39 +462,41 @@ class KernelGPClassifier(ClassifierMixin, _Process):
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each item, ``(m,)`` or ``(m, targets)``."""
         probabilities = self.predict_proba(X)
-        every = zip(
-            self._classes(), [probabilities] if self._is_flat else probabilities, strict=True
-        )
-        found = [classes[proba.argmax(1)] for classes, proba in every]
         if self._is_flat:
-            return found[0]
+            return self.classes_[probabilities.argmax(1)]
+        every = zip(self.classes_, probabilities, strict=True)
+        found = [classes[proba.argmax(1)] for classes, proba in every]
         if len({labels.dtype.kind for labels in found}) > 1:
             found = [labels.astype(object) for labels in found]
         return np.stack(found, 1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on what was measured, its mean over the targets."""
-        found, y = self.predict(X), np.asarray(y)
-        if y.shape != found.shape:
-            raise ValueError(f"y has shape {y.shape}: expected {found.shape}")
-        scores = []
-        for labels, own in zip(*(v.reshape(len(v), -1).T for v in (y, found)), strict=True):
-            there = _measured(labels)
-            weight = None if sample_weight is None else np.asarray(sample_weight)[there]
-            if there.any():
-                scores.append(np.average(labels[there] == own[there], weights=weight))
-        if not scores:
-            raise ValueError("no target was measured")
-        return float(np.mean(scores))
-
-    def _classes(self) -> list[NDArray[Any]]:
-        """The classes of each target."""
-        return [self.classes_] if self._is_flat else self.classes_
+        return _mean_score(_accuracy, 1, np.asarray(y), self.predict(X), sample_weight)
 
 
 def _measured(labels: NDArray[Any]) -> NDArray[Any]:
     """Which labels are neither None nor NaN."""
     return np.array([one is not None and one == one for one in labels.tolist()], dtype=bool)
+
+
+def _accuracy(labels: Any, found: Any, sample_weight: Any) -> Any:
+    return np.average(labels == found, weights=sample_weight)
+
+
+def _mean_score(score: Callable[..., Any], least: int, y: Any, found: Any, weights: Any) -> float:
+    """The mean over the targets that were measured at least so many times."""
+    if y.size != found.size or len(y) != len(found):
+        raise ValueError(f"y has shape {y.shape}: expected {found.shape}")
+    scores = []
+    for column, own in zip(*(v.reshape(len(v), -1).T for v in (y, found)), strict=True):
+        there = _measured(column)
+        if there.sum() >= least:
+            weight = None if weights is None else np.asarray(weights)[there]
+            scores.append(score(column[there], own[there], sample_weight=weight))
+    if not scores:
+        raise ValueError(f"no target was measured{' twice' if least == 2 else ''}")
+    return float(np.mean(scores))
 
 
 def _machine_memory() -> float:
@@ -533,14 +509,11 @@ def _machine_memory() -> float:
 
 def _items(X: Any, kernels: Sequence[Kernel]) -> Any:
     """A collection; a graph is a collection of one, and molecules are read once for all kernels."""
-    of_texts = any(isinstance(kernel, TextKernel) for kernel in kernels)
-    items = checked_collection(X, "texts") if of_texts else graph_collection(X)
-    for kernel in kernels:
-        params = kernel.get_params().items()
-        own = any(name.endswith("featurizer") and value is not None for name, value in params)
-        if own or isinstance(kernel, TextKernel):
-            return items
-    return with_molecules_read(items)
+    if any(isinstance(kernel, TextKernel) for kernel in kernels):
+        return checked_collection(X, "texts")
+    params = [item for kernel in kernels for item in kernel.get_params().items()]
+    own = any(name.endswith("featurizer") and value is not None for name, value in params)
+    return graph_collection(X) if own else with_molecules_read(X)
 
 
 def learned_weights(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from itertools import product, repeat
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -173,9 +174,8 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def _level_grams(self, a: Any, b: Any = None) -> Iterator[Tensor]:
         """The Gram matrix of each level, one after the other."""
-        others = [None] * len(self._levels(a)) if b is None else self._levels(b)
-        for level, other in zip(self._levels(a), others, strict=True):
-            yield self._gram(level, other)
+        others = repeat(None) if b is None else self._levels(b)
+        return map(self._gram, self._levels(a), others)
 
     def _is_cosine(self) -> bool:
         return bool(getattr(self, "normalize", False))
@@ -253,26 +253,26 @@ class BlockKernel(BoundedKernel):
     def _raw_gram(self, a: Any, b: Any) -> Tensor:
         _keep_freed_memory()
         limit = self._limit(a)
-        rows = self._runs(a, limit)
-        columns = rows if b is None else self._runs(b, limit)
-        row_parts = [self._prepare(a.part(run)) for run in rows]
-        column_parts = row_parts if b is None else [self._prepare(b.part(run)) for run in columns]
-        size = (len(a), len(a) if b is None else len(b))
+        rows = [(run, self._prepare(a.part(run))) for run in self._runs(a, limit)]
+        columns = rows
+        if b is not None:
+            columns = [(run, self._prepare(b.part(run))) for run in self._runs(b, limit)]
+        size = len(a), len(a if b is None else b)
         gram = torch.zeros(size, dtype=a.dtype, device=a.device)
 
         def fill(block: tuple[int, int]) -> Tensor:
             i, j = block
-            values = self._values(row_parts[i], column_parts[j])
+            (items, part), (others, other) = rows[i], columns[j]
+            values = self._values(part, other)
             if b is None and i == j:
                 values = (values + values.t()) / 2
-            gram[rows[i][:, None], columns[j]] = values
+            gram[items[:, None], others] = values
             if b is None and i < j:
-                gram[columns[j][:, None], rows[i]] = values.t()
+                gram[others[:, None], items] = values.t()
             return values
 
-        blocks = [
-            (i, j) for i in range(len(rows)) for j in range(len(columns)) if b is not None or i <= j
-        ]
+        every = product(range(len(rows)), range(len(columns)))
+        blocks = [(i, j) for i, j in every if b is not None or i <= j]
         with progress_bar(type(self).__name__, gram.numel(), self.verbose) as bar:
             for (i, j), values in zip(blocks, _map_in_threads(fill, blocks, a, b), strict=True):
                 bar.update(values.numel() * (2 if b is None and i < j else 1))

@@ -14,9 +14,9 @@ from torch_geometric.data import Data
 from pyg_kernels.kernels.arguments import Names, checked_choice, checked_names
 from pyg_kernels.kernels.graphs import LabeledData
 from pyg_kernels.kernels.kernel import Kernel
-from pyg_kernels.kernels.reading import graph_collection, is_networkx, with_molecule_read
+from pyg_kernels.kernels.reading import is_networkx, with_molecules_read
 from pyg_kernels.kernels.walk_counts import LabelSequenceKernel, ShortestPathKernel
-from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
+from pyg_kernels.kernels.wl import WLSubtreeKernel
 
 DESCRIPTORS = (
     "logP", "molar refractivity", "polar surface", "weight", "hydrogen-bond donors",
@@ -213,10 +213,9 @@ class VectorKernel(Kernel):
             return super().__call__(xs)
         self._check()
         first = self._rows(xs)
-        second = self._rows(ys, first.size(1))
-        both = _standardized(torch.cat([first, second]))
-        items = torch.arange(len(both)).split([len(first), len(second)])
-        return self._gram(both.part(items[0]), both.part(items[1]))
+        both = _standardized(torch.cat([first, self._rows(ys, first.size(1))]))
+        items = torch.arange(len(both))
+        return self._gram(both.part(items[: len(first)]), both.part(items[len(first) :]))
 
     def _read(self, items: Any, like: _Vectors | None = None) -> _Vectors:
         if like is None:
@@ -226,10 +225,8 @@ class VectorKernel(Kernel):
 
     def _rows(self, items: Any, width: int | None = None) -> Tensor:
         """The numbers of all graphs, (n, F)."""
-        items, names = graph_collection(items), checked_names(self.graph_feature, "graph_feature")
-        rows: list[Tensor] = []
-        for number in range(len(items)):
-            graph = with_molecule_read(items[number], number, self.featurizer)
+        names, rows = checked_names(self.graph_feature, "graph_feature"), list[Tensor]()
+        for number, graph in enumerate(with_molecules_read(items, self.featurizer)):
             if not isinstance(graph, Data) and not is_networkx(graph):
                 raise TypeError(f"graph {number} is a {type(graph).__name__}: expected a graph")
             known = graph.graph if is_networkx(graph) else graph

@@ -25,9 +25,6 @@ class NodePairKernel(GraphKernel, BlockKernel):
     def _read(self, items: Any, like: Graphs | None = None) -> Graphs:
         return read_graphs(items, self._attributes(), self.dtype, like)
 
-    def _prepare(self, part: Graphs) -> Any:
-        return sorted_by_target(part)
-
     def _self_limit(self, collection: Any) -> int:
         return min(self._limit(collection), _SELF_ROWS)
 

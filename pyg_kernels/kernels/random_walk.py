@@ -262,9 +262,11 @@ class RandomWalkKernel(NodePairKernel):
         forwards = line_graph(graphs) if self.non_backtracking else graphs
         reverse = replace(forwards, edge_index=forwards.edge_index.flip(0))
         backwards = sorted_by_target(reverse)
-        if self.non_backtracking or not _have_same_edges(graphs, backwards):
-            return _Prepared(graphs, forwards, backwards, False)
-        return _Prepared(graphs, graphs, graphs, True)
+        pairs = ((getattr(g, name) for g in (graphs, backwards)) for name in _OF_EDGES)
+        symmetric = not self.non_backtracking and all(
+            one is other or torch.equal(one, other) for one, other in pairs
+        )
+        return _Prepared(graphs, forwards, backwards, symmetric)
 
     def _steps(self, a: _Prepared, b: _Prepared, nodes: Tensor) -> Steps:
         """From the base kernel of all nodes."""
@@ -341,9 +343,3 @@ class _Prepared:
     forwards: Graphs
     backwards: Graphs
     symmetric: bool
-
-
-def _have_same_edges(graphs: Graphs, others: Graphs) -> bool:
-    """Whether graphs on the same nodes, sorted by target, have equal edges with equal features."""
-    pairs = ((getattr(g, name) for g in (graphs, others)) for name in _OF_EDGES)
-    return all(one is other or torch.equal(one, other) for one, other in pairs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import reduce
 from typing import Any
@@ -65,13 +65,12 @@ def read_graphs(
     """
     if isinstance(graphs, Graphs):
         return graphs
-    found = list(read_chunks(graphs, attributes, like))
-    joined = found[0] if len(found) == 1 else _joined(found)
-    if like is not None and joined.device != like.device:
+    (found,) = read_chunks(graphs, attributes, like, sys.maxsize)
+    if like is not None and found.device != like.device:
         raise ValueError(
-            f"the graphs are on {joined.device}, those to compare with on {like.device}"
+            f"the graphs are on {found.device}, those to compare with on {like.device}"
         )
-    return converted(joined, like.dtype if dtype is None and like is not None else dtype)
+    return converted(found, like.dtype if dtype is None and like is not None else dtype)
 
 
 def converted(graphs: Graphs, dtype: torch.dtype | None) -> Graphs:
@@ -85,40 +84,42 @@ def converted(graphs: Graphs, dtype: torch.dtype | None) -> Graphs:
 
 
 def read_chunks(
-    graphs: Any, attributes: Attributes, like: Graphs | None = None
+    graphs: Any, attributes: Attributes, like: Graphs | None = None, most: int | None = None
 ) -> Iterator[Graphs]:
-    """Reads a collection some thousand graphs at a time."""
+    """Reads a collection some thousand graphs at a time, or at most so many."""
+    most = GRAPHS_AT_A_TIME if most is None else most
     if isinstance(graphs, Graphs):
-        yield from _split(graphs)
+        yield from _split(graphs, most)
         return
     columns, form = attributes.columns(), Form()
     if like is not None:  # labels match or do not, whatever they are
         known = ((c, value) for c, (_, value) in like.form.items() if not c.is_label)
         form = {column: ("the graphs to compare with", value) for column, value in known}
     if isinstance(graphs, Batch):
-        yield from _split(_checked(_of_batch(graphs, 0, columns), columns, form))
+        yield from _split(_checked(_of_batch(graphs, 0, columns), columns, form), most)
         return
     graphs = graph_collection(graphs)
     if not len(graphs):
         raise ValueError("expected at least one graph, got none")
-    for first in range(0, len(graphs), GRAPHS_AT_A_TIME):
-        numbers = range(first, min(first + GRAPHS_AT_A_TIME, len(graphs)))
+    made_by = attributes.featurizer
+    for first in range(0, len(graphs), most):
+        numbers = range(first, min(first + most, len(graphs)))
         if _is_read_in_batches(graphs):
             chunk = _of_batch(graphs.batch(numbers), first, columns)
         else:
-            made_by = attributes.featurizer
-            items = [with_molecule_read(graphs[i], i, made_by, columns) for i in numbers]
+            items = (with_molecule_read(graphs[i], i, made_by, columns) for i in numbers)
             chunk = _of_list(items, first, columns)
         yield _checked(chunk, columns, form)
 
 
-def _split(graphs: Graphs) -> Iterator[Graphs]:
-    for items in torch.arange(len(graphs)).split(GRAPHS_AT_A_TIME):
+def _split(graphs: Graphs, most: int) -> Iterator[Graphs]:
+    for items in torch.arange(len(graphs)).split(most):
         yield graphs if len(items) == len(graphs) else graphs.part(items)
 
 
 def with_molecules_read(items: Any, featurizer: Any = None) -> Any:
-    """Graphs in place of molecules; PyTorch Geometric's and networkx's stay what they are."""
+    """A collection with graphs in place of molecules; all other items stay what they are."""
+    items = graph_collection(items)
     if _is_read_in_batches(items):
         return items
     return [with_molecule_read(items[i], i, featurizer) for i in range(len(items))]
@@ -207,7 +208,7 @@ def graph_collection(graphs: Any) -> Any:
     return checked_collection(graphs, "graphs or SMILES, a Batch or a data set")
 
 
-def _of_list(graphs: Sequence[Any], first: int, columns: list[Column]) -> _Chunk:
+def _of_list(graphs: Iterable[Any], first: int, columns: list[Column]) -> _Chunk:
     chunk = _Chunk(first, [[] for _ in columns], [], [], [])
     for i, graph in enumerate(graphs, start=first):
         if not isinstance(graph, Data) or isinstance(graph, Batch):
@@ -345,14 +346,10 @@ def _checked(chunk: _Chunk, columns: list[Column], form: Form) -> Graphs:
         found = _joined_values(column, values, chunk.first, counted, form)
         if found is not None:
             parts[column.of_edges].append(found)
-    (label, x), (edge_label, edge_attr) = map(_combined, parts)
-    if x is None and label is None:
-        label = row_hashes(torch.zeros(int(ptr[-1]), dtype=torch.long, device=index.device))
-    x, label = (label, None) if x is None else (x, label)
-    edge_attr, edge_label = (edge_label, None) if edge_attr is None else (edge_attr, edge_label)
-    assert x is not None
-    dtype = torch.float64
-    return Graphs(x, index, ptr, edge_ptr, dtype, edge_attr, label, edge_label, form)
+    (x, label), (edge_attr, edge_label) = map(_combined, parts)
+    if x is None:
+        x = row_hashes(torch.zeros(int(ptr[-1]), dtype=torch.long, device=index.device))
+    return Graphs(x, index, ptr, edge_ptr, torch.float64, edge_attr, label, edge_label, form)
 
 
 def _joined_values(
@@ -416,25 +413,8 @@ def _width(value: Tensor) -> str:
 
 
 def _combined(parts: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
-    """The labels among some attributes as one, and the vectors side by side."""
+    """The vectors among some attributes side by side, and the labels as one, or in their place."""
     labels = [part for part in parts if part.dim() == 1]
     vectors = [part for part in parts if part.dim() == 2]
     label = row_hashes(torch.stack(labels, dim=1)) if len(labels) > 1 else next(iter(labels), None)
-    return label, torch.cat(vectors, dim=1) if vectors else None
-
-
-def _joined(found: list[Graphs]) -> Graphs:
-    shifts = pointers([graphs.num_nodes for graphs in found]).tolist()
-    indices = [graphs.edge_index + shift for graphs, shift in zip(found, shifts, strict=False)]
-    joined: dict[str, Any] = {}
-    for name in ("x", "edge_attr", "node_label", "edge_label"):
-        values = [getattr(graphs, name) for graphs in found]
-        values = [value for value in values if value is not None]
-        joined[name] = torch.cat(values) if values else None
-    return replace(
-        found[0],
-        edge_index=torch.cat(indices, dim=1),
-        ptr=pointers(torch.cat([graphs.ptr.diff() for graphs in found])),
-        edge_ptr=pointers(torch.cat([graphs.edge_ptr.diff() for graphs in found])),
-        **joined,
-    )
+    return (torch.cat(vectors, dim=1), label) if vectors else (label, None)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from pyg_kernels.kernels.arguments import checked_count
-from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
+from pyg_kernels.kernels.wl import WLSubtreeKernel
 
 
 class Nearest(NamedTuple):

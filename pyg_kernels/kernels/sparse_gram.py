@@ -21,48 +21,40 @@ def sparse_gram(
     max_memory: int,
     verbose: bool | int | None,
     compare: str = "dot",
-    totals: tuple[NDArray[Any], NDArray[Any]] | None = None,
 ) -> NDArray[Any]:
-    """Compares all rows of two sparse matrices, (n, C) and (m, C) or None for the same; (n, m).
+    """Sums over the columns of two sparse matrices, (n, C) and (m, C) or None for the same; (n, m).
 
-    ``'dot'`` is the inner product; ``'min'`` the sum of the smaller entries; ``'minmax'`` that over
-    the sum of the larger ones, 0 where both rows are empty. `totals` are the sums of the rows where
-    they have entries beside these columns.
+    Of products for ``'dot'``, else of the smaller entries.
     """
     other = x if y is None else y
     gram = np.empty((x.shape[0], other.shape[0]), dtype=x.dtype)
     kind = _type_of_sums(x, other, compare)
-    if totals is None:
-        totals = row_sums(x), row_sums(other)
-    own, theirs = totals
     rows = min(_ROWS, max(1, max_memory // (32 * max(1, x.shape[0]))))
     x, other = x.astype(kind, copy=False), other.astype(kind, copy=False)
     with progress_bar("Gram matrix", gram.size, verbose) as bar:
         for start in range(0, other.shape[0], rows):
-            block, sums = other[start : start + rows], theirs[start : start + rows]
+            block = other[start : start + rows]
             if cpu_backend() == "numba":
-                _compare(x, block.tocsc(), compare, (own, sums), gram, start)
+                _compare(x, block.tocsc(), compare, gram, start)
+            elif compare == "dot":
+                gram[:, start : start + rows] = (x @ block.T).toarray()
             else:
-                found = (x @ block.T).toarray() if compare == "dot" else _minima(x, block)
-                found = found.astype(gram.dtype, copy=False)
-                if compare == "minmax":
-                    found = min_max(found, own, sums)
-                gram[:, start : start + rows] = found
+                for i, sums in enumerate(gram[:, start : start + rows]):
+                    sums[:] = row_sums(block.minimum(x[[i] * len(sums)]))
             bar.update(x.shape[0] * block.shape[0])
     return gram
 
 
 def min_max(least: NDArray[Any], own: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
-    """The ratio of the sums of minima and maxima, of the minima and the sums of rows."""
+    """The sums of minima over those of maxima, 0 for no sum, of the sums of rows; in place."""
     if cpu_backend() == "numba":
         from pyg_kernels.kernels import cpu
         from pyg_kernels.ops.compiled import run
 
-        found = np.empty_like(least)
-        run(cpu.ratios, len(least), least.size, least, own, theirs, found)
-        return found
+        run(cpu.ratios, len(least), least.size, least, own, theirs)
+        return least
     most = own[:, None] + theirs - least
-    return np.divide(least, most, out=np.zeros_like(least), where=most > 0)
+    return np.divide(least, most, out=least, where=most > 0)
 
 
 def row_sums(x: sparse.csr_matrix) -> NDArray[Any]:
@@ -76,12 +68,7 @@ def squared_norms(x: sparse.csr_matrix) -> NDArray[Any]:
 
 
 def _compare(
-    x: sparse.csr_matrix,
-    block: sparse.csc_matrix,
-    compare: str,
-    totals: tuple[NDArray[Any], NDArray[Any]],
-    gram: NDArray[Any],
-    start: int,
+    x: sparse.csr_matrix, block: sparse.csc_matrix, compare: str, gram: NDArray[Any], start: int
 ) -> None:
     from pyg_kernels.kernels import cpu
     from pyg_kernels.ops.compiled import run
@@ -90,17 +77,9 @@ def _compare(
     place = np.full(block.shape[1], -1)
     place[frequent] = np.arange(len(frequent))
     dense = np.ascontiguousarray(block[:, frequent].toarray().T)
-    others = block.indptr, block.indices, block.data
-    if compare != "minmax":
-        totals = totals[0][:0], totals[1][:0]
-    work, rows = x.nnz * block.shape[0], (x.indptr, x.indices, x.data)
-    given = others, dense, place, compare != "dot", totals, gram, start
-    run(cpu.sparse_sums, x.shape[0], work, *rows, *given)
-
-
-def _minima(x: sparse.csr_matrix, block: sparse.csr_matrix) -> NDArray[Any]:
-    found = [row_sums(block.minimum(x[[i] * block.shape[0]])) for i in range(x.shape[0])]
-    return np.array(found, x.dtype).reshape(x.shape[0], block.shape[0])
+    others, rows = ((m.indptr, m.indices, m.data) for m in (block, x))
+    given = *rows, others, dense, place, compare != "dot", gram, start
+    run(cpu.sparse_sums, x.shape[0], x.nnz * block.shape[0], *given)
 
 
 def _type_of_sums(x: sparse.csr_matrix, y: sparse.csr_matrix, compare: str) -> np.dtype[Any]:

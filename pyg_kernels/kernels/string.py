@@ -21,7 +21,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,18 +67,6 @@ def after_one(values: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(values[:1]), values[:-1]])
 
 
-def weight_sums(length: int, order: int, decay: float, weighting: str) -> Tensor:
-    r"""The sum of the weights of all n-grams of each prefix of a text, (L,) in float64.
-
-    With ``'end'`` :math:`\lambda` to the number of tokens after the first that are not picked; with
-    ``'span'`` only those before the last.
-    """
-    ending = torch.ones(length, 1, dtype=torch.float64)
-    for _ in range(order - 1):
-        ending = after_one(decayed_sums(ending, decay))
-    return decayed_sums(ending, 1.0 if weighting == "span" else decay)[:, 0]
-
-
 def _scan_(values: Tensor, decay: float, backwards: bool) -> Tensor:
     """The sums in place, along both dimensions."""
     if runs_compiled(values):
@@ -110,13 +98,6 @@ class _DecayedSums(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return _DecayedSums.apply(grad, ctx.decay, not ctx.backwards), None, None
-
-
-class _Prepared(NamedTuple):
-    """Texts, and the kernel of each prefix with itself before each activation, (S, n)."""
-
-    texts: PaddedTexts
-    diagonals: list[Tensor]
 
 
 @dataclass(eq=False, repr=False)
@@ -167,26 +148,24 @@ class TextKernel(BlockKernel):
         analyze = checked_analyzer(self.analyzer, self.tokenizer)
         return read_texts(items, self.dtype, like, analyze)
 
-    def _prepare(self, part: Texts) -> _Prepared:
-        if hasattr(self, "activation"):
-            return self._with_itself(part)[0]
-        return _Prepared(part.padded(), [])
+    def _prepare(self, part: Texts) -> PaddedTexts:
+        return self._with_itself(part)[0] if hasattr(self, "activation") else part.padded()
 
-    def _with_itself(self, part: Texts) -> tuple[_Prepared, Tensor]:
-        """A part prepared, and the kernel of each of its prefixes with itself, (S, n)."""
-        prepared = _Prepared(part.padded(), [])
-        present = prepared.texts.present()
+    def _with_itself(self, part: Texts) -> tuple[PaddedTexts, Tensor]:
+        """Texts with their diagonals, and the kernel of each prefix with itself, (S, n)."""
+        texts = part.padded()
+        present = texts.present()
 
         def activated(values: Tensor) -> Tensor:
             own = values.diagonal().t()
-            prepared.diagonals.append(own)
+            texts.diagonals.append(own)
             found = self._activation()(values, own[:, None], own)
             return found * (present[:, None] & present)  # padding stays 0
 
-        values = self._prefix_values(prepared.texts.self_pairs(), activated)
-        return prepared, values.diagonal().t()
+        values = self._prefix_values(texts.self_pairs(), activated)
+        return texts, values.diagonal().t()
 
-    def _between(self, a: _Prepared, b: _Prepared) -> Tensor:
+    def _between(self, a: PaddedTexts, b: PaddedTexts) -> Tensor:
         """The kernel of all prefixes of all pairs of texts of two parts, (S, T, n, m)."""
         diagonals = zip(a.diagonals, b.diagonals, strict=True)
 
@@ -194,10 +173,10 @@ class TextKernel(BlockKernel):
             first, second = next(diagonals)
             return self._activation()(values, first[:, None, :, None], second[None, :, None, :])
 
-        return self._prefix_values(a.texts.pairs(b.texts), activated)
+        return self._prefix_values(a.pairs(b), activated)
 
-    def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
-        values, rows, columns = self._between(a, b), a.texts.lengths[:, None], b.texts.lengths
+    def _values(self, a: PaddedTexts, b: PaddedTexts) -> Tensor:
+        values, rows, columns = self._between(a, b), a.lengths[:, None], b.lengths
         if not values.size(0) or not values.size(1):
             return values.new_zeros(values.shape[2:])
         first, second = (torch.arange(n, device=values.device) for n in values.shape[2:])
@@ -205,9 +184,9 @@ class TextKernel(BlockKernel):
         return picked.masked_fill((rows == 0) | (columns == 0), 0)
 
     def _self_values(self, part: Texts) -> Tensor:
-        prepared, values = self._with_itself(part)
-        texts = torch.arange(len(part), device=values.device)
-        return torch.nn.functional.pad(values, (0, 0, 1, 0))[prepared.texts.lengths, texts]
+        texts, values = self._with_itself(part)
+        columns = torch.arange(len(part), device=values.device)
+        return torch.nn.functional.pad(values, (0, 0, 1, 0))[texts.lengths, columns]
 
     def _prefix_scale(self, part: Texts) -> Tensor | None:
         """The factor of each prefix of the only text of a part, (S,), or None."""
@@ -299,8 +278,12 @@ class StringKernel(TextKernel):
         return super()._scale(collection, diagonal)
 
     def _inverse_weights(self, lengths: Tensor, like: Texts) -> Tensor:
+        """1 over the sum of the weights of all n-grams of prefixes of these lengths."""
         longest = int(lengths.max()) if len(lengths) else 0
-        sums = weight_sums(longest, self.order, self.decay, self.weighting)
+        ending = torch.ones(longest, 1, dtype=torch.float64)
+        for _ in range(self.order - 1):
+            ending = after_one(decayed_sums(ending, self.decay))
+        sums = decayed_sums(ending, 1.0 if self.weighting == "span" else self.decay)[:, 0]
         sums = torch.nn.functional.pad(sums, (1, 0)).index_select(0, lengths)
         inverse = torch.where(sums > 0, 1 / sums.where(sums > 0, 1.0), 0.0)
         return inverse.to(like.device, like.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from numbers import Integral
 from typing import Any
@@ -82,6 +82,7 @@ class PaddedTexts:
     values: Tensor  # vectors (S, n, F), or numbers of tokens (S, n)
     lengths: Tensor  # (n,)
     dtype: torch.dtype
+    diagonals: list[Tensor] = field(default_factory=list)  # of prefixes, before each activation
 
     def pairs(self, other: PaddedTexts) -> Tensor:
         """The base kernel of all tokens of all pairs of texts, (S, T, n, m).

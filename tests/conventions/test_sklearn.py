@@ -361,9 +361,10 @@ def test_grids_of_numpy() -> None:
 
 
 def test_names_of_features() -> None:
-    kernel = RandomWalkKernel(1).set_output(transform="pandas")
-    table = kernel.fit_transform(GRAPHS)
-    assert list(table.columns) == [f"randomwalkkernel{k}" for k in range(8)]
+    for kernel in (RandomWalkKernel(1), WLSubtreeKernel(1, output="gram")):
+        table = kernel.set_output(transform="pandas").fit_transform(GRAPHS)
+        expected = [f"{type(kernel).__name__.lower()}{k}" for k in range(8)]
+        assert list(table.columns) == list(kernel.get_feature_names_out()) == expected
     assert len(RandomFeatures(n_components=4).fit(GRAPHS).get_feature_names_out()) == 4
     kernel = WLSubtreeKernel(1)
     assert kernel.fit_transform(GRAPHS).shape[1] == len(kernel.get_feature_names_out())

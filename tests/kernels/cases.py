@@ -294,18 +294,17 @@ class Stored(InMemoryDataset):
         self.data, self.slices = self.collate(graphs)
 
 
-GRAPHS = Inputs(
-    "graph",
-    vector_graph,
-    lambda graph: [graph.x, graph.edge_attr],
-    lambda graph, leaves: changed(graph, x=leaves[0], edge_attr=leaves[1]),
-)
-NODE_GRAPHS = Inputs(  # for kernels that read no edge features
-    "graph",
-    vector_graph,
-    lambda graph: [graph.x],
-    lambda graph, leaves: changed(graph, x=leaves[0]),
-)
+def graphs_with(*names: str) -> Inputs:
+    """Of which kernels read these vectors."""
+    return Inputs(
+        "graph",
+        vector_graph,
+        lambda graph: [graph[name] for name in names],
+        lambda graph, leaves: changed(graph, **dict(zip(names, leaves, strict=True))),
+    )
+
+
+GRAPHS, NODE_GRAPHS = graphs_with("x", "edge_attr"), graphs_with("x")
 LABELLED = Inputs("graph", labelled_graph)
 
 

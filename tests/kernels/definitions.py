@@ -10,14 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import product
+from itertools import accumulate, product
 from math import inf, prod
 from typing import Any
 
+import networkx as nx
 import torch
 from sklearn.base import clone
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import to_networkx
 
 from pyg_kernels.kernels import (
     CountKernel,
@@ -99,16 +101,16 @@ def activated(activation: Any, k_xy: float, k_xx: float, k_yy: float) -> float:
 # Texts -------------------------------------------------------------------------------------------
 
 
-def total_weight(length: int, order: int, decay: float, weighting: str = "end") -> float:
-    """Z' of Lei et al. 2017, table 5: the sum of the weights of all n-grams of a text."""
-    return sum(weight(picked, length, decay, weighting) for picked in ngrams(length, order))
-
-
 def _inverse_weights(kernel: StringKernel, texts: Sequence[Any]) -> Tensor:
-    options = kernel.order, kernel.decay, kernel.weighting
-    totals = torch.tensor(
-        [total_weight(len(text), *options) for text in texts], dtype=torch.float64
+    """1 / Z' of Lei et al. 2017, table 5: over the sum of the weights of all n-grams of a text."""
+    weights = (
+        [
+            weight(ngram, len(x), kernel.decay, kernel.weighting)
+            for ngram in ngrams(len(x), kernel.order)
+        ]
+        for x in texts
     )
+    totals = torch.tensor(list(map(sum, weights)), dtype=torch.float64)
     return torch.where(totals > 0, 1 / totals, 0.0)
 
 
@@ -314,11 +316,8 @@ def counted(kernel: CountKernel, graph: Data) -> Counts:
         return {p: n * (weights[p[0]] ** 0.5 if root else weights[p[0]]) for p, n in counts.items()}
     labels = spelled(graph, kernel.node_label, graph.num_nodes)
     if isinstance(kernel, ShortestPathKernel):
-        most = kernel.max_length or inf
-        pairs = product(range(len(labels)), repeat=2)
-        table = distances(graph)
-        found = ((labels[u], labels[v], table[u][v]) for u, v in pairs)
-        return dict(Counter(pair for pair in found if 0 < pair[2] < inf and pair[2] <= most))
+        found = ((labels[u], labels[v], length) for (u, v), length in distances(graph).items())
+        return dict(Counter(pair for pair in found if pair[2] <= (kernel.max_length or inf)))
     assert isinstance(kernel, LabelSequenceKernel)
     bonds = spelled(graph, kernel.edge_label, graph.num_edges)
     return dict(
@@ -332,15 +331,10 @@ def counted(kernel: CountKernel, graph: Data) -> Counts:
     )
 
 
-def distances(graph: Data) -> list[list[float]]:
-    """Floyd and Warshall's; inf where no path leads."""
-    nodes = range(graph.num_nodes)
-    found = [[0.0 if u == v else inf for v in nodes] for u in nodes]
-    for u, v in graph.edge_index.t().tolist():
-        found[u][v] = min(found[u][v], 1.0)
-    for k, u, v in product(nodes, repeat=3):
-        found[u][v] = min(found[u][v], found[u][k] + found[k][v])
-    return found
+def distances(graph: Data) -> dict[tuple[int, int], int]:
+    """Of the pairs of different nodes that a path joins, by networkx."""
+    found = nx.all_pairs_shortest_path_length(to_networkx(graph))
+    return {(u, v): length for u, to in found for v, length in to.items() if u != v}
 
 
 def compared(compare: str, a: Counts, b: Counts) -> float:
@@ -382,14 +376,6 @@ def generalized(graph: Data, relabel: GeneralizedRelabeling) -> Data:
     return found
 
 
-def iterated(graph: Data, relabel: Callable[[Data], Data], num_iterations: int) -> list[Data]:
-    """r^0(G), ..., r^h(G)."""
-    found = [graph]
-    for _ in range(num_iterations):
-        found.append(relabel(found[-1]))
-    return found
-
-
 def discrete(graph: Data, num_iterations: int, *labels: Any) -> list[Data]:
     """The graph of each iteration, whose `label` is a number that stands for a pattern."""
     found = []
@@ -419,10 +405,8 @@ def _relabelled(kernel: WLKernel, xs: Sequence[Data], ys: Sequence[Data]) -> Ten
     else:
         if not isinstance(relabel, GeneralizedRelabeling):
             relabel = GeneralizedRelabeling(*relabel)
-        rounds = [
-            [iterated(graph, lambda g: generalized(g, relabel), number) for graph in part]
-            for part in parts
-        ]
+        steps = [relabel] * number
+        rounds = [[list(accumulate(steps, generalized, initial=g)) for g in part] for part in parts]
     total = torch.zeros(len(xs), len(ys), dtype=torch.float64)
     for i in range(number + 1):
         total += defined(base, *([graphs[i] for graphs in part] for part in rounds))

@@ -45,6 +45,11 @@ LINE = Data(
 )
 
 
+@pytest.fixture
+def chem() -> Any:
+    return pytest.importorskip("rdkit.Chem", reason="molecules need the extra 'mol'")
+
+
 # Names -------------------------------------------------------------------------------------------
 
 
@@ -108,9 +113,8 @@ def test_names_of_rows() -> None:
         (LabelSequenceKernel, "element", list),
     ],
 )
-def test_names_of_molecules_match_them(kernel: Any, label: str, given: Any) -> None:
+def test_names_of_molecules_match_them(kernel: Any, label: str, given: Any, chem: Any) -> None:
     """A SMARTS is found from as many atoms, or along as many walks, as the pattern counts."""
-    chem = pytest.importorskip("rdkit.Chem", reason="molecules need the extra 'mol'")
     assert len(kernel(2, label, "edge_attr").fit(given([SALT])).get_feature_names_out()) > 4
     fitted = kernel(2, label, "edge_attr").fit(given(MOLECULES))
     names, counts = fitted.get_feature_names_out(), fitted.features_.toarray()
@@ -127,18 +131,17 @@ def test_names_of_molecules_match_them(kernel: Any, label: str, given: Any) -> N
                 assert len(found) == count
 
 
-def test_names_of_explicit_hydrogens_are_found() -> None:
-    chem = pytest.importorskip("rdkit.Chem", reason="molecules need the extra 'mol'")
+def test_names_of_explicit_hydrogens_are_found(chem: Any) -> None:
     mol = chem.AddHs(chem.MolFromSmiles("CCO"))
     for name in WLSubtreeKernel(1, edge_label="edge_attr").fit([mol]).get_feature_names_out():
         assert mol.HasSubstructMatch(chem.MolFromSmarts(name)), name
 
 
+@pytest.mark.usefixtures("chem")
 def test_other_atoms_than_the_molecule() -> None:
     """A graph whose nodes are not the atoms of its SMILES is named by its labels, and so are
     labels of one's own; a list of one name is that name.
     """
-    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
     def names(iterations: int, label: Any, items: list[Any]) -> list[str]:
         return sorted(WLSubtreeKernel(iterations, label).fit(items).get_feature_names_out())
@@ -153,9 +156,8 @@ def test_other_atoms_than_the_molecule() -> None:
         assert names(0, label, MOLECULES[:2]) == ["[#6]", "[#7]", "[#8]"]
 
 
-def test_a_pattern_has_one_name() -> None:
+def test_a_pattern_has_one_name(chem: Any) -> None:
     """Whatever the rest of its molecule and the order of its atoms."""
-    chem = pytest.importorskip("rdkit.Chem", reason="molecules need the extra 'mol'")
     nicotine = chem.MolFromSmiles("CN1CCC[C@H]1c1cccnc1")
     penicillin = chem.MolFromSmiles("CC1(C)S[C@@H]2[C@H](NC(=O)Cc3ccccc3)C(=O)N2[C@H]1C(=O)O")
     turned = chem.RenumberAtoms(nicotine, list(range(nicotine.GetNumAtoms()))[::-1])
@@ -243,8 +245,8 @@ def test_parts_add_up(options: dict[str, Any]) -> None:
             assert set(found.others) == {1} and not found.kernels.any()
 
 
+@pytest.mark.usefixtures("chem")
 def test_parts_of_molecules() -> None:
-    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
     gp = KernelGP(molecule_kernels()).fit(MOLECULES, np.arange(9.0))
     for molecule in ("CC(=O)OCC", "[Fe]"):
         found = assert_adds_up(gp, molecule, gp.predict([molecule])[0])

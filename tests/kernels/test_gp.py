@@ -58,6 +58,10 @@ GRAPHS, Y = graphs_and_targets(6)
 (OLD, OLD_Y), (NEW, _) = graphs_and_targets(30), graphs_and_targets(10, seed=1)
 
 
+def same(found: Any, expected: Any, rtol: float = 1e-10) -> None:
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-10)
+
+
 def grams(kernels: list[Any], old: Any, new: Any) -> tuple[Array, Array, Array]:
     """Of all terms the matrix of old items, that of new and old ones, and the new diagonal."""
     found = []
@@ -71,19 +75,18 @@ def grams(kernels: list[Any], old: Any, new: Any) -> tuple[Array, Array, Array]:
 
 
 def posterior(
-    gram: Array, cross: Array, diagonal: Array, y: Array, noise: float
+    gram: Array, cross: Array, diagonal: Array, y: Array, noise: float, known: Any = 0.0
 ) -> tuple[Array, Array, float]:
-    """The mean and deviation of new measurements, and the log marginal likelihood."""
+    """The mean and deviation of new measurements, and the log marginal likelihood.
+
+    The deviation is without the `known` noise, which is of targets that are not standardized.
+    """
     mean, scale = y.mean(), y.std() or 1.0
-    z, covariance = (y - mean) / scale, gram + noise * np.eye(len(y))
+    z, covariance = (y - mean) / scale, gram + np.diag(noise + known / scale**2 + 0 * y)
     variance = diagonal - np.einsum("ij,ji->i", cross, np.linalg.solve(covariance, cross.T))
     likelihood = multivariate_normal(np.zeros(len(y)), covariance).logpdf(z)
     std = np.sqrt(np.maximum(variance, 0) + noise) * scale
     return cross @ np.linalg.solve(covariance, z) * scale + mean, std, likelihood
-
-
-def same(found: Any, expected: Any, rtol: float = 1e-10) -> None:
-    np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-10)
 
 
 def assert_posterior(
@@ -110,12 +113,19 @@ def test_every_kernel(case: Case) -> None:
     assert_posterior(process, [case.build()], items, max(1e-9, 10 * case.tolerance))
 
 
-@pytest.mark.parametrize("split", [False, True])
+WEIGHTED = WLSubtreeKernel(2, iteration_weights=[1.0, 0.5, 0.0], compare="minmax")  # one term
+
+
+@pytest.mark.parametrize(
+    ("kernels", "split", "terms"),
+    [(SUM, False, SUM), (SUM, True, TERMS), (WEIGHTED, True, [WEIGHTED])],
+)
 @pytest.mark.parametrize("rows", [7, 2048])
-def test_sums_of_kernels(split: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_kernels(
+    kernels: Any, split: bool, terms: list[Any], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gp, "_ROWS", rows)
-    process = KernelGP(SUM, split=split, tune=False, noise=0.2).fit(OLD, OLD_Y)
-    terms = TERMS if split else SUM
+    process = KernelGP(kernels, split=split, tune=False, noise=0.2).fit(OLD, OLD_Y)
     same(process.weights_, np.full((len(terms), 1), 1 / len(terms)))
     assert_posterior(process, terms, (OLD, OLD_Y, NEW))
     same(process.predict(NEW), process.predict(NEW, return_std=True)[0])
@@ -156,13 +166,6 @@ def test_vectors_of_graphs() -> None:
     same(kernel.fit_transform(graphs), sum(terms)[:20, :20])
     same(kernel.transform(new), sum(terms)[20:, :20])
     same(kernel.diagonal(graphs), sum(terms).diagonal()[:20])
-
-
-def test_weighted_iterations_are_one_term() -> None:
-    kernel = WLSubtreeKernel(2, iteration_weights=[1.0, 0.5, 0.0], compare="minmax")
-    process = KernelGP(kernel, tune=False).fit(OLD, OLD_Y)
-    assert process.weights_.tolist() == [[1.0]]
-    assert_posterior(process, [kernel], (OLD, OLD_Y, OLD))
 
 
 # Marginal likelihood -----------------------------------------------------------------------------
@@ -360,19 +363,15 @@ def test_classes_are_regressions_with_known_noise() -> None:
     (old, labels), (new, _) = graphs_and_classes(40), graphs_and_classes(10, seed=1)
     process = KernelGPClassifier(SUM, tune=False, noise=0.3).fit(old, labels)
     assert process.classes_.tolist() == ["first", "neither", "second"]
-    gram, cross, diagonal = (part.mean(0) for part in grams(TERMS, old, new))
+    parts = [part.mean(0) for part in grams(TERMS, old, new)]
     draws = np.random.default_rng(0).standard_normal((20_000, 3, 1))
     functions = []
     for k, name in enumerate(process.classes_):
         alpha = np.where(labels == name, 1.01, 0.01)
         noise = np.log(1 / alpha + 1)
         y = np.log(alpha) - noise / 2
-        z, scale = (y - y.mean()) / y.std(), y.std()
-        covariance = gram + np.diag(noise / scale**2 + 0.3)
-        mean = cross @ np.linalg.solve(covariance, z) * scale + y.mean()
-        variance = diagonal - np.einsum("ij,ji->i", cross, np.linalg.solve(covariance, cross.T))
-        functions.append(mean + draws[:, k] * np.sqrt(variance) * scale)
-        likelihood = multivariate_normal(np.zeros(40), covariance).logpdf(z)
+        mean, std, likelihood = posterior(*parts, y, 0.3, noise)
+        functions.append(mean + draws[:, k] * np.sqrt(std**2 - 0.3 * y.var()))
         same(process.log_marginal_likelihood_[k], likelihood, 1e-9)
     expected = softmax(np.stack(functions), axis=0).mean(1).T
     found = process.predict_proba(new)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +13,7 @@ import gpytorch
 from pyg_kernels.kernels import KernelGP, WLSubtreeKernel
 from pyg_kernels.kernels.gpytorch import GPyTorchKernel
 from tests.kernels.test_gp import graphs_and_targets
-from tests.pages import code_blocks
+from tests.pages import code_blocks, run
 
 
 class Process(gpytorch.models.ExactGP):  # type: ignore[misc]
@@ -66,8 +64,6 @@ def test_values() -> None:
 def test_expected_improvement_as_printed() -> None:
     """The longer chain with the better end is the one to measure."""
     pytest.importorskip("rdkit")
-    names: dict[str, Any] = {}
-    (block,) = [b for b in code_blocks("kernels.rst") if "gpytorch" in b]
-    exec(block, names)
+    names = run(*(block for block in code_blocks("kernels.rst") if "gpytorch" in block))
     assert names["improvement"].shape == (2,) and bool((names["improvement"] > 0).all())
     assert names["best"] == "CCCCCO"

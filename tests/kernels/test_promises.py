@@ -24,7 +24,9 @@ from pyg_kernels.kernels import (
     DeepGraphKernel,
     DeepStringKernel,
     DiscreteRelabeling,
+    LabelSequenceKernel,
     RandomWalkKernel,
+    ShortestPathKernel,
     StringKernel,
     WLKernel,
     WLSubtreeKernel,
@@ -405,6 +407,8 @@ WRONG: list[tuple[Any, dict[str, list[Any]]]] = [
     (DeepGraphKernel(), {"decay": [-0.1, nan, inf, "1"], "combine": ["times", None]}),
     (DeepGraphKernel(), {"empty_walks": ["drop", None]}),
     (WLSubtreeKernel(), {**ITERATIONS, **SHARED, "output": ["dense", None], "compare": ["max"]}),
+    (LabelSequenceKernel(), {"num_nodes": [0], "non_backtracking": [1]}),
+    (ShortestPathKernel(), {"max_length": [0, 1.5]}),
     (WLKernel(), {**ITERATIONS, "relabel": ["continuous", None]}),
 ]
 
