@@ -112,14 +112,18 @@ class Hurdles:
         return np.concatenate([y, elsewhere], 1)
 
     def joined(self, found: Outputs) -> Outputs:
-        """The targets' mean and variance, of what was learned."""
+        """The targets' mean and variance, of what was learned; of arrays or tensors."""
         if not len(self.targets):
             return found
-        number, own = len(self.spikes), self.targets
-        mean, variance = found.mean[:, :number].copy(), found.variance[:, :number].copy()
-        share = found.mean[:, number:].clip(0, 1)
-        both = joined_moments(mean[:, own], variance[:, own], share, self.spikes[own])
-        mean[:, own], variance[:, own] = both
+        number = len(self.spikes)
+        mean, variance = found.mean[:, :number] + 0, found.variance[:, :number] + 0  # copies
+        for place, target in enumerate(self.targets.tolist(), start=number):
+            mean[:, target], variance[:, target] = joined_moments(
+                mean[:, target],
+                variance[:, target],
+                found.mean[:, place].clip(0, 1),
+                float(self.spikes[target]),
+            )
         return Outputs(mean, variance)
 
 

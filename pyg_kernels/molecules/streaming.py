@@ -243,11 +243,11 @@ def read_parts(files: Iterable[str], encoding: str) -> Iterator[Part]:
 
 def _annotated(annotator: Annotator, options: Namespace, files: Sequence[str]) -> Iterator[Part]:
     """All parts with new columns, in order: by this process, several, or a cluster."""
+    parts = read_parts(files, options.encoding)
     if options.ray:
         from pyg_kernels.molecules.on_ray import mapped
 
-        return mapped(annotator, files, options.encoding, options.ray)
-    parts = read_parts(files, options.encoding)
+        return mapped(annotator, parts, options.ray)
     some = list(islice(parts, 2))
     workers = torch.get_num_threads() if annotator.on_cpu and len(some) > 1 else 1
     function = annotator if workers == 1 else partial(on_one_thread, annotator)
