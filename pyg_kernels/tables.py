@@ -11,6 +11,7 @@ import lzma
 import sys
 import zlib
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -90,9 +91,10 @@ def stream_table(
         yield pandas.DataFrame(columns=names, dtype=str)
 
 
-def read_table(path: str | Path, **options: Any) -> DataFrame:
-    """All rows of a table, of which there is one at least, as :func:`stream_table` gives them."""
-    (frame,) = stream_table(path, **options)
+def read_table(path: str | Path, rows: int | None = None, **options: Any) -> DataFrame:
+    """The first rows of a table, or all: one at least, as :func:`stream_table` gives them."""
+    with closing(stream_table(path, rows, **options)) as frames:
+        frame = next(frames)
     if not len(frame):
         raise FileError(f"{path}: there is no row below the header")
     return frame

@@ -7,6 +7,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -114,20 +115,13 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             ValueError: On arguments out of range, molecules that cannot be read (with their
                 positions), targets that do not fit, or networks that do not.
         """
-        before = dict(vars(self))
-        try:
-            self._fit(
-                X, y, sample_weight, validation,
-                start_from=start_from, frozen=frozen, checkpoint=checkpoint,
-            )  # fmt: skip
-        except BaseException:  # an interrupted fit leaves what was there
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        fitted = copy(self)  # an interrupted fit leaves what was there
+        fitted._fit(X, y, sample_weight, validation, start_from, frozen, checkpoint)
+        self.__dict__.update(vars(fitted))
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, **how: Any) -> None:
-        start_from, frozen = how["start_from"], how["frozen"]
+    def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, *how: Any) -> None:
+        start_from, frozen, checkpoint = how
         models = self.check_arguments(start_from, frozen)
         if y is None:
             raise ValueError(
@@ -172,7 +166,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 if start_from is not None:
                     start = start_from._starting(model, number, bool(member.task.spikes))
                     member.start_from(start, frozen)
-                fit_once(member, own, how["checkpoint"])
+                fit_once(member, own, checkpoint)
                 members.append(member)
                 parts.append(self._validated(member, own))
             held.append((np.where(weight[valid, None] > 0, measured[valid], np.nan), parts))

@@ -377,18 +377,13 @@ class ProcessMethod(KernelMethod):
     def learn(self, examples: Examples) -> None:
         if not (examples.weight == 1).all():
             raise ValueError(f"model={self.model!r} takes no sample_weight")
-        train = examples.train
         self.given: list[tuple[Any, Any]] = []
-        self.condition_on(examples.molecules.part(train), examples.y[train])
 
     def condition(self, y: Numbers, weight: Numbers) -> None:
-        self.condition_on(self.molecules, y)
-
-    def condition_on(self, molecules: Molecules, y: Numbers) -> None:
-        """Fits to some molecules, with the hyperparameters in `given` where there are any."""
-        graphs, self.pool = self.graphs(molecules), []
+        """Fits to ``molecules``, with the hyperparameters in `given` where there are any."""
+        graphs, self.pool = self.graphs(self.molecules), []
         kind = KernelGP if self.is_regression else KernelGPClassifier
-        for number, kernels in enumerate(self.kernels(molecules)):
+        for number, kernels in enumerate(self.kernels(self.molecules)):
             process = kind(kernels, random_state=self.seed)
             if self.given and self.given[number][1].size == self._columns(y):
                 weights, noise = self.given[number]
