@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pandas import isna
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state, check_scalar
@@ -585,7 +586,12 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         if not 0 < coverage < 1:
             raise ValueError(f"coverage={coverage!r}: expected a number in (0, 1)")
         check_is_fitted(self, "members_")
-        return np.array([_quantile(column, coverage) for column in self.scores_.T])
+        scales = []
+        for column in self.scores_.T:
+            known = np.sort(column[~np.isnan(column)])
+            rank = math.ceil(round((len(known) + 1) * coverage, 9))
+            scales.append(math.nan if rank > len(known) else known[rank - 1])
+        return np.array(scales)
 
     @property
     def spikes_(self) -> NDArray[np.float64]:
@@ -659,20 +665,12 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
         return _mean_score(accuracy_score, values, found.reshape(values.shape), sample_weight, 1)
 
 
-def _quantile(scores: NDArray[np.float64], coverage: float) -> float:
-    known = np.sort(scores[~np.isnan(scores)])
-    rank = math.ceil(round((len(known) + 1) * coverage, 9))
-    return math.nan if rank > len(known) else float(known[rank - 1])
-
-
 def _mean_score(
     metric: Any, y: NDArray[Any], found: NDArray[Any], sample_weight: Any, least: int
 ) -> float:
-    import pandas
-
     scores = []
     for column, own in zip(y.T, found.T, strict=True):
-        there = ~pandas.isna(column)
+        there = ~isna(column)
         if there.sum() >= least:
             weight = None if sample_weight is None else np.asarray(sample_weight)[there]
             known = np.array(column[there].tolist())
