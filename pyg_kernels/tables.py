@@ -11,6 +11,7 @@ import lzma
 import sys
 import zlib
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -90,9 +91,10 @@ def stream_table(
         yield pandas.DataFrame(columns=names, dtype=str)
 
 
-def read_table(path: str | Path, **options: Any) -> DataFrame:
-    """All rows of a table, of which there is one at least, as :func:`stream_table` gives them."""
-    (frame,) = stream_table(path, **options)
+def read_table(path: str | Path, rows: int | None = None, **options: Any) -> DataFrame:
+    """The first rows of a table, or all: one at least, as :func:`stream_table` gives them."""
+    with closing(stream_table(path, rows, **options)) as frames:
+        frame = next(frames)
     if not len(frame):
         raise FileError(f"{path}: there is no row below the header")
     return frame
@@ -206,12 +208,18 @@ def _undecodable_line(path: Path, encoding: str) -> int:
 
 def _parquet_frames(path: Path, rows: int | None) -> Iterator[DataFrame]:
     parquet, pandas = pyarrow_parquet(path), _pandas()
+    import pyarrow
+
+    kinds = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
+    # pandas' own types, which stay integers where some are missing
+    integers = {pyarrow.type_for_alias(k.lower()): pandas.array([], k).dtype for k in kinds}
     start = 1
     try:
         with open(path, "rb") as opened_file:
             file = parquet.ParquetFile(opened_file)
-            for table in _arrow_tables(file, rows):
-                frame = table.to_pandas(types_mapper=_integers().get)
+            is_whole = rows is None or not file.metadata.num_rows
+            for table in [file.read()] if is_whole else file.iter_batches(rows):
+                frame = table.to_pandas(types_mapper=integers.get)
                 is_range = isinstance(frame.index, pandas.RangeIndex)
                 is_column = not is_range and any(name is not None for name in frame.index.names)
                 frame = frame.reset_index(drop=not is_column)
@@ -223,25 +231,6 @@ def _parquet_frames(path: Path, rows: int | None) -> Iterator[DataFrame]:
             raise
         said = " ".join(str(error).split())
         raise FileError(f"{path}: it cannot be read as Parquet: {said}") from error
-
-
-def _arrow_tables(file: Any, rows: int | None) -> Iterator[Any]:
-    """Arrow's tables of at most so many rows; one without any if the file has none."""
-    import pyarrow
-
-    if rows is None or not file.metadata.num_rows:
-        yield file.read()
-    else:
-        yield from (pyarrow.Table.from_batches([batch]) for batch in file.iter_batches(rows))
-
-
-def _integers() -> dict[Any, Any]:
-    """pandas' types for Arrow's integers, which stay integers where some are missing."""
-    import pyarrow
-
-    pandas = _pandas()
-    kinds = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
-    return {pyarrow.type_for_alias(kind.lower()): pandas.array([], kind).dtype for kind in kinds}
 
 
 def pyarrow_parquet(path: Path) -> Any:

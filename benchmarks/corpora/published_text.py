@@ -10,7 +10,6 @@ from typing import Any
 from torch import Tensor
 
 from pyg_kernels.datasets.public_file import find_file
-from pyg_kernels.datasets.text.corpus import text_lines
 from pyg_kernels.datasets.text.lines import read_lines
 
 
@@ -24,7 +23,10 @@ def obtain_text(root: str | Path, name: str, source: str) -> Path:
 
 def numbered(path: Path, needed: bool = True) -> Iterator[tuple[str, str]]:
     """The lines of a file of texts, each after what a message calls it."""
-    for number, line in enumerate(text_lines(path) if needed else read_lines(path), start=1):
+    lines = read_lines(path)
+    if needed and not lines:
+        raise ValueError(f"{path} has no texts")
+    for number, line in enumerate(lines, start=1):
         yield f"line {number} of {path}", line
 
 

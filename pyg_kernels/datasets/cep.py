@@ -23,11 +23,7 @@ class CEP(MoleculeCSV):
     Args:
         root: a folder. The file is ``root/cep-processed.csv`` or ``root/raw/cep-processed.csv``,
             used as it is where it lies there, or gzipped; otherwise it is downloaded.
-        transform: applied to each molecule as it is taken out.
-        num_workers: the number of processes, as in
-            :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
-        progress: whether to show what is going on.
-        featurizer: the features; a MolFeaturizer by default.
+        transform, num_workers, progress, featurizer: as of :class:`MoleculeCSV`.
 
     Raises:
         OSError: if the raw file is not there and cannot be downloaded.

@@ -25,11 +25,7 @@ class ChEMBLSulfonamides(MoleculeDataset):
     which has no header: its first molecule is line 1.
 
     Args:
-        num_workers: the number of processes, as in
-            :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
-        progress: whether to show a progress bar.
-        transform: applied to each molecule as it is taken out.
-        featurizer: the features; a MolFeaturizer by default.
+        num_workers, progress, transform, featurizer: as of :class:`MoleculeCSV`.
 
     Raises:
         FileNotFoundError: if RDKit was installed without its ``Contrib`` folder.

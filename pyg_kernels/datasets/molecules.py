@@ -110,11 +110,7 @@ class MoleculeDataset(InMemoryDataset):
             target_names: T names; ``y0, y1, ...`` by default.
             skip_invalid: leave out the strings that cannot be read (listed in ``skipped`` with
                 their positions) rather than raise.
-            num_workers: the number of processes, as in
-                :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
-            progress: whether to show a progress bar.
-            transform: applied to each molecule as it is taken out.
-            featurizer: the features; a MolFeaturizer by default.
+            num_workers, progress, transform, featurizer: as of :class:`MoleculeCSV`.
 
         Returns:
             The data set; its ``row_numbers`` are positions in ``smiles``, from 0.

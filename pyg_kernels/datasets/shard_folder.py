@@ -7,9 +7,9 @@ import io
 import json
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ CHUNK = 1 << 20  # bytes read at a time
 ARRAYS = ("records", "lengths", "targets", "lines", "split")
 
 
-class Shard(NamedTuple):
+@dataclass(frozen=True)
+class Shard:
     """The next rows of the source and of every array, and the SHA-256 of the latter."""
 
     source_rows: int
@@ -177,13 +178,9 @@ class ShardFolder:
             )
 
     def _content(self) -> dict[str, Any]:
-        return {
-            "origin": self.origin,
-            "dictionary": self.dictionary,
-            "split_names": self.split_names,
-            "shards": [shard._asdict() for shard in self.shards],
-            "skipped": [list(row) for row in self.skipped],
-        }
+        content = asdict(self)
+        del content["path"]
+        return content
 
 
 def _row_bytes(array: NDArray[Any]) -> int:

@@ -140,21 +140,15 @@ class MoleculeShards:
         bytes.
 
         Args:
-            path: the file; see :class:`~pyg_kernels.datasets.MoleculeCSV` for this and the next
-                four.
+            path: the file.
             folder: where the shards are to be, or are; made if it is not there.
-            smiles_column: the column of SMILES.
-            target_columns: the columns of targets; None for every other column of numbers.
-            split_column: a column of part names.
+            smiles_column, target_columns, split_column, num_workers, progress, featurizer: as of
+                :class:`~pyg_kernels.datasets.MoleculeCSV`.
             skip_invalid: leave out the SMILES that cannot be read. If False, they are raised when
                 all shards are written (at once where the first shard has no other), so that all
                 are listed and a second call with True need not begin again.
             shard_size: rows of the file a shard; of Parquet with categories fewer where a group
                 of its rows ends.
-            num_workers: the number of processes, as in
-                :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
-            progress: whether to show a progress bar.
-            featurizer: the features; a MolFeaturizer by default.
 
         Raises:
             FileNotFoundError: if there is no such file.

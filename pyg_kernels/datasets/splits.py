@@ -104,7 +104,8 @@ def scaffold_split(
             valid += group
         else:
             test += group
-    return _checked(Split(*(_ascending(part) for part in (train, valid, test))), "scaffold")
+    ascending = (torch.tensor(sorted(part), dtype=torch.long) for part in (train, valid, test))
+    return _checked(Split(*ascending), "scaffold")
 
 
 def column_split(values: Sequence[str]) -> Split:
@@ -140,10 +141,6 @@ def _dealing_order(groups: list[list[int]], smaller_part: int, seed: int | None)
         return sorted(groups, key=lambda group: (len(group), group[0]), reverse=True)
     order = torch.randperm(len(groups), generator=torch.Generator().manual_seed(seed)).tolist()
     return sorted((groups[k] for k in order), key=lambda group: len(group) <= smaller_part / 2)
-
-
-def _ascending(part: list[int]) -> Tensor:
-    return torch.tensor(sorted(part), dtype=torch.long)
 
 
 def _cuts(num: int, fractions: Fractions) -> tuple[int, int]:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pyg_kernels.tables import FileError, as_numbers, find_column, shortened, stream_table
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -96,14 +95,19 @@ class Columns:
 
     def table(self, frame: DataFrame) -> MoleculeTable:
         """Some rows of the file in which the columns were found."""
+
+        def stripped(name: str) -> list[str]:
+            cells: list[str] = frame[name].astype(str).str.strip().tolist()
+            return cells
+
         values = [as_numbers(frame[name])[0] for name in self.targets]
         targets = np.stack(values, 1) if values else np.zeros((len(frame), 0))
         return MoleculeTable(
-            smiles=_stripped(frame[self.smiles]),
+            smiles=stripped(self.smiles),
             targets=torch.from_numpy(targets),
             target_names=self.targets,
             row_numbers=frame.index.tolist(),
-            split_values=None if self.split is None else _stripped(frame[self.split]),
+            split_values=None if self.split is None else stripped(self.split),
         )
 
 
@@ -136,7 +140,8 @@ def find_columns(
                 wanted = [header.index(name) for name in dict.fromkeys(found)]
         num_rows += len(frame)
         for place in wanted:
-            values, wrong = _targets(frame.iloc[:, place])
+            values, wrong = as_numbers(frame.iloc[:, place])
+            wrong |= np.abs(values) > LARGEST_FLOAT32
             if wrong.any():
                 row = int(wrong.argmax())
                 first_bad.setdefault(place, (frame.index[row], str(frame.iat[row, place]).strip()))
@@ -163,14 +168,3 @@ def find_columns(
         if place not in measured:
             raise FileError(f"{path}: the target column {name!r} has no values")
     return Columns(smiles_column, [header[place] for place in wanted], split_column, num_rows)
-
-
-def _targets(column: Series) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Targets, and which are neither missing nor numbers in the range of float32."""
-    values, wrong = as_numbers(column)
-    return values, wrong | (np.abs(values) > LARGEST_FLOAT32)
-
-
-def _stripped(column: Series) -> list[str]:
-    stripped: list[str] = column.astype(str).str.strip().tolist()
-    return stripped

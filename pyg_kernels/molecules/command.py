@@ -14,7 +14,10 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 PROGRAM = "pyg-kernels"
-METRICS = ("rmse", "mae", "r2", "spearman", "coverage", "roc-auc", "pr-auc", "log-loss")
+METRICS = {
+    "regression": ("rmse", "mae", "r2", "spearman", "coverage"),
+    "classification": ("roc-auc", "pr-auc", "log-loss"),
+}
 LOGGER = logging.getLogger("pyg_kernels.molecules")
 say = LOGGER.info  # a line on standard error, which leaves standard output to tables
 # The others are in runs.
@@ -191,7 +194,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     models += "embedded-mean-field, embedded-loopy-bp, or package.module:Net; "
     models += "several are stacked (auto)"
     add("--model", nargs="+", default=["auto"], metavar="NAME", help=models)
-    add("--task", choices=("regression", "classification"), help="(by the targets)")
+    add("--task", choices=tuple(METRICS), help="(by the targets)")
     add("--ensemble-size", type=int, default=1, metavar="N", help="(1)")
     add("--epochs", type=int, metavar="N", help="of networks, at most (60, see auto)")
     add("--featurizer", default="default", help="default, duvenaud or ogb")
@@ -212,7 +215,8 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--fractions", nargs=3, type=float, default=(0.8, 0.1, 0.1), metavar="F", help=fractions)
     add("--folds", type=_folds, metavar="K", help="cross-validate")
     add("--repeats", type=_count, default=1, metavar="R", help="splits (1)")
-    add("--metric", nargs="+", choices=METRICS, help="which to print (all)")
+    every = [metric for metrics in METRICS.values() for metric in metrics]
+    add("--metric", nargs="+", choices=every, help="which to print (all)")
 
 
 def _add_new(added: argparse.ArgumentParser, out: str, runs: Any = 1) -> None:

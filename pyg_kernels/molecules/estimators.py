@@ -7,6 +7,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pandas import isna
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state, check_scalar
@@ -114,20 +116,13 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             ValueError: On arguments out of range, molecules that cannot be read (with their
                 positions), targets that do not fit, or networks that do not.
         """
-        before = dict(vars(self))
-        try:
-            self._fit(
-                X, y, sample_weight, validation,
-                start_from=start_from, frozen=frozen, checkpoint=checkpoint,
-            )  # fmt: skip
-        except BaseException:  # an interrupted fit leaves what was there
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        fitted = copy(self)  # an interrupted fit leaves what was there
+        fitted._fit(X, y, sample_weight, validation, start_from, frozen, checkpoint)
+        self.__dict__.update(vars(fitted))
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, **how: Any) -> None:
-        start_from, frozen = how["start_from"], how["frozen"]
+    def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, *how: Any) -> None:
+        start_from, frozen, checkpoint = how
         models = self.check_arguments(start_from, frozen)
         if y is None:
             raise ValueError(
@@ -172,7 +167,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 if start_from is not None:
                     start = start_from._starting(model, number, bool(member.task.spikes))
                     member.start_from(start, frozen)
-                fit_once(member, own, how["checkpoint"])
+                fit_once(member, own, checkpoint)
                 members.append(member)
                 parts.append(self._validated(member, own))
             held.append((np.where(weight[valid, None] > 0, measured[valid], np.nan), parts))
@@ -591,7 +586,12 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         if not 0 < coverage < 1:
             raise ValueError(f"coverage={coverage!r}: expected a number in (0, 1)")
         check_is_fitted(self, "members_")
-        return np.array([_quantile(column, coverage) for column in self.scores_.T])
+        scales = []
+        for column in self.scores_.T:
+            known = np.sort(column[~np.isnan(column)])
+            rank = math.ceil(round((len(known) + 1) * coverage, 9))
+            scales.append(math.nan if rank > len(known) else known[rank - 1])
+        return np.array(scales)
 
     @property
     def spikes_(self) -> NDArray[np.float64]:
@@ -665,20 +665,12 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
         return _mean_score(accuracy_score, values, found.reshape(values.shape), sample_weight, 1)
 
 
-def _quantile(scores: NDArray[np.float64], coverage: float) -> float:
-    known = np.sort(scores[~np.isnan(scores)])
-    rank = math.ceil(round((len(known) + 1) * coverage, 9))
-    return math.nan if rank > len(known) else float(known[rank - 1])
-
-
 def _mean_score(
     metric: Any, y: NDArray[Any], found: NDArray[Any], sample_weight: Any, least: int
 ) -> float:
-    import pandas
-
     scores = []
     for column, own in zip(y.T, found.T, strict=True):
-        there = ~pandas.isna(column)
+        there = ~isna(column)
         if there.sum() >= least:
             weight = None if sample_weight is None else np.asarray(sample_weight)[there]
             known = np.array(column[there].tolist())

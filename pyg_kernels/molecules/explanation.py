@@ -105,11 +105,11 @@ class MoleculeExplanation:
     def _section(self, i: int) -> str:
         svg = self.draw(i).decode()
         svg = svg[svg.index("<svg") :]
-        mol = Chem.MolFromSmiles(self.smiles[i])
-        rows = "".join(
-            f"<tr><td>{escape(_walk_name(mol, walk))}</td><td>{value:+.4g}</td></tr>"
-            for walk, value in self.walks[i]
-        )
+        atoms = [atom.GetSymbol() for atom in Chem.MolFromSmiles(self.smiles[i]).GetAtoms()]
+        rows = ""
+        for walk, value in self.walks[i]:
+            name = "-".join(f"{atoms[atom]}{atom}" for atom in walk)
+            rows += f"<tr><td>{escape(name)}</td><td>{value:+.4g}</td></tr>"
         table = f"<table><tr><th>walk</th><th>adds</th></tr>{rows}</table>" if rows else ""
         return (
             f"<section><h3>{escape(self.smiles[i])}: {self.output[i]:.4g}</h3>\n{svg}\n"
@@ -122,10 +122,6 @@ PROCESSES = ("gp", "pooled-gp", "wl-gp")  # whose kernels count patterns, by and
 
 def _ends(mol: Any) -> list[tuple[int, int]]:
     return [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
-
-
-def _walk_name(mol: Any, walk: Sequence[int]) -> str:
-    return "-".join(f"{mol.GetAtomWithIdx(i).GetSymbol()}{i}" for i in walk)
 
 
 def explained(

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from pyg_kernels.chem import Featurizer, InvalidRow, InvalidSmiles, featurizer_by_name
 from pyg_kernels.chem.encoding import parse
-from pyg_kernels.datasets import InvalidMolecules, MoleculeDataset
+from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.kernels import molecule_graphs
 from pyg_kernels.tables import shortened
 
@@ -58,23 +58,27 @@ class Molecules:
 
     def dataset(self, featurizer: str | Featurizer) -> Any:
         """The molecules with the features of networks, read once."""
-        made = featurizer_by_name(featurizer)
-        if made.fingerprint not in self._read:
-            try:
-                found = MoleculeDataset.from_smiles(self.smiles, featurizer=made)
-            except InvalidMolecules as error:
-                raise _unreadable(error.rows, len(self)) from None
-            self._read[made.fingerprint] = found
-        return self._read[made.fingerprint]
+        return self._once(featurizer_by_name(featurizer))
 
     def rdkit(self) -> list[Any]:
         """RDKit's molecules."""
-        if "rdkit" not in self._read:
-            found, invalid = _parsed(self.smiles)
+        return self._once(None)
+
+    def _once(self, featurizer: Featurizer | None) -> Any:
+        key = _key(featurizer)
+        if key not in self._read:
+            found, invalid = _reading(self.smiles, featurizer)
             if invalid:
-                raise _unreadable(invalid, len(self))
-            self._read["rdkit"] = found
-        return self._read["rdkit"]
+                shown = "; ".join(
+                    f"{row.row} {shortened(row.smiles, 40)!r} ({row.reason})" for row in invalid[:5]
+                )
+                more = f"; {len(invalid) - 5} more" if len(invalid) > 5 else ""
+                raise ValueError(
+                    f"{len(invalid)} of {len(self)} molecules cannot be read, at the positions "
+                    f"(from 0): {shown}{more}"
+                )
+            self._read[key] = found
+        return self._read[key]
 
     def graphs(self) -> list[Any]:
         """The labeled graphs of :func:`molecule_graphs`, with the extra columns as ``extra``."""
@@ -86,15 +90,29 @@ class Molecules:
         return self._read["graphs"]
 
 
-def _parsed(smiles: Sequence[str]) -> tuple[list[Any], list[InvalidRow]]:
-    """RDKit's molecules, and the SMILES that are none."""
-    found, invalid = [], []
+def _key(featurizer: Featurizer | None) -> str:
+    return "rdkit" if featurizer is None else featurizer.fingerprint
+
+
+def _reading(
+    smiles: Sequence[str], featurizer: Featurizer | None, num_workers: int | None = None
+) -> tuple[Any, list[InvalidRow]]:
+    """The molecules as a data set, or RDKit's without a featurizer; the SMILES that are none."""
+    if featurizer is not None:
+        try:
+            found = MoleculeDataset.from_smiles(
+                smiles, skip_invalid=True, num_workers=num_workers, featurizer=featurizer
+            )
+            return found, found.skipped
+        except ValueError:  # there is none
+            return None, featurizer.encode_many(smiles, num_workers=0)[1]
+    parsed, invalid = [], []
     for position, text in enumerate(smiles):
         try:
-            found.append(parse(text))
+            parsed.append(parse(text))
         except InvalidSmiles as error:
             invalid.append(InvalidRow(position, text, error.reason))
-    return found, invalid
+    return parsed, invalid
 
 
 def read_valid(
@@ -107,34 +125,11 @@ def read_valid(
     Without a featurizer RDKit alone reads them, for kernel methods.
     """
     smiles = [item if isinstance(item, str) else "" for item in items]
-    read: Any = None
-    if featurizer is None:
-        key = "rdkit"
-        read, invalid = _parsed(smiles)
-    else:
-        made = featurizer_by_name(featurizer)
-        key = made.fingerprint
-        try:
-            read = MoleculeDataset.from_smiles(
-                smiles, skip_invalid=True, num_workers=num_workers, featurizer=made
-            )
-            invalid = read.skipped
-        except ValueError:  # there is none
-            invalid = made.encode_many(smiles, num_workers=0)[1]
+    made = None if featurizer is None else featurizer_by_name(featurizer)
+    read, invalid = _reading(smiles, made, num_workers)
     unread = {row.row for row in invalid}
     valid = [text for place, text in enumerate(smiles) if place not in unread]
-    return Molecules(valid, [], np.zeros((len(valid), 0)), {key: read}), invalid
-
-
-def _unreadable(rows: Sequence[InvalidRow], number: int) -> ValueError:
-    listed = "; ".join(
-        f"{row.row} {shortened(row.smiles, 40)!r} ({row.reason})" for row in rows[:5]
-    )
-    more = f"; {len(rows) - 5} more" if len(rows) > 5 else ""
-    return ValueError(
-        f"{len(rows)} of {number} molecules cannot be read, at the positions (from 0): "
-        f"{listed}{more}"
-    )
+    return Molecules(valid, [], np.zeros((len(valid), 0)), {_key(made): read}), invalid
 
 
 def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:

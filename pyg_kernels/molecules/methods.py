@@ -112,14 +112,18 @@ class Hurdles:
         return np.concatenate([y, elsewhere], 1)
 
     def joined(self, found: Outputs) -> Outputs:
-        """The targets' mean and variance, of what was learned."""
+        """The targets' mean and variance, of what was learned; of arrays or tensors."""
         if not len(self.targets):
             return found
-        number, own = len(self.spikes), self.targets
-        mean, variance = found.mean[:, :number].copy(), found.variance[:, :number].copy()
-        share = found.mean[:, number:].clip(0, 1)
-        both = joined_moments(mean[:, own], variance[:, own], share, self.spikes[own])
-        mean[:, own], variance[:, own] = both
+        number = len(self.spikes)
+        mean, variance = found.mean[:, :number] + 0, found.variance[:, :number] + 0  # copies
+        for place, target in enumerate(self.targets.tolist(), start=number):
+            mean[:, target], variance[:, target] = joined_moments(
+                mean[:, target],
+                variance[:, target],
+                found.mean[:, place].clip(0, 1),
+                float(self.spikes[target]),
+            )
         return Outputs(mean, variance)
 
 
@@ -373,18 +377,13 @@ class ProcessMethod(KernelMethod):
     def learn(self, examples: Examples) -> None:
         if not (examples.weight == 1).all():
             raise ValueError(f"model={self.model!r} takes no sample_weight")
-        train = examples.train
         self.given: list[tuple[Any, Any]] = []
-        self.condition_on(examples.molecules.part(train), examples.y[train])
 
     def condition(self, y: Numbers, weight: Numbers) -> None:
-        self.condition_on(self.molecules, y)
-
-    def condition_on(self, molecules: Molecules, y: Numbers) -> None:
-        """Fits to some molecules, with the hyperparameters in `given` where there are any."""
-        graphs, self.pool = self.graphs(molecules), []
+        """Fits to ``molecules``, with the hyperparameters in `given` where there are any."""
+        graphs, self.pool = self.graphs(self.molecules), []
         kind = KernelGP if self.is_regression else KernelGPClassifier
-        for number, kernels in enumerate(self.kernels(molecules)):
+        for number, kernels in enumerate(self.kernels(self.molecules)):
             process = kind(kernels, random_state=self.seed)
             if self.given and self.given[number][1].size == self._columns(y):
                 weights, noise = self.given[number]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from torch.export import Dim
 
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.methods import KernelMethod, joined_moments
+from pyg_kernels.molecules.methods import KernelMethod, Outputs
 from pyg_kernels.molecules.runs import Run
 from pyg_kernels.molecules.training import MoleculeBatches, quiet
 from pyg_kernels.tables import FileError, refuse_existing
@@ -27,22 +26,18 @@ EXAMPLES = ["CCO", "c1ccccc1C", "CC(=O)O"]  # any will do: all sizes are left op
 class ExportedEnsemble(torch.nn.Module):
     """The mixture of an estimator's networks, on tensors, in the targets' own units."""
 
-    weights: Tensor
-    extra_mean: Tensor
-    extra_scale: Tensor
-
     def __init__(self, estimator: Any) -> None:
         super().__init__()
-        members = estimator.members_
+        self.members = estimator.members_
         self.kind = estimator.task_.kind
-        self.nets = torch.nn.ModuleList(member.net for member in members)
-        self.units = torch.nn.ModuleList(Units(member) for member in members)
-        for name, values in {
-            "weights": estimator.member_weights(),
-            "extra_mean": estimator.extra_mean_,
-            "extra_scale": estimator.extra_scale_,
-        }.items():
-            self.register_buffer(name, torch.from_numpy(np.array(values)).float())
+        self.nets = torch.nn.ModuleList(member.net for member in self.members)
+        self.units = [
+            [_tensor(getattr(member, name)) for name in ("mean", "std", "noise")]
+            for member in self.members
+        ]
+        self.weights = _tensor(estimator.member_weights())
+        self.extra_mean = _tensor(estimator.extra_mean_)
+        self.extra_scale = _tensor(estimator.extra_scale_)
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, ptr: Tensor, extra: Tensor | None
@@ -66,43 +61,23 @@ class ExportedEnsemble(torch.nn.Module):
         if self.kind != "regression":
             own = [out.sigmoid() if self.kind == "binary" else out.softmax(1) for out in outputs]
             return sum(weight * each for weight, each in zip(self.weights, own, strict=True))
-        joined = [unit(out) for unit, out in zip(self.units, outputs, strict=True)]
-        means, variances = (torch.stack(values) for values in zip(*joined, strict=True))
+        joined = []
+        for out, member, (center, std, noise) in zip(
+            outputs, self.members, self.units, strict=True
+        ):
+            found: Any = Outputs(out * std + center, noise.expand_as(out))  # type: ignore[arg-type]
+            member.with_shares(found.mean, torch.sigmoid)
+            joined.append(member.task.hurdles.joined(found))
+        means = torch.stack([found.mean for found in joined])
+        variances = torch.stack([found.variance for found in joined])
         weights = self.weights[:, None, None]
         mean = (weights * means).sum(0)
         variance = (weights * (variances + (means - mean).square())).sum(0)
         return mean, variance.clamp(min=0).sqrt()
 
 
-class Units(torch.nn.Module):
-    """The mean and the variance of the targets, each ``(B, T)``, of a network's outputs."""
-
-    mean: Tensor
-    std: Tensor
-    noise: Tensor
-
-    def __init__(self, member: Any) -> None:
-        super().__init__()
-        self.spikes = member.task.spikes
-        for name in ("mean", "std", "noise"):
-            values = torch.from_numpy(np.array(getattr(member, name))).float()
-            self.register_buffer(name, values)
-
-    def forward(self, out: Tensor) -> tuple[Tensor, Tensor]:
-        means = out * self.std + self.mean
-        variances = self.noise.expand_as(means)
-        if not self.spikes:
-            return means, variances
-        columns, learned = [], len(self.spikes)
-        for target, spike in enumerate(self.spikes):
-            mean, variance = means[:, target], variances[:, target]
-            if not math.isnan(spike):
-                share = means[:, learned].sigmoid()
-                mean, variance = joined_moments(mean, variance, share, spike)
-                learned += 1
-            columns.append((mean, variance))
-        joined, spread = zip(*columns, strict=True)
-        return torch.stack(joined, 1), torch.stack(spread, 1)
+def _tensor(values: Any) -> Tensor:
+    return torch.from_numpy(np.array(values)).float()
 
 
 def export(options: Namespace) -> None:

@@ -7,7 +7,6 @@ import json
 import shutil
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from scipy.stats import spearmanr
 from sklearn import metrics as measures
 from sklearn.preprocessing import label_binarize
 
-from pyg_kernels.molecules.command import say
+from pyg_kernels.molecules.command import METRICS, say
 from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
 from pyg_kernels.molecules.store import FILE
@@ -29,7 +28,7 @@ from pyg_kernels.molecules.training_data import (
     read_data,
     read_rows,
 )
-from pyg_kernels.tables import FileError, TableWriter, find_column, read_table, stream_table
+from pyg_kernels.tables import FileError, TableWriter, find_column, read_table
 
 SETTINGS, SCORES, PREDICTIONS, TRAINING, MODEL, MEMBERS = (
     "run.json", "metrics.json", "predictions.csv", "training.csv", "model", "members",
@@ -38,10 +37,6 @@ ESTIMATOR_OPTIONS = (
     "ensemble_size", "epochs", "featurizer", "device", "batch_size", "learning_rate", "patience",
     "hidden_channels", "num_layers", "dropout", "standardize",
 )  # fmt: skip
-METRICS = {
-    "regression": ("rmse", "mae", "r2", "spearman", "coverage"),
-    "classification": ("roc-auc", "pr-auc", "log-loss"),
-}
 TOLD = ("extra_columns", "ensemble_size", "seed")  # options in the settings of a run
 COVERAGE = 0.9  # of the intervals whose coverage is scored
 DIGITS = 9  # significant ones of the numbers that are written
@@ -322,10 +317,7 @@ def explain(options: Namespace) -> None:
     target = options.target or outputs[0]
     if target not in outputs:
         raise ValueError(f"--target {target}: the run has {', '.join(outputs)}")
-    with closing(stream_table(options.data, options.limit, encoding=options.encoding)) as frames:
-        frame = next(frames)
-    if not len(frame):
-        raise FileError(f"{options.data}: there is no row below the header")
+    frame = read_table(options.data, options.limit, encoding=options.encoding)
     column = find_column(frame.columns, options.smiles_column, options.data, "--smiles-column")
     molecules, frame = read_rows(frame, column, options.data, options.skip_invalid)
     extra = extra_numbers(frame, run.extra_columns, options.data)

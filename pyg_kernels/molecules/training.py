@@ -404,9 +404,13 @@ class TrainedNetwork(Method):
 
     def in_units(self, raw: NDArray[Any]) -> Outputs:
         found = super().in_units(raw)
-        if self.task.spikes:
-            found.mean[:, len(self.task.spikes) :] = expit(found.mean[:, len(self.task.spikes) :])
+        self.with_shares(found.mean, expit)
         return found
+
+    def with_shares(self, mean: Any, sigmoid: Callable[[Any], Any]) -> None:
+        """Makes probabilities of the logits of whether targets with a spike are elsewhere."""
+        if number := len(self.task.spikes):
+            mean[:, number:] = sigmoid(mean[:, number:])
 
     def vectors(self, molecules: Molecules) -> NDArray[Any]:
         return self._on_batches(molecules, [self.net.vectors])[0]

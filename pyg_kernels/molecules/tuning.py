@@ -29,11 +29,6 @@ from pyg_kernels.molecules.training_data import Data, read_data
 
 try:
     import optuna
-    from optuna.distributions import (
-        CategoricalDistribution,
-        FloatDistribution,
-        IntDistribution,
-    )
     from optuna.storages.journal import JournalFileBackend
     from optuna.trial import TrialState
 except ImportError as error:
@@ -45,7 +40,7 @@ TRIED = (TrialState.COMPLETE, TrialState.PRUNED)  # the latter have failed
 
 
 def search_space(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is searched for: the distribution of each option, and the values to begin with."""
+    """What is searched for: how each option is suggested, and the values to begin with."""
     fixed = {
         "auto": "name one, such as wl",
         "gp": "it learns the weights of its kernels",
@@ -56,14 +51,14 @@ def search_space(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise ValueError(f"--model {model} has nothing to tune: {fixed[model]}")
     if model in KERNEL_METHODS:
         least = 2 if model == "random-walk-gp" else 1
-        return {"num_layers": IntDistribution(least, 6)}, {"num_layers": NUM_LAYERS}
+        return {"num_layers": ("int", least, 6, {})}, {"num_layers": NUM_LAYERS}
     width = NETWORKS[model].hidden_channels if model in NETWORKS else 96
     space: dict[str, Any] = {
-        "learning_rate": FloatDistribution(1e-4, 1e-2, log=True),
-        "batch_size": CategoricalDistribution([32, 64, 128]),
-        "hidden_channels": IntDistribution(width // 3, 2 * width, log=True),
-        "num_layers": IntDistribution(2, 6),
-        "dropout": FloatDistribution(0.0, 0.4, step=0.05),
+        "learning_rate": ("float", 1e-4, 1e-2, {"log": True}),
+        "batch_size": ("categorical", [32, 64, 128], {}),
+        "hidden_channels": ("int", width // 3, 2 * width, {"log": True}),
+        "num_layers": ("int", 2, 6, {}),
+        "dropout": ("float", 0.0, 0.4, {"step": 0.05}),
     }
     first = {"learning_rate": 1e-3, "batch_size": 64, "dropout": 0.0}
     if model in NETWORKS:
@@ -85,7 +80,7 @@ def tune(options: Namespace) -> None:
     if len(options.model) > 1:
         raise ValueError("--model: tune takes one, train stacks several")
     space, first = search_space(options.model[0])
-    space = {name: drawn for name, drawn in space.items() if getattr(options, name) is None}
+    space = {name: values for name, values in space.items() if getattr(options, name) is None}
     if not space:
         raise ValueError(f"--model {options.model[0]}: every option to search for is given")
     data = read_data(options)
@@ -111,8 +106,8 @@ def tune(options: Namespace) -> None:
         broken = sum(other.state == TrialState.FAIL for other in study.trials[: trial.number])
         seed = options.seed + trial.number - broken
         study.sampler = optuna.samplers.TPESampler(seed=seed)
-        for name, values in space.items():
-            _suggest(trial, name, values)
+        for name, (kind, *values, how) in space.items():
+            getattr(trial, f"suggest_{kind}")(name, *values, **how)
         known = [other.value for other in _tried(study) if other.params == trial.params]
         try:
             estimator = made_estimator(options, data, **trial.params)
@@ -141,14 +136,6 @@ def tune(options: Namespace) -> None:
         f"wrote {out}: {BEST}, {TRIALS}, {PICTURE}; next: pyg-kernels train {options.data} "
         f"--config {out / BEST} --out RUN"
     )
-
-
-def _suggest(trial: optuna.Trial, name: str, values: Any) -> None:
-    if isinstance(values, CategoricalDistribution):
-        trial.suggest_categorical(name, values.choices)
-        return
-    suggest: Any = trial.suggest_int if isinstance(values, IntDistribution) else trial.suggest_float
-    suggest(name, values.low, values.high, step=values.step, log=values.log)
 
 
 def _metric(options: Namespace, data: Data) -> str:
@@ -205,7 +192,10 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
         figure = np.ravel(axes)[0].figure
         figure.savefig(new / PICTURE, dpi=120, bbox_inches="tight")
         matplotlib.pyplot.close(figure)
-        best = {name: _significant(value) for name, value in study.best_params.items()}
+        best = {
+            name: float(f"{value:.4g}") if isinstance(value, float) else value
+            for name, value in study.best_params.items()
+        }
         table = study.trials_dataframe(("number", "value", "params", "state", "duration"))
         table["number"] += 1  # as they were announced
         text = yaml.safe_dump({**given, **best}, sort_keys=False)
@@ -213,7 +203,3 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
         table.rename(columns={"number": "trial", "value": metric}).to_csv(new / TRIALS, index=False)
         for file in new.iterdir():
             file.replace(out / file.name)
-
-
-def _significant(value: Any) -> Any:
-    return float(f"{value:.4g}") if isinstance(value, float) else value

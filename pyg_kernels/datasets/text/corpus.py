@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.datasets.text.lines import read_lines
 from pyg_kernels.datasets.text.vocabulary import words_of
 
 PARTS = ("train", "valid", "test")
@@ -124,14 +122,6 @@ class TextCorpus:
         for numbers in (self.labels, *(self.parts[name] for name in sorted(self.parts))):
             content.update(numbers.contiguous().numpy().tobytes() + b";")
         return content.hexdigest()[:16]
-
-
-def text_lines(path: Path) -> list[str]:
-    """The lines of a file of texts, as :func:`read_lines` reads them."""
-    lines = read_lines(path)
-    if not lines:
-        raise ValueError(f"{path} has no texts")
-    return lines
 
 
 def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
