@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections import Counter
@@ -18,7 +16,7 @@ import pandas as pd
 import torch
 
 from pyg_kernels.chem import standardize_many
-from pyg_kernels.chem.processes import AHEAD, stream_chunks, work_alone
+from pyg_kernels.chem.processes import stream_chunks, work_alone
 from pyg_kernels.kernels import MoleculeSimilarity
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, read_valid
@@ -245,66 +243,15 @@ def read_parts(files: Iterable[str], encoding: str) -> Iterator[Part]:
 
 def _annotated(annotator: Annotator, options: Namespace, files: Sequence[str]) -> Iterator[Part]:
     """All parts with new columns, in order: by this process, several, or a cluster."""
-    parts = read_parts(files, options.encoding)
     if options.ray:
-        return _on_cluster(annotator, parts, options.ray)
+        from pyg_kernels.molecules.on_ray import mapped
+
+        return mapped(annotator, files, options.encoding, options.ray)
+    parts = read_parts(files, options.encoding)
     some = list(islice(parts, 2))
     workers = torch.get_num_threads() if annotator.on_cpu and len(some) > 1 else 1
     function = annotator if workers == 1 else partial(on_one_thread, annotator)
     return stream_chunks(function, chain(some, parts), None, workers)
-
-
-def _on_cluster(
-    function: Callable[[Part], Part], parts: Iterable[Part], address: str
-) -> Iterator[Part]:
-    """``function(part)`` of each part, in order, on the workers of a cluster.
-
-    They must have this package.
-    """
-    try:
-        import ray
-        from ray.util import ActorPool
-    except ImportError as error:
-        raise ImportError("--ray needs Ray: pip install 'pyg_kernels[ray]'") from error
-    begun = not ray.is_initialized()
-    if begun:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        where: Any = {"num_cpus": torch.get_num_threads()} if address == "local" else {}
-        ray.init(
-            address,
-            include_dashboard=False if where else None,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **where,
-        )
-    try:
-        number = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        worker, shared = ray.remote(num_cpus=1)(_Worker), ray.put(function)
-        pool = ActorPool([worker.remote(shared) for _ in range(number)])
-        waiting = 0
-        for part in parts:
-            if waiting == AHEAD * number:
-                yield pool.get_next()
-                waiting -= 1
-            pool.submit(lambda actor, sent: actor.call.remote(sent), part)
-            waiting += 1
-        while pool.has_next():
-            yield pool.get_next()
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
-    finally:
-        if begun:
-            ray.shutdown()
-
-
-class _Worker:
-    """The function on one worker."""
-
-    def __init__(self, function: Callable[[Part], Part]) -> None:
-        self.function = function
-
-    def call(self, part: Part) -> Part:
-        return on_one_thread(self.function, part)
 
 
 def on_one_thread(function: Callable[[Part], Part], part: Part) -> Part:

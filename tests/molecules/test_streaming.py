@@ -104,7 +104,7 @@ def test_resume_mixes_no_runs_and_options(
         assert run(folder, words.replace(before, after)) == 2
         assert message in capsys.readouterr().err
     with monkeypatch.context() as patch:  # what is finished needs no cluster
-        patch.setitem(sys.modules, "ray", None)
+        patch.setitem(sys.modules, "pyg_kernels.molecules.on_ray", None)
         assert run(folder, words + " --ray nowhere") == 0
     assert "finished and kept" in capsys.readouterr().err
     other = words.replace("--far 0", "--far 0 --coverage 0.5")
