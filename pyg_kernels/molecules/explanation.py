@@ -74,15 +74,17 @@ class MoleculeExplanation:
     def to_frame(self) -> pd.DataFrame:
         """A row for each atom, bond and walk of each molecule, and one for its constant.
 
-        Columns are the position of the molecule, its SMILES, the part, its atoms from first to
-        last, their symbols, and the share.
+        There are none of bonds where none has a share, as those of processes. Columns are the
+        position of the molecule, its SMILES, the part, its atoms from first to last, their symbols,
+        and the share.
         """
         rows = []
         for i, smiles in enumerate(self.smiles):
             mol = Chem.MolFromSmiles(smiles)
             parts: list[tuple[str, Any, float]] = [("constant", (), self.constant[i])]
             parts += [("atom", (atom,), share) for atom, share in enumerate(self.atoms[i])]
-            parts += [("bond", ends, n) for ends, n in zip(_ends(mol), self.bonds[i], strict=True)]
+            bonds = self.bonds[i] if np.any(self.bonds[i]) else []
+            parts += [("bond", ends, share) for ends, share in zip(_ends(mol), bonds, strict=False)]
             parts += [("walk", atoms, share) for atoms, share in self.walks[i]]
             for part, atoms, share in parts:
                 symbols = "-".join(mol.GetAtomWithIdx(int(atom)).GetSymbol() for atom in atoms)

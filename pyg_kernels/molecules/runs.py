@@ -366,7 +366,6 @@ def example(options: Namespace) -> None:
 
     TableWriter(options.out, options.overwrite)  # refuses what is in its way
     molecules = ChEMBLSulfonamides()
-    potency = np.array([float(molecule.y) for molecule in molecules])
-    table = pd.DataFrame({"smiles": molecules.smiles, "potency": potency})
+    table = pd.DataFrame({"smiles": molecules.smiles, "potency": molecules.targets[:, 0]})
     _write_table(options.out, table, options.overwrite)
     say(f"wrote {len(table):,} molecules")

@@ -32,6 +32,7 @@ def test_shares_of_atoms_add_up_to_the_prediction(model: str, extra: bool) -> No
         if model == "gated-walk":  # its walks have bonds
             shares = found.atoms[i].sum()
             assert found.bonds[i].sum() == pytest.approx(shares, rel=1e-4, abs=1e-6)
+            assert (found.to_frame()["part"] == "bond").sum() == sum(map(len, found.bonds))
 
 
 @pytest.mark.parametrize("model", ["gp", "pooled-gp", "wl-gp", "wl-ridge"])
@@ -43,6 +44,7 @@ def test_shares_of_atoms_by_kernel_methods(model: str) -> None:
         assert found.atoms[i].sum() + found.constant[i] == pytest.approx(found.output[i])
         assert np.abs(found.atoms[i]).max() > 0
         assert b"<svg" in found.draw(i)
+    assert set(found.to_frame()["part"]) == {"constant", "atom"}
 
 
 def test_log_odds_of_logistic_regression() -> None:
