@@ -233,6 +233,11 @@ class CountKernel(GraphKernel, BoundedKernel):
         checked_choice(self.dtype, "dtype", (None, torch.float32, torch.float64))
         checked_count(self.min_count, "min_count")
 
+    def _count(self, items: Any, dtype: Any) -> LabelCounts:
+        """The counts of a collection, in a type of NumPy."""
+        chunks = read_chunks(items, self._attributes())
+        return merged([count_occurrences(g, self._occurrences(g), dtype) for g in chunks])
+
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         """Where patterns occur, block by block; `complete`: with all of their nodes."""
         raise NotImplementedError(f"{type(self).__name__} does not say where its patterns occur")
@@ -276,9 +281,7 @@ class CountKernel(GraphKernel, BoundedKernel):
             yield scaled(torch.from_numpy(gram).to(a.device), *scales)
 
     def _read(self, items: Any, like: LabelCounts | None = None) -> LabelCounts:
-        dtype = np.float32 if self.dtype == torch.float32 else np.float64
-        chunks = read_chunks(items, self._attributes())
-        counts = merged([count_occurrences(g, self._occurrences(g), dtype) for g in chunks])
+        counts = self._count(items, np.float32 if self.dtype == torch.float32 else np.float64)
         weights = self._weights()
         if weights is None:
             return counts
