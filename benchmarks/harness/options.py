@@ -214,7 +214,10 @@ class Training(Runs):
         from benchmarks.harness.training import TrainingConfig
 
         given = {name: getattr(self, name) for name in ("epochs", "batch_size", "lr", "schedule")}
-        options = unless_given | {k: v for k, v in given.items() if v is not None}
+        options = given | unless_given | {k: v for k, v in given.items() if v is not None}
+        for name, value in options.items():
+            if value is None:
+                raise InputError(f"--{name.replace('_', '-')} null: expected a value")
         schedule, epochs = options["schedule"], options["epochs"]
         return TrainingConfig(
             epochs=epochs,

@@ -27,8 +27,7 @@ class Words:
     tuned: bool = False  # whether vectors of a file are trained
 
     def __post_init__(self) -> None:
-        if self.tuned and self.file is None:
-            raise InputError("--tune-vectors goes with a file of word vectors; others are trained")
+        check_tuned(self.tuned, self.file)
 
     def identity(self) -> dict[str, Any]:
         """The number of texts, and fingerprints of texts and word vectors."""
@@ -78,6 +77,12 @@ class Words:
             for part, (number, words) in counts.items()
         )
         return f"Words of the texts that are {what}: {shares}"
+
+
+def check_tuned(tuned: bool, file: Path | None) -> None:
+    """Refuses to train the vectors of a file that there is not."""
+    if tuned and file is None:
+        raise InputError("--tune-vectors goes with a file of word vectors; others are trained")
 
 
 def vector_file(root: str, vectors: str | None) -> Path | None:

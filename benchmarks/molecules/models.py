@@ -16,7 +16,7 @@ from benchmarks.harness.sizes import (
 from benchmarks.molecules.data import Split
 from benchmarks.molecules.options import GP_MOLECULES, PARAMETERS, Options
 from benchmarks.molecules.processes import FingerprintMethod
-from benchmarks.papers.chemprop import ChempropMethod, command
+from benchmarks.papers.chemprop import ChempropMethod
 from pyg_kernels.molecules import (
     KERNEL_METHODS,
     NETWORKS,
@@ -97,9 +97,6 @@ def named_model(name: str) -> Named:
         raise InputError(
             f"--model {name}: expected one of {', '.join(known)}, or package.module:Net"
         )
-    if name == "chemprop":
-        with as_input_error():
-            command()
     return NAMES.get(name, Named(name))
 
 

@@ -18,6 +18,7 @@ from benchmarks.molecules.data import PARTS, Split, load_set
 from benchmarks.molecules.models import Model, models_of, named_model, number_of_parameters
 from benchmarks.molecules.options import Options
 from benchmarks.molecules.scores import TITLES, covered, score
+from benchmarks.papers.chemprop import command
 
 PROGRAM = "benchmarks.molecules"
 PREDICTIONS = "predictions.csv"
@@ -206,6 +207,9 @@ def planned(options: Options) -> list[Cell]:
     """All runs that are asked for."""
     for name in options.model:  # before anything is read
         named_model(name)
+    if "chemprop" in options.model and not options.resume:  # which may have nothing left to train
+        with as_input_error():
+            command()
     torch_device(options.device)
     cells: list[Cell] = []
     names: list[str] = []

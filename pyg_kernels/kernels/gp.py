@@ -486,7 +486,7 @@ def _accuracy(labels: Any, found: Any, sample_weight: Any) -> Any:
 
 def _mean_score(score: Callable[..., Any], least: int, y: Any, found: Any, weights: Any) -> float:
     """The mean over the targets that were measured at least so many times."""
-    if y.size != found.size or len(y) != len(found):
+    if not y.ndim or y.size != found.size or len(y) != len(found):
         raise ValueError(f"y has shape {y.shape}: expected {found.shape}")
     scores = []
     for column, own in zip(*(v.reshape(len(v), -1).T for v in (y, found)), strict=True):

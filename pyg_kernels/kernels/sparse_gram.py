@@ -53,8 +53,10 @@ def min_max(least: NDArray[Any], own: NDArray[Any], theirs: NDArray[Any]) -> NDA
 
         run(cpu.ratios, len(least), least.size, least, own, theirs)
         return least
-    most = own[:, None] + theirs - least
-    return np.divide(least, most, out=least, where=most > 0)
+    for sums, total in zip(least, own, strict=True):
+        most = total + theirs - sums
+        np.divide(sums, most, out=sums, where=most > 0)
+    return least
 
 
 def row_sums(x: sparse.csr_matrix) -> NDArray[Any]:

@@ -83,7 +83,7 @@ class MoleculeExplanation:
             mol = Chem.MolFromSmiles(smiles)
             parts: list[tuple[str, Any, float]] = [("constant", (), self.constant[i])]
             parts += [("atom", (atom,), share) for atom, share in enumerate(self.atoms[i])]
-            bonds = self.bonds[i] if np.any(self.bonds[i]) else []
+            bonds: Any = self.bonds[i] if np.any(self.bonds[i]) else []
             parts += [("bond", ends, share) for ends, share in zip(_ends(mol), bonds, strict=False)]
             parts += [("walk", atoms, share) for atoms, share in self.walks[i]]
             for part, atoms, share in parts:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from pyg_kernels.chem import Featurizer
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.methods import Examples, KernelMethod, Task
+from pyg_kernels.molecules.methods import KERNEL_METHODS, Examples, KernelMethod, Task
+from pyg_kernels.molecules.networks import NETWORKS
 
 FILE = "estimator.npz"
 FORMAT = 4
@@ -129,6 +130,8 @@ def load(folder: str | Path, trust: bool = False) -> Any:
         molecules = Molecules(settings["smiles"], estimator.columns_, arrays["extra"])
         estimator.training_ = molecules, arrays["targets"], arrays["weight"]
     estimator.models_ = list(dict.fromkeys(settings["members"]))
+    if unknown := {*estimator.models_} - {*KERNEL_METHODS, *NETWORKS, *paths}:
+        raise ValueError(f"{folder} has models that are unknown here: {', '.join(sorted(unknown))}")
     for place, model in enumerate(settings["members"]):
         divided = settings["divided"][place]
         member, start = estimator._member(model, divided), f"{place}/"

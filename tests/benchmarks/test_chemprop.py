@@ -12,7 +12,7 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 
 import pandas
 
-from pyg_kernels.molecules import load
+from pyg_kernels.molecules import KERNEL_METHODS, load
 from tests.benchmarks.conftest import assert_refused, metrics_of
 
 # It learns the mean of each target and answers it plus 0.01 a letter of the SMILES.
@@ -61,7 +61,9 @@ def chemprop(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_it_learns_and_is_measured_on_the_parts_of_all(compare, chemprop, molecules_csv, tmp_path):
+def test_it_learns_and_is_measured_on_the_parts_of_all(
+    compare, chemprop, molecules_csv, tmp_path, monkeypatch
+):
     assert compare("--data", molecules_csv, "--model", "chemprop", "mean")[0] == 0
     seen = json.loads(chemprop.read_text())
     assert (seen["train"], seen["val"], seen["rows"]) == (48, 6, 54)
@@ -79,6 +81,9 @@ def test_it_learns_and_is_measured_on_the_parts_of_all(compare, chemprop, molecu
     (run,) = tmp_path.glob("out/runs/*chemprop-seed0")
     again = load(run / "model").predict(own["smiles"])
     assert (own["prediction"] - again).abs().max() < 1e-6
+    monkeypatch.delitem(KERNEL_METHODS, "chemprop")  # as where benchmarks were not imported
+    with pytest.raises(ValueError, match="has models that are unknown here: chemprop"):
+        load(run / "model")
 
 
 @pytest.mark.usefixtures("undrawn")

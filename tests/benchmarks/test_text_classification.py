@@ -208,6 +208,8 @@ def test_preset_of_the_thesis() -> None:
     words = f"{PRESET} --schedule cosine --models rcnn cnn --depths 1 2 --decay .30 0"
     with pytest.raises(InputError, match=r"--lr-factor goes with --schedule .* \(null takes"):
         parsed(words)
+    with pytest.raises(InputError, match="--batch-size null: expected a value"):
+        parsed(f"{words} --lr-factor null --batch-size null").training()
     given = parsed(f"{words} --lr-factor null --data {__file__}")
     assert (given.dataset, given.lr_factor) == ("csv", None)
     assert names_of(given) == [

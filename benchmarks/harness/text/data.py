@@ -14,7 +14,7 @@ from benchmarks.corpora.trec import TREC
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.text.options import OWN, Texts
-from benchmarks.harness.words import Words, read_words, vector_file
+from benchmarks.harness.words import Words, check_tuned, read_words, vector_file
 from pyg_kernels.datasets.text import EncodedTexts, TextCorpus, TextCSV, TextTable
 from pyg_kernels.datasets.text.text_table import has_columns
 from pyg_kernels.tables import PARQUET
@@ -81,6 +81,7 @@ def load_texts(choice: Texts) -> TextData:
     """Reads texts and word vectors."""
     with as_input_error():
         file = vector_file(choice.folder, choice.vectors)
+        check_tuned(choice.tune_vectors, file)
         corpus = CORPORA[choice.dataset](choice)
         corpus.hold_out(HELD_OUT, choice.split_seed or 0)
         words = read_words(corpus, file, choice.tune_vectors)
