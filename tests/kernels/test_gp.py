@@ -345,6 +345,8 @@ def test_score_of_what_was_measured() -> None:
         process.score(graphs, np.full((30, 3), np.nan))
     with pytest.raises(ValueError, match=r"y has shape \(30,\): expected \(30, 3\)"):
         process.score(graphs, y)
+    with pytest.raises(ValueError, match=r"y has shape \(\): expected \(1, 3\)"):
+        process.score(graphs[:1], 1.0)
 
 
 # Classes -----------------------------------------------------------------------------------------
