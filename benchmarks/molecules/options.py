@@ -42,7 +42,7 @@ class Models(Device, Results):
         schedule: of the learning rate, warm-up and cosine, or times 0.9 every epoch
         resample: draw training molecules so that all bins of this width of the target are equally
             likely
-        model: auto, gp, pooled-gp, wl-gp, fingerprint-gp, random-walk-gp, wl-ridge, wl-forest, wl,
+        model: auto, gp, pooled, wl-gp, fingerprint-gp, random-walk-gp, wl-ridge, wl-forest, wl,
             wl-gated, graph-kernel, random-walk, gated-walk, gin, gine, attentive-fp,
             neural-fingerprint, embedded-mean-field, embedded-loopy-bp, mean, wl-subtree-3,
             wl-subtree-6 (wl-ridge of so many iterations), gin-relu, gin-prelu, gin-kernel,

@@ -411,7 +411,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
 
         Raises:
             ValueError: If a member is neither a network of this package nor, in regression, a
-                ``'gp'``, ``'pooled-gp'`` or ``'wl-gp'``, nor a ``'wl-ridge'`` without extra
+                ``'gp'``, ``'pooled'`` or ``'wl-gp'``, nor a ``'wl-ridge'`` without extra
                 columns.
         """
         from pyg_kernels.molecules.explanation import explained
@@ -456,7 +456,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
 
     Args:
         model: ``'gp'``, a Gaussian process with the kernels of :func:`molecule_kernels`;
-            ``'pooled-gp'``, it and one of :func:`count_kernels`, pooled
+            ``'pooled'``, it, one of :func:`count_kernels` and randomized trees, pooled
             (:class:`~pyg_kernels.molecules.methods.ProcessMethod`); ``'wl-gp'``, ``'wl-ridge'``,
             ``'wl-forest'``, ``'random-walk-gp'``; ``'mean'``, that of the targets; a network
             of this package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``, ``'random-walk'``,

@@ -21,6 +21,7 @@ from pyg_kernels import kernels
 from pyg_kernels.explain import draw_molecule, model_contributions
 from pyg_kernels.molecules.inputs import Molecules
 from pyg_kernels.molecules.methods import KernelMethod, Task
+from pyg_kernels.molecules.trees import MoleculeTrees
 from pyg_kernels.nn import GraphKernelNet, RandomWalkNet, WLKernelNet
 
 Walks = list[tuple[tuple[int, ...], float]]
@@ -119,7 +120,7 @@ class MoleculeExplanation:
         )
 
 
-PROCESSES = ("gp", "pooled-gp", "wl-gp")  # whose kernels count patterns, by and large
+PROCESSES = ("gp", "pooled", "wl-gp")  # which count patterns, by and large
 
 
 def _ends(mol: Any) -> list[tuple[int, int]]:
@@ -227,7 +228,12 @@ def _of_kernels(member: Any, molecules: Molecules, k: int, target: int) -> Itera
             f"{', '.join(map(repr, PROCESSES))} in regression, and 'wl-ridge' without extra columns"
         )
     for graph, mol, own in zip(graphs, molecules.rdkit(), shares.T, strict=True):
-        parts = [kernels.explain(model, graph, row) for model in models]
+        parts = [
+            model.explain(graph, row)
+            if isinstance(model, MoleculeTrees)
+            else kernels.explain(model, graph, row)
+            for model in models
+        ]
         atoms = sum(share * part.atoms for share, part in zip(own, parts, strict=True))
         said = sum(share * part.prediction for share, part in zip(own, parts, strict=True))
         yield atoms, np.zeros(mol.GetNumBonds()), [], said

@@ -29,11 +29,11 @@ from pyg_kernels.kernels import (
     molecule_kernels,
 )
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
+from pyg_kernels.molecules.trees import TREES, MoleculeTrees
 
 # Twice a decade, from strong to weak: weak ones take the most iterations.
 PENALTIES = tuple(10 ** (k / 2) for k in range(8, -7, -1))
 WORSE = 2  # penalties in a row with a larger validation error end the search
-TREES = 300
 _ROUNDS = 200  # of expectation-maximization
 _PRIOR = 30  # measurements that the prior on weights of models counts as: small parts choose badly
 _FIRM = 1e4  # how much the sum of the weights of models counts, over the errors
@@ -359,17 +359,18 @@ class ProcessMethod(KernelMethod):
 
     ``gp`` has the kernels of :func:`molecule_kernels`, ``wl-gp`` min-max of WL counts,
     ``random-walk-gp`` the random-walk kernel of the featurizer's vectors. Extra columns are a
-    :class:`VectorKernel`. ``pooled-gp`` is ``gp`` and a process of :func:`count_kernels`: of their
-    Gaussians the logarithmic pool with equal weights (Genest and Zidek 1986),
+    :class:`VectorKernel`. ``pooled`` is ``gp``, a process of :func:`count_kernels` and
+    :class:`~pyg_kernels.molecules.trees.MoleculeTrees` with the noise of ``gp``: of their Gaussians
+    the logarithmic pool with equal weights (Genest and Zidek 1986),
 
     .. math::
         \frac{1}{\sigma^2} = \frac{1}{P} \sum_p \frac{1}{\sigma_p^2}, \qquad
         \mu = \sigma^2 \, \frac{1}{P} \sum_p \frac{\mu_p}{\sigma_p^2},
 
-    in which the process counts more that knows more of a molecule; of classes their mean.
+    in which the one counts more that knows more of a molecule; of classes their mean.
 
     Attributes:
-        pool: The processes; each predicts all targets.
+        pool: The processes, and the trees; each predicts all targets.
     """
 
     pool: list[Any]
@@ -390,6 +391,9 @@ class ProcessMethod(KernelMethod):
                 process.set_params(tune=False, weights=weights, noise=noise)
             self.pool.append(process.fit(graphs, y))
         self.given = [(process.weights_, process.noise_) for process in self.pool]
+        if self.model == "pooled":
+            noise = self.pool[0].noise_ * self.std**2 if self.is_regression else None
+            self.pool.append(MoleculeTrees(self.num_layers, noise, self.seed).fit(graphs, y))
 
     def _columns(self, y: Numbers) -> int:
         """How many functions a process learns: classes may not be there as they were before."""
@@ -406,7 +410,7 @@ class ProcessMethod(KernelMethod):
             found = [[RandomWalkKernel(self.num_layers, 1.0, normalize=True, dtype=torch.float64)]]
         else:
             found = [molecule_kernels()]
-        if self.model == "pooled-gp":
+        if self.model == "pooled":
             found.append(count_kernels())
         if molecules.columns:
             found = [[*kernels, VectorKernel("extra")] for kernels in found]
@@ -435,14 +439,14 @@ class ProcessMethod(KernelMethod):
     def outputs(self, molecules: Molecules) -> Outputs:
         graphs = self.graphs(molecules)
         if not self.is_regression:
-            found = [self.combined(gp.classes_, gp.predict_proba(graphs)) for gp in self.pool]
-            return certain(np.mean(found, 0))
+            pairs = ((each.classes_, each.predict_proba(graphs)) for each in self.pool)
+            return certain(np.mean([self.combined(*pair) for pair in pairs], 0))
         means, shares, variance = self.pooled(graphs)
         return Outputs((shares * means).sum(0), variance)
 
     def pooled(self, graphs: Sequence[Any]) -> tuple[Numbers, Numbers, Numbers]:
-        """Of each process the means and their shares in the pool's, (P, M, T); its variance."""
-        found = [gp.predict(graphs, return_std=True) for gp in self.pool]
+        """Of each of the pool the means and their shares in its mean, (P, M, T); its variance."""
+        found = [each.predict(graphs, return_std=True) for each in self.pool]
         means, stds = (np.stack(each).astype(np.float64) for each in zip(*found, strict=True))
         precisions = stds**-2
         return means, precisions / precisions.sum(0), 1 / precisions.mean(0)
@@ -538,7 +542,7 @@ class CountMethod(KernelMethod):
 
 KERNEL_METHODS: dict[str, type[Any]] = {
     "gp": ProcessMethod,
-    "pooled-gp": ProcessMethod,
+    "pooled": ProcessMethod,
     "wl-gp": ProcessMethod,
     "random-walk-gp": ProcessMethod,
     "wl-ridge": CountMethod,

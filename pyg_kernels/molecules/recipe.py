@@ -17,7 +17,7 @@ NETWORKS_OF_AUTO = ("wl", "graph-kernel")
 def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str, Any]]:
     """The models, and how networks are trained where it is not given.
 
-    A process where it fits and molecules are few, in regression two that are pooled, and alone
+    A process where it fits and molecules are few, in regression pooled with others, and alone
     below `NETWORKS_FROM`, where a stack was no better on MoleculeACE; the networks otherwise,
     trained for fewer epochs on many molecules; a forest beside them on few molecules without a
     process.
@@ -38,7 +38,7 @@ def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str
     process, small = number < LARGE_FROM and fits and not weighted, number < NETWORKS_FROM
     models = ["wl-forest"] if small else []
     if process:
-        models = ["pooled-gp" if regression else "gp"]
+        models = ["pooled" if regression else "gp"]
     if not (process and small and regression):
         models += NETWORKS_OF_AUTO
     large = {"epochs": 25, "batch_size": 128, "learning_rate": 5e-3}

@@ -44,7 +44,7 @@ def search_space(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
     fixed = {
         "auto": "name one, such as wl",
         "gp": "it learns the weights of its kernels",
-        "pooled-gp": "it learns the weights of its kernels",
+        "pooled": "it learns the weights of its kernels",
         "mean": "it has no options",
     }
     if model in fixed:

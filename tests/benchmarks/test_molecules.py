@@ -91,7 +91,7 @@ def test_every_model_is_fitted(compare, sulfonamides, write_csv, tmp_path):
     models = (
         *("wl-gated", "graph-kernel", "gated-walk", "random-walk", "gin-prelu", "gin-kernel"),
         *("attentive-fp", "neural-fingerprint", "embedded-mean-field", "embedded-loopy-bp"),
-        *("auto", "pooled-gp", "wl-forest", "random-walk-gp", "tests.molecules.nets:TwoConvs"),
+        *("auto", "pooled", "wl-forest", "random-walk-gp", "tests.molecules.nets:TwoConvs"),
     )
     words = ("--data", write_csv(sulfonamides[::3]), "--epochs", 1)
     for more in (models, ("gin", "--ensemble-size", 2, "--overwrite")):

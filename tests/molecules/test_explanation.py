@@ -35,7 +35,7 @@ def test_shares_of_atoms_add_up_to_the_prediction(model: str, extra: bool) -> No
             assert (found.to_frame()["part"] == "bond").sum() == sum(map(len, found.bonds))
 
 
-@pytest.mark.parametrize("model", ["gp", "pooled-gp", "wl-gp", "wl-ridge"])
+@pytest.mark.parametrize("model", ["gp", "pooled", "wl-gp", "wl-ridge"])
 def test_shares_of_atoms_by_kernel_methods(model: str) -> None:
     fitted = MoleculeRegressor(model).fit(SMILES, 10 * np.stack([LOGP, -LOGP], 1) + 5)
     found = fitted.explain(SMILES[:4], target=1)

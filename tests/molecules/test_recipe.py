@@ -22,15 +22,15 @@ ONE, TWELVE, CLASSES = Task("regression", 1), Task("binary", 12), Task("multicla
 @pytest.mark.parametrize(
     ("task", "number", "weighted", "models"),
     [
-        (ONE, 100, False, ["pooled-gp"]),
+        (ONE, 100, False, ["pooled"]),
         (ONE, 100, True, ["wl-forest", *NETWORKS]),
-        (ONE, 5_000, False, ["pooled-gp", *NETWORKS]),
+        (ONE, 5_000, False, ["pooled", *NETWORKS]),
         (ONE, 50_000, False, NETWORKS),
         (CLASSES, 100, False, ["gp", *NETWORKS]),
         (CLASSES, 100, True, ["wl-forest", *NETWORKS]),
         (TWELVE, 9_900, False, NETWORKS),  # 25 matrices of 392 MB
         (Task("regression", 20), 5_000, False, NETWORKS),  # 42 of 200 MB, in double precision
-        (Task("regression", 20), 5_001, False, ["pooled-gp", *NETWORKS]),
+        (Task("regression", 20), 5_001, False, ["pooled", *NETWORKS]),
         (CLASSES, 50_000, False, NETWORKS),
     ],
 )
@@ -43,8 +43,8 @@ def test_task_and_number_decide(task: Task, number: int, weighted: bool, models:
 def test_it_is_the_models_that_it_stands_for(tmp_path: Path) -> None:
     few = SMILES[:16], LOGP[:16]
     auto = MoleculeRegressor("auto").fit(*few)
-    assert auto.models_ == ["pooled-gp"]
-    same = MoleculeRegressor("pooled-gp").fit(*few)
+    assert auto.models_ == ["pooled"]
+    same = MoleculeRegressor("pooled").fit(*few)
     np.testing.assert_array_equal(auto.predict(SMILES[:5]), same.predict(SMILES[:5]))
     classifier = MoleculeClassifier("auto", **SMALL).fit(SMILES[:20], AROMATIC[:20])
     assert classifier.models_ == ["gp", *NETWORKS]
@@ -79,8 +79,8 @@ def test_the_command_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixtu
     frame = pd.DataFrame({"smiles": SMILES[:20], "y": LOGP[:20]})
     frame.to_csv(tmp_path / "m.csv", index=False)
     assert run(tmp_path, "train +m.csv --target-columns y --out +run") == 0
-    assert "auto is pooled-gp here, of 18 molecules" in capsys.readouterr().err
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["model"] == ["pooled-gp"]
+    assert "auto is pooled here, of 18 molecules" in capsys.readouterr().err
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["model"] == ["pooled"]
 
 
 def test_it_starts_from_the_networks_that_are_given() -> None:

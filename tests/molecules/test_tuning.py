@@ -137,7 +137,7 @@ def test_trials_that_fail_are_told_and_left_out(
     ("words", "message"),
     [
         ("--model gp", "gp has nothing to tune"),
-        ("--model pooled-gp", "pooled-gp has nothing to tune"),
+        ("--model pooled", "pooled has nothing to tune"),
         ("--model mean", "mean has nothing to tune"),
         ("--model wl-ridge wl", "tune takes one"),
         ("--model wl-ridge --num-layers 2", "every option to search for is given"),

@@ -1,0 +1,74 @@
+"""Extremely randomized trees of molecules: what they read, their spread, and whose share is what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.ensemble import ExtraTreesRegressor
+
+from pyg_kernels.kernels import WLSubtreeKernel
+from pyg_kernels.molecules.inputs import read_molecules
+from pyg_kernels.molecules.trees import LEAST, TREES, TRIED, MoleculeTrees
+from tests.molecules.sets import AROMATIC, LOGP, SMILES
+
+TABLE = pd.DataFrame({"smiles": SMILES, "pH": np.linspace(2, 9, len(SMILES))})
+GRAPHS = read_molecules(TABLE).graphs()
+Y = np.stack([LOGP, np.where(np.arange(len(LOGP)) % 3 == 0, np.nan, 5.0 - LOGP)], 1)
+
+
+def features() -> sparse.csr_matrix:
+    kernel = WLSubtreeKernel(2, edge_label="edge_attr", min_count=LEAST, verbose=False)
+    counts = kernel.fit(GRAPHS).transform(GRAPHS)
+    others = np.stack([np.append(graph.descriptors, graph.extra) for graph in GRAPHS])
+    return sparse.csr_matrix(sparse.hstack([counts, others]), dtype=np.float32)
+
+
+def test_means_and_spread_of_trees() -> None:
+    noise = np.array([0.25, 4.0])
+    trees = MoleculeTrees(2, noise, random_state=3).fit(GRAPHS, Y)
+    means, stds = trees.predict(GRAPHS)
+    x = features()
+    for target, column in enumerate(Y.T):
+        there = ~np.isnan(column)
+        forest = ExtraTreesRegressor(TREES, max_features=TRIED, random_state=3)
+        forest.fit(x[there], column[there])
+        each = np.stack([tree.predict(x) for tree in forest.estimators_])
+        np.testing.assert_allclose(means[:, target], each.mean(0))
+        np.testing.assert_allclose(stds[:, target] ** 2, each.var(0) + noise[target])
+    np.testing.assert_array_equal(trees.predict(GRAPHS, return_std=False), means)
+
+
+def test_shares_of_atoms_add_up() -> None:
+    trees = MoleculeTrees(2, np.zeros(2), random_state=0).fit(GRAPHS, Y)
+    means, _ = trees.predict(GRAPHS)
+    for target in range(2):
+        for graph, mean in zip(GRAPHS[:6], means[:6, target], strict=True):
+            found = trees.explain(graph, target)
+            assert found.prediction == pytest.approx(mean, abs=1e-8)
+            assert found.atoms.sum() + found.bias == pytest.approx(mean, abs=1e-8)
+            assert len(found.atoms) == graph.num_nodes
+            assert np.abs(found.atoms).max() > 0
+
+
+def test_few_molecules_and_equal_ones() -> None:
+    """Where no environment is in enough molecules, descriptors are left; one value is predicted."""
+    few = read_molecules(["C", "CCO"]).graphs()
+    trees = MoleculeTrees(3, np.ones(1), random_state=0).fit(few, np.array([[1.0], [2.0]]))
+    np.testing.assert_allclose(trees.predict(few)[0][:, 0], [1.0, 2.0])
+    same = read_molecules(["CCO"] * 4).graphs()
+    trees = MoleculeTrees(3, np.ones(1), random_state=0).fit(same, np.full((4, 1), 7.0))
+    means, stds = trees.predict(few)
+    np.testing.assert_allclose((means, stds), (np.full((2, 1), 7.0), np.ones((2, 1))))
+    assert trees.explain(few[0], 0).prediction == pytest.approx(7.0)
+
+
+def test_probabilities() -> None:
+    labels = np.stack([np.array(AROMATIC) == "yes", np.arange(len(SMILES)) % 2], 1).astype(float)
+    trees = MoleculeTrees(2, None, random_state=0).fit(GRAPHS, labels)
+    found = trees.predict_proba(GRAPHS)
+    assert [list(classes) for classes in trees.classes_] == [[0.0, 1.0]] * 2
+    for target in range(2):
+        assert found[target].shape == (len(SMILES), 2)
+        np.testing.assert_array_equal(found[target].argmax(1), labels[:, target])
