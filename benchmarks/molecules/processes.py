@@ -49,9 +49,9 @@ class FingerprintKernel(CountKernel):
 class FingerprintMethod(ProcessMethod):
     """``fingerprint-gp``: a process of six of RDKit's fingerprint counts."""
 
-    def kernels(self, molecules: Any) -> list[list[Any]]:
-        """One for each kind of count, in one process."""
-        return [[FingerprintKernel(kind) for kind in GENERATORS]]
+    def kernels(self) -> list[Any]:
+        """One for each kind of count."""
+        return [FingerprintKernel(kind) for kind in GENERATORS]
 
     def graphs(self, molecules: Any) -> list[Any]:
         """The SMILES, of which RDKit counts."""

@@ -12,7 +12,6 @@ from pyg_kernels.kernels.gp import KernelGP, KernelGPClassifier
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.molecules import (
     VectorKernel,
-    count_kernels,
     molecule_graphs,
     molecule_kernels,
 )
@@ -49,7 +48,6 @@ __all__ = [
     "WLKernel",
     "WLSubtreeKernel",
     "arc_cosine",
-    "count_kernels",
     "explain",
     "inverse_polynomial",
     "molecule_graphs",

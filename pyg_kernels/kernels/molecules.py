@@ -300,23 +300,3 @@ def molecule_kernels() -> list[Kernel]:
         ),
         VectorKernel(),
     ]
-
-
-def count_kernels() -> list[Kernel]:
-    """Kernels of molecules that count patterns alone, under one way to label atoms.
-
-    Min-max kernels of environments, label sequences and shortest paths. Where few patterns of a
-    molecule are known, a :class:`KernelGP` of them returns to its mean and says so by its
-    deviation, while descriptors (:func:`molecule_kernels`) go on. They read what
-    :func:`molecule_graphs` gives.
-
-    Example:
-        >>> from pyg_kernels.kernels import count_kernels
-        >>> [type(kernel).__name__ for kernel in count_kernels()]
-        ['WLSubtreeKernel', 'LabelSequenceKernel', 'ShortestPathKernel']
-    """
-    return [
-        WLSubtreeKernel(4, edge_label="edge_attr", compare="minmax"),
-        LabelSequenceKernel(6, edge_label="edge_attr", compare="minmax"),
-        ShortestPathKernel(compare="minmax"),
-    ]

@@ -456,7 +456,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
 
     Args:
         model: ``'gp'``, a Gaussian process with the kernels of :func:`molecule_kernels`;
-            ``'pooled'``, it, one of :func:`count_kernels` and randomized trees, pooled
+            ``'pooled'``, it and randomized trees
             (:class:`~pyg_kernels.molecules.methods.ProcessMethod`); ``'wl-gp'``, ``'wl-ridge'``,
             ``'wl-forest'``, ``'random-walk-gp'``; ``'mean'``, that of the targets; a network
             of this package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``, ``'random-walk'``,

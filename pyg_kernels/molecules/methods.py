@@ -25,7 +25,6 @@ from pyg_kernels.kernels import (
     RandomWalkKernel,
     VectorKernel,
     WLSubtreeKernel,
-    count_kernels,
     molecule_kernels,
 )
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
@@ -355,13 +354,13 @@ class KernelMethod(Method, ABC):
 
 
 class ProcessMethod(KernelMethod):
-    r"""Gaussian processes: a :class:`KernelGP` or :class:`KernelGPClassifier` of all targets.
+    r"""A Gaussian process: a :class:`KernelGP` or :class:`KernelGPClassifier` of all targets.
 
     ``gp`` has the kernels of :func:`molecule_kernels`, ``wl-gp`` min-max of WL counts,
     ``random-walk-gp`` the random-walk kernel of the featurizer's vectors. Extra columns are a
-    :class:`VectorKernel`. ``pooled`` is ``gp``, a process of :func:`count_kernels` and
-    :class:`~pyg_kernels.molecules.trees.MoleculeTrees` with the noise of ``gp``: of their Gaussians
-    the logarithmic pool with equal weights (Genest and Zidek 1986),
+    :class:`VectorKernel`. ``pooled`` is ``gp`` and
+    :class:`~pyg_kernels.molecules.trees.MoleculeTrees` with its noise: of their Gaussians the
+    logarithmic pool with equal weights (Genest and Zidek 1986),
 
     .. math::
         \frac{1}{\sigma^2} = \frac{1}{P} \sum_p \frac{1}{\sigma_p^2}, \qquad
@@ -370,29 +369,31 @@ class ProcessMethod(KernelMethod):
     in which the one counts more that knows more of a molecule; of classes their mean.
 
     Attributes:
-        pool: The processes, and the trees; each predicts all targets.
+        pool: The process, and the trees; each predicts all targets.
     """
 
+    learned = ("seed", "rows", "weights", "noises")  # the latter two of the process
     pool: list[Any]
 
     def learn(self, examples: Examples) -> None:
         if not (examples.weight == 1).all():
             raise ValueError(f"model={self.model!r} takes no sample_weight")
-        self.given: list[tuple[Any, Any]] = []
+        self.weights: Any = None
 
     def condition(self, y: Numbers, weight: Numbers) -> None:
-        """Fits to ``molecules``, with the hyperparameters in `given` where there are any."""
-        graphs, self.pool = self.graphs(self.molecules), []
-        kind = KernelGP if self.is_regression else KernelGPClassifier
-        for number, kernels in enumerate(self.kernels(self.molecules)):
-            process = kind(kernels, random_state=self.seed)
-            if self.given and self.given[number][1].size == self._columns(y):
-                weights, noise = self.given[number]
-                process.set_params(tune=False, weights=weights, noise=noise)
-            self.pool.append(process.fit(graphs, y))
-        self.given = [(process.weights_, process.noise_) for process in self.pool]
+        """Fits to ``molecules``, with the hyperparameters where there are any that fit."""
+        graphs = self.graphs(self.molecules)
+        kind: Any = KernelGP if self.is_regression else KernelGPClassifier
+        kernels = self.kernels()
+        if self.molecules.columns:
+            kernels.append(VectorKernel("extra"))
+        process = kind(kernels, random_state=self.seed)
+        if self.weights is not None and self.noises.size == self._columns(y):
+            process.set_params(tune=False, weights=self.weights, noise=self.noises)
+        self.pool = [process.fit(graphs, y)]
+        self.weights, self.noises = process.weights_, process.noise_
         if self.model == "pooled":
-            noise = self.pool[0].noise_ * self.std**2 if self.is_regression else None
+            noise = self.noises * self.std**2 if self.is_regression else None
             self.pool.append(MoleculeTrees(self.num_layers, noise, self.seed).fit(graphs, y))
 
     def _columns(self, y: Numbers) -> int:
@@ -401,31 +402,13 @@ class ProcessMethod(KernelMethod):
             return y.shape[1]
         return sum(len(np.unique(column[~np.isnan(column)])) for column in y.T)
 
-    def kernels(self, molecules: Molecules) -> list[list[Kernel]]:
-        """The kernels of each process in the pool."""
-        found: list[list[Kernel]]
+    def kernels(self) -> list[Kernel]:
+        """The kernels of the process."""
         if self.model == "wl-gp":
-            found = [[WLSubtreeKernel(self.num_layers, edge_label="edge_attr", compare="minmax")]]
-        elif self.model == "random-walk-gp":
-            found = [[RandomWalkKernel(self.num_layers, 1.0, normalize=True, dtype=torch.float64)]]
-        else:
-            found = [molecule_kernels()]
-        if self.model == "pooled":
-            found.append(count_kernels())
-        if molecules.columns:
-            found = [[*kernels, VectorKernel("extra")] for kernels in found]
-        return found
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        found = super().state()
-        for number, (weights, noise) in enumerate(self.given):
-            found[f"weights{number}"], found[f"noise{number}"] = weights, noise
-        return found
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super().restore(arrays)
-        number = sum(name.startswith("weights") for name in arrays)
-        self.given = [(arrays[f"weights{i}"], arrays[f"noise{i}"]) for i in range(number)]
+            return [WLSubtreeKernel(self.num_layers, edge_label="edge_attr", compare="minmax")]
+        if self.model == "random-walk-gp":
+            return [RandomWalkKernel(self.num_layers, 1.0, normalize=True, dtype=torch.float64)]
+        return molecule_kernels()
 
     def graphs(self, molecules: Molecules) -> list[Any]:
         """What the kernels compare."""

@@ -17,10 +17,10 @@ NETWORKS_OF_AUTO = ("wl", "graph-kernel")
 def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str, Any]]:
     """The models, and how networks are trained where it is not given.
 
-    A process where it fits and molecules are few, in regression pooled with others, and alone
-    below `NETWORKS_FROM`, where a stack was no better on MoleculeACE; the networks otherwise,
-    trained for fewer epochs on many molecules; a forest beside them on few molecules without a
-    process.
+    A process where it fits and molecules are few, in regression pooled with trees, and without
+    networks below `NETWORKS_FROM`, where a stack was no better on MoleculeACE; the networks
+    otherwise, trained for fewer epochs on many molecules; a forest beside them on few molecules
+    without a process.
 
     Args:
         task: What is learned.
@@ -32,9 +32,8 @@ def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str
     """
     regression = task.kind == "regression"
     factors = task.num_outputs * (2 if task.kind == "binary" else 1)
-    matrices = (1 + factors) * (2 if regression else 1)
     size = 8 if number <= DOUBLE_UP_TO else 4
-    fits = size * number**2 * matrices <= PROCESS_BYTES
+    fits = size * number**2 * (1 + factors) <= PROCESS_BYTES
     process, small = number < LARGE_FROM and fits and not weighted, number < NETWORKS_FROM
     models = ["wl-forest"] if small else []
     if process:

@@ -66,8 +66,8 @@ class MoleculeTrees:
     def predict(self, graphs: Sequence[Any], return_std: bool = True) -> Any:
         """Means and standard deviations, ``(M, T)`` each."""
         x = self._read(graphs)
-        found = [np.stack([tree.predict(x) for tree in forest]) for forest in self.forests]
-        means, variances = (np.stack([of(each, 0) for each in found], 1) for of in (np.mean, np.var))
+        found = np.array([[tree.predict(x) for tree in forest] for forest in self.forests])
+        means, variances = found.mean(1).T, found.var(1).T
         return (means, np.sqrt(variances + self.noise)) if return_std else means
 
     def predict_proba(self, graphs: Sequence[Any]) -> list[NDArray[Any]]:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from rdkit import Chem
 
-from pyg_kernels.kernels import KernelGP, count_kernels, molecule_kernels
+from pyg_kernels.kernels import KernelGP, molecule_kernels
 from pyg_kernels.molecules import (
     KERNEL_METHODS,
     NETWORKS,
@@ -117,13 +117,11 @@ def test_pooled() -> None:
     y[3, 1] = np.nan
     fitted = MoleculeRegressor("pooled").fit(SMILES[:20], y[:20])
     found = fitted.predict(SMILES[30:], return_std=True)
-    parts = [KernelGP(kernels, random_state=0) for kernels in (molecule_kernels(), count_kernels())]
-    (given,) = fitted.members_
-    for gp, process in zip(parts, given.pool, strict=False):
-        gp.set_params(tune=False, weights=process.weights_, noise=process.noise_)
-        gp.fit(SMILES[:20], y[:20])
-    each = [gp.predict(SMILES[30:], return_std=True) for gp in parts]
-    each.append(given.pool[2].predict(read_molecules(SMILES[30:]).graphs()))
+    process, trees = fitted.members_[0].pool
+    known = {"weights": process.weights_, "noise": process.noise_}
+    gp = KernelGP(molecule_kernels(), random_state=0, tune=False, **known)
+    each = [gp.fit(SMILES[:20], y[:20]).predict(SMILES[30:], return_std=True)]
+    each.append(trees.predict(read_molecules(SMILES[30:]).graphs()))
     means, stds = map(np.stack, zip(*each, strict=True))
     precision = (stds**-2).mean(0)
     np.testing.assert_allclose(found[0], (means / stds**2).mean(0) / precision, rtol=1e-10)

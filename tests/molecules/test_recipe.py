@@ -29,8 +29,8 @@ ONE, TWELVE, CLASSES = Task("regression", 1), Task("binary", 12), Task("multicla
         (CLASSES, 100, False, ["gp", *NETWORKS]),
         (CLASSES, 100, True, ["wl-forest", *NETWORKS]),
         (TWELVE, 9_900, False, NETWORKS),  # 25 matrices of 392 MB
-        (Task("regression", 20), 5_000, False, NETWORKS),  # 42 of 200 MB, in double precision
-        (Task("regression", 20), 5_001, False, ["pooled", *NETWORKS]),
+        (Task("regression", 40), 5_000, False, NETWORKS),  # 41 of 200 MB, in double precision
+        (Task("regression", 40), 5_001, False, ["pooled", *NETWORKS]),
         (CLASSES, 50_000, False, NETWORKS),
     ],
 )

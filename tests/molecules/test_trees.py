@@ -1,4 +1,4 @@
-"""Extremely randomized trees of molecules: what they read, their spread, and whose share is what."""
+"""Randomized trees of molecules: what they read, their spread, and what an atom adds."""
 
 from __future__ import annotations
 
