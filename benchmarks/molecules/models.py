@@ -14,7 +14,7 @@ from benchmarks.harness.sizes import (
     num_parameters,
 )
 from benchmarks.molecules.data import Split
-from benchmarks.molecules.options import GP_MOLECULES, PARAMETERS, Options
+from benchmarks.molecules.options import GP_MOLECULES, PARAMETERS, Options, is_process
 from benchmarks.molecules.processes import FingerprintMethod
 from benchmarks.papers.chemprop import ChempropMethod
 from pyg_kernels.molecules import (
@@ -136,7 +136,7 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         return Model(name, kind, arguments)
     if kind in KERNEL_METHODS:
         usual = GP_MOLECULES if kind == "random-walk-gp" else None
-        most = options.gp_molecules or usual if kind.endswith("gp") else None
+        most = options.gp_molecules or usual if is_process(kind) else None
         return Model(name, kind, arguments, most)
     sizes = Sizes(
         in_channels=split.data.source.featurizer.atom_dim,

@@ -29,6 +29,11 @@ DEFAULTS: Mapping[str, tuple[Any, Any, Any, Any]] = {
 }
 
 
+def is_process(model: str) -> bool:
+    """Whether a model is a Gaussian process, or has one."""
+    return model == "pooled" or model.endswith("gp")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Models(Device, Results):
     """Models and their training.
@@ -129,7 +134,7 @@ class Options(Models):
             raise InputError("--shards goes with one --data, a CSV or cep")
         if self.root and not {"cep", *OGB_SETS} & set(self.data):
             raise InputError("--root goes with cep or a set of OGB in --data")
-        if self.gp_molecules and not any(name.endswith("gp") for name in self.model):
+        if self.gp_molecules and not any(map(is_process, self.model)):
             raise InputError("--gp-molecules goes with Gaussian processes in --model")
         for data in self.data:
             self.splits(data)

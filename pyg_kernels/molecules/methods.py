@@ -28,10 +28,11 @@ from pyg_kernels.kernels import (
     molecule_kernels,
 )
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.trees import TREES, MoleculeTrees
+from pyg_kernels.molecules.trees import MoleculeTrees
 
 # Twice a decade, from strong to weak: weak ones take the most iterations.
 PENALTIES = tuple(10 ** (k / 2) for k in range(8, -7, -1))
+TREES = 300  # of a random forest
 WORSE = 2  # penalties in a row with a larger validation error end the search
 _ROUNDS = 200  # of expectation-maximization
 _PRIOR = 30  # measurements that the prior on weights of models counts as: small parts choose badly
@@ -375,11 +376,13 @@ class ProcessMethod(KernelMethod):
 
     learned = ("seed", "rows", "weights", "noises")  # the latter two of the process
     pool: list[Any]
+    weights: Any
+    noises: Any
 
     def learn(self, examples: Examples) -> None:
         if not (examples.weight == 1).all():
             raise ValueError(f"model={self.model!r} takes no sample_weight")
-        self.weights: Any = None
+        self.weights = None
 
     def condition(self, y: Numbers, weight: Numbers) -> None:
         """Fits to ``molecules``, with the hyperparameters where there are any that fit."""
@@ -394,8 +397,8 @@ class ProcessMethod(KernelMethod):
         self.pool = [process.fit(graphs, y)]
         self.weights, self.noises = process.weights_, process.noise_
         if self.model == "pooled":
-            noise = self.noises * self.std**2 if self.is_regression else None
-            self.pool.append(MoleculeTrees(self.num_layers, noise, self.seed).fit(graphs, y))
+            noise = self.noises if self.is_regression else None
+            self.pool.append(MoleculeTrees(noise, self.seed).fit(graphs, y))
 
     def _columns(self, y: Numbers) -> int:
         """How many functions a process learns: classes may not be there as they were before."""

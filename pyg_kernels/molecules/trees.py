@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,10 +13,12 @@ from scipy import sparse
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from pyg_kernels.kernels import Explanation, WLSubtreeKernel, explain
 
-TREES = 300
+TREES = 100
+ITERATIONS = 3  # of Weisfeiler-Lehman
 TRIED = 0.1  # the share of the numbers that a split chooses from, in regression
 LEAST = 3  # of the fitted molecules, that have an environment which is counted
 
@@ -33,8 +36,7 @@ class MoleculeTrees:
         \sigma^2 = \sigma_0^2 + \frac{1}{B} \sum_b (t_b - \mu)^2
 
     Args:
-        num_iterations: Of Weisfeiler-Lehman.
-        noise: Of regression :math:`\sigma_0^2`, one for each target; None for classes.
+        noise: Of regression :math:`\sigma_0^2` of each target, over its variance; None for classes.
         random_state: Of the trees.
 
     Attributes:
@@ -42,10 +44,11 @@ class MoleculeTrees:
         classes_: Of classes, those of each target.
     """
 
-    def __init__(self, num_iterations: int, noise: Any, random_state: int) -> None:
+    def __init__(self, noise: Any, random_state: int) -> None:
         self.noise, self._seed = noise, random_state
+        self._scaler = StandardScaler()  # trees take small variances for none
         self._counting = WLSubtreeKernel(
-            num_iterations, edge_label="edge_attr", min_count=LEAST, verbose=False
+            ITERATIONS, edge_label="edge_attr", min_count=LEAST, verbose=False
         )
 
     def fit(self, graphs: Sequence[Any], y: NDArray[Any]) -> Self:
@@ -53,6 +56,7 @@ class MoleculeTrees:
         self._counting.fit(graphs)
         x, self.forests = self._read(graphs), list[Any]()
         options = {"random_state": self._seed, "n_jobs": torch.get_num_threads()}
+        y = y if self.noise is None else self._scaler.fit_transform(y)
         for column in y.T:
             there = ~np.isnan(column)
             forest: Any = ExtraTreesClassifier(TREES, **options)
@@ -67,8 +71,9 @@ class MoleculeTrees:
         """Means and standard deviations, ``(M, T)`` each."""
         x = self._read(graphs)
         found = np.array([[tree.predict(x) for tree in forest] for forest in self.forests])
-        means, variances = found.mean(1).T, found.var(1).T
-        return (means, np.sqrt(variances + self.noise)) if return_std else means
+        means = self._scaler.inverse_transform(found.mean(1).T)
+        stds = np.sqrt(found.var(1).T + self.noise) * self._scaler.scale_
+        return (means, stds) if return_std else means
 
     def predict_proba(self, graphs: Sequence[Any]) -> list[NDArray[Any]]:
         """The probabilities of the classes of each target."""
@@ -82,7 +87,8 @@ class MoleculeTrees:
         of the number that is compared (Saabas 2014), and divided among the atoms that have the
         environment. Of environments that are not there, and of descriptors, it is in the bias.
         """
-        x, added, bias = self._read([graph]), 0.0, 0.0
+        x = self._read([graph])
+        added, bias = np.zeros(x.shape[1]), 0.0
         for tree in self.forests[target]:
             way = tree.decision_path(x).indices
             values, compared = tree.tree_.value[way, 0, 0], tree.tree_.feature[way[:-1]]
@@ -90,12 +96,20 @@ class MoleculeTrees:
             added += np.bincount(compared, np.diff(values), x.shape[1]) / TREES
         counts = self._counting.transform([graph]).toarray()[0]
         own = added[: len(counts)] * (counts > 0)
-        line = LinearRegression()
-        line.coef_, line.intercept_ = own / np.maximum(counts, 1), bias + added.sum() - own.sum()
-        return explain(make_pipeline(self._counting, line), graph)
+        bias += added.sum() - own.sum()
+        nothing = np.zeros(0, int)
+        found = Explanation([], np.zeros(0), nothing, np.zeros(graph.num_nodes), {}, bias)
+        if len(counts):
+            line = LinearRegression()
+            line.coef_, line.intercept_ = own / np.maximum(counts, 1), bias
+            found = explain(make_pipeline(self._counting, line), graph)
+        scale, mean = self._scaler.scale_[target], self._scaler.mean_[target]
+        shares, atoms = found.shares * scale, found.atoms * scale
+        return replace(found, shares=shares, atoms=atoms, bias=found.bias * scale + mean)
 
     def _read(self, graphs: Sequence[Any]) -> Any:
         """What trees read, ``(M, F)``, in their precision."""
         rows = [np.append(graph.descriptors, graph.extra) for graph in graphs]
-        both = sparse.hstack([self._counting.transform(graphs), np.array(rows)])
-        return sparse.csr_matrix(both, dtype=np.float32)
+        limits = np.finfo(np.float32)
+        both = self._counting.transform(graphs), np.clip(rows, limits.min, limits.max)
+        return sparse.csr_matrix(sparse.hstack(both), dtype=np.float32)

@@ -130,15 +130,15 @@ def test_split_column_and_several_targets_with_gaps(compare, sulfonamides, write
 
 @pytest.mark.usefixtures("undrawn")
 def test_gaussian_processes_see_at_most_so_many_molecules(compare, molecules_csv, tmp_path):
-    words = ("--data", molecules_csv, "--model", "wl-gp", "--gp-molecules", 20, "--seeds", 0, 1)
-    assert compare(*words)[0] == 0
+    words = ("--model", "wl-gp", "pooled", "--gp-molecules", 20, "--seeds", 0, 1)
+    assert compare("--data", molecules_csv, *words)[0] == 0
     records = metrics(tmp_path / "out")
-    assert [record["fitted_on"] for record in records] == [20, 20]
+    assert [record["fitted_on"] for record in records] == [20] * 4
     assert records[0]["test"] != records[1]["test"]
     run = tmp_path / "out" / "runs" / "molecules-random-wl-gp-seed0"
     assert json.loads((run / "record.json").read_text())["about"]["settings"]["gp_molecules"] == 20
     table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
-    assert (table["part"] == "train").sum() == 40
+    assert (table["part"] == "train").sum() == 80
 
 
 def test_invalid_molecules_are_listed_when_skipped(compare, sulfonamides, write_csv, tmp_path):

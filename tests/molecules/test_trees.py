@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.preprocessing import StandardScaler
 
 from pyg_kernels.kernels import WLSubtreeKernel
 from pyg_kernels.molecules.inputs import read_molecules
-from pyg_kernels.molecules.trees import LEAST, TREES, TRIED, MoleculeTrees
+from pyg_kernels.molecules.trees import ITERATIONS, LEAST, TREES, TRIED, MoleculeTrees
 from tests.molecules.sets import AROMATIC, LOGP, SMILES
 
 TABLE = pd.DataFrame({"smiles": SMILES, "pH": np.linspace(2, 9, len(SMILES))})
@@ -19,29 +20,30 @@ Y = np.stack([LOGP, np.where(np.arange(len(LOGP)) % 3 == 0, np.nan, 5.0 - LOGP)]
 
 
 def features() -> sparse.csr_matrix:
-    kernel = WLSubtreeKernel(2, edge_label="edge_attr", min_count=LEAST, verbose=False)
+    kernel = WLSubtreeKernel(ITERATIONS, edge_label="edge_attr", min_count=LEAST, verbose=False)
     counts = kernel.fit(GRAPHS).transform(GRAPHS)
     others = np.stack([np.append(graph.descriptors, graph.extra) for graph in GRAPHS])
     return sparse.csr_matrix(sparse.hstack([counts, others]), dtype=np.float32)
 
 
 def test_means_and_spread_of_trees() -> None:
-    noise = np.array([0.25, 4.0])
-    trees = MoleculeTrees(2, noise, random_state=3).fit(GRAPHS, Y)
+    noise = np.array([0.25, 0.5])
+    trees = MoleculeTrees(noise, random_state=3).fit(GRAPHS, Y)
     means, stds = trees.predict(GRAPHS)
-    x = features()
-    for target, column in enumerate(Y.T):
+    x, scaler = features(), StandardScaler()
+    for target, column in enumerate(scaler.fit_transform(Y).T):
         there = ~np.isnan(column)
+        mean, scale = scaler.mean_[target], scaler.scale_[target]
         forest = ExtraTreesRegressor(TREES, max_features=TRIED, random_state=3)
         forest.fit(x[there], column[there])
         each = np.stack([tree.predict(x) for tree in forest.estimators_])
-        np.testing.assert_allclose(means[:, target], each.mean(0))
-        np.testing.assert_allclose(stds[:, target] ** 2, each.var(0) + noise[target])
+        np.testing.assert_allclose(means[:, target], mean + scale * each.mean(0))
+        np.testing.assert_allclose(stds[:, target] ** 2, scale**2 * (each.var(0) + noise[target]))
     np.testing.assert_array_equal(trees.predict(GRAPHS, return_std=False), means)
 
 
 def test_shares_of_atoms_add_up() -> None:
-    trees = MoleculeTrees(2, np.zeros(2), random_state=0).fit(GRAPHS, Y)
+    trees = MoleculeTrees(np.zeros(2), random_state=0).fit(GRAPHS, Y)
     means, _ = trees.predict(GRAPHS)
     for target in range(2):
         for graph, mean in zip(GRAPHS[:6], means[:6, target], strict=True):
@@ -52,13 +54,41 @@ def test_shares_of_atoms_add_up() -> None:
             assert np.abs(found.atoms).max() > 0
 
 
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**30])  # exact
+def test_units_of_targets(scale: float) -> None:
+    trees = MoleculeTrees(np.full(2, 0.1), random_state=0).fit(GRAPHS, Y)
+    other = MoleculeTrees(np.full(2, 0.1), random_state=0).fit(GRAPHS, scale * Y)
+    np.testing.assert_allclose(np.stack(other.predict(GRAPHS)) / scale, trees.predict(GRAPHS))
+    one, same = trees.explain(GRAPHS[0], 1), other.explain(GRAPHS[0], 1)
+    np.testing.assert_allclose(same.atoms / scale, one.atoms, atol=1e-12)
+    assert same.prediction / scale == pytest.approx(one.prediction)
+
+
+def test_targets_far_from_zero() -> None:
+    trees, other = (MoleculeTrees(np.full(2, 0.1), random_state=0) for _ in range(2))
+    (near, _), (far, _) = (
+        trees.fit(GRAPHS, Y).predict(GRAPHS),
+        other.fit(GRAPHS, Y + 1e8).predict(GRAPHS),
+    )
+    assert np.corrcoef(near[:, 0], far[:, 0] - 1e8)[0, 1] > 0.99
+
+
+def test_extra_columns_beyond_single_precision() -> None:
+    trees = MoleculeTrees(np.zeros(2), random_state=0).fit(GRAPHS, Y)
+    (far,) = read_molecules(TABLE[:1].assign(pH=1e300)).graphs()
+    assert np.isfinite(trees.predict([far])[0]).all()
+
+
 def test_few_molecules_and_equal_ones() -> None:
     """Where no environment is in enough molecules, descriptors are left; one value is predicted."""
     few = read_molecules(["C", "CCO"]).graphs()
-    trees = MoleculeTrees(3, np.ones(1), random_state=0).fit(few, np.array([[1.0], [2.0]]))
+    trees = MoleculeTrees(np.ones(1), random_state=0).fit(few, np.array([[1.0], [2.0]]))
     np.testing.assert_allclose(trees.predict(few)[0][:, 0], [1.0, 2.0])
+    found = trees.explain(few[1], 0)
+    assert found.prediction == pytest.approx(2.0)
+    np.testing.assert_array_equal(found.atoms, np.zeros(3))
     same = read_molecules(["CCO"] * 4).graphs()
-    trees = MoleculeTrees(3, np.ones(1), random_state=0).fit(same, np.full((4, 1), 7.0))
+    trees = MoleculeTrees(np.ones(1), random_state=0).fit(same, np.full((4, 1), 7.0))
     means, stds = trees.predict(few)
     np.testing.assert_allclose((means, stds), (np.full((2, 1), 7.0), np.ones((2, 1))))
     assert trees.explain(few[0], 0).prediction == pytest.approx(7.0)
@@ -66,7 +96,7 @@ def test_few_molecules_and_equal_ones() -> None:
 
 def test_probabilities() -> None:
     labels = np.stack([np.array(AROMATIC) == "yes", np.arange(len(SMILES)) % 2], 1).astype(float)
-    trees = MoleculeTrees(2, None, random_state=0).fit(GRAPHS, labels)
+    trees = MoleculeTrees(None, random_state=0).fit(GRAPHS, labels)
     found = trees.predict_proba(GRAPHS)
     assert [list(classes) for classes in trees.classes_] == [[0.0, 1.0]] * 2
     for target in range(2):
