@@ -10,7 +10,8 @@ from pyg_kernels.molecules.methods import Task
 AUTO = "auto"
 NETWORKS_FROM = 4_000  # molecules; below, a process is ahead of networks in regression
 LARGE_FROM = 10_000  # networks need fewer epochs, and are far ahead of a process
-PROCESS_BYTES = 8e9  # of Gram matrix and factors
+PROCESS_BYTES = 8e9  # of Gram matrix, factors and trees
+TREE_BYTES = 14e3  # of trees, for a molecule and target
 NETWORKS_OF_AUTO = ("wl", "graph-kernel")
 
 
@@ -33,7 +34,8 @@ def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str
     regression = task.kind == "regression"
     factors = task.num_outputs * (2 if task.kind == "binary" else 1)
     size = 8 if number <= DOUBLE_UP_TO else 4
-    fits = size * number**2 * (1 + factors) <= PROCESS_BYTES
+    needed = size * number**2 * (1 + factors) + TREE_BYTES * number * regression * task.num_outputs
+    fits = needed <= PROCESS_BYTES
     process, small = number < LARGE_FROM and fits and not weighted, number < NETWORKS_FROM
     models = ["wl-forest"] if small else []
     if process:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -94,18 +93,18 @@ class MoleculeTrees:
             values, compared = tree.tree_.value[way, 0, 0], tree.tree_.feature[way[:-1]]
             bias += values[0] / TREES
             added += np.bincount(compared, np.diff(values), x.shape[1]) / TREES
-        counts = self._counting.transform([graph]).toarray()[0]
-        own = added[: len(counts)] * (counts > 0)
-        bias += added.sum() - own.sum()
-        nothing = np.zeros(0, int)
-        found = Explanation([], np.zeros(0), nothing, np.zeros(graph.num_nodes), {}, bias)
-        if len(counts):
-            line = LinearRegression()
-            line.coef_, line.intercept_ = own / np.maximum(counts, 1), bias
-            found = explain(make_pipeline(self._counting, line), graph)
         scale, mean = self._scaler.scale_[target], self._scaler.mean_[target]
-        shares, atoms = found.shares * scale, found.atoms * scale
-        return replace(found, shares=shares, atoms=atoms, bias=found.bias * scale + mean)
+        counts = self._counting.transform([graph]).toarray()[0]
+        own = added[: len(counts)] * (counts > 0) * scale
+        bias = mean + scale * (bias + added.sum()) - own.sum()
+        if not len(counts):
+            nothing = np.zeros(0)
+            return Explanation(
+                [], nothing, nothing.astype(int), np.zeros(graph.num_nodes), {}, bias
+            )
+        line = LinearRegression()
+        line.coef_, line.intercept_ = own / np.maximum(counts, 1), bias
+        return explain(make_pipeline(self._counting, line), graph)
 
     def _read(self, graphs: Sequence[Any]) -> Any:
         """What trees read, ``(M, F)``, in their precision."""

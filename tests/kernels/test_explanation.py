@@ -254,6 +254,24 @@ def test_parts_of_molecules() -> None:
     assert set(found.kernels) <= {2}  # iron has a role like others, nothing else
 
 
+@pytest.mark.usefixtures("chem")
+def test_parts_that_cancel() -> None:
+    """A prediction of about 0 has the rounding errors of its parts, whatever their unit."""
+    kernel = WLSubtreeKernel(2, edge_label="edge_attr").fit(["CCO", "CCN", "CCCC"])
+    x = kernel.transform(["CCO"]).toarray()[0]
+    line = Ridge().fit(np.zeros((2, len(x))), np.zeros(2))
+    for unit in (1e-12, 1e12):
+        line.coef_ = unit * np.random.default_rng(0).normal(size=len(x))
+        line.intercept_ = -float(x @ line.coef_) + 1e-9 * unit
+        found = explain(make_pipeline(kernel, line), "CCO")
+        assert abs(found.prediction) < 1e-8 * unit
+    line.predict = lambda rows: (rows @ line.coef_) ** 2  # in whatever unit
+    for unit in (1e-12, 1.0):
+        line.coef_, line.intercept_ = np.full(len(x), unit), 0.0
+        with pytest.raises(TypeError, match="linear in what it is given"):
+            explain(make_pipeline(kernel, line), "CCO")
+
+
 def test_parts_are_those_of_the_definition() -> None:
     """Two kinds of nodes, told apart by their labels alone."""
     graphs = [Data(x=torch.tensor(x), edge_index=torch.zeros(2, 0).long()) for x in DOTS]

@@ -31,6 +31,7 @@ ONE, TWELVE, CLASSES = Task("regression", 1), Task("binary", 12), Task("multicla
         (TWELVE, 9_900, False, NETWORKS),  # 25 matrices of 392 MB
         (Task("regression", 40), 5_000, False, NETWORKS),  # 41 of 200 MB, in double precision
         (Task("regression", 40), 5_001, False, ["pooled", *NETWORKS]),
+        (Task("regression", 50), 5_001, False, NETWORKS),  # 51 of 100 MB, and trees of 3.5 GB
         (CLASSES, 50_000, False, NETWORKS),
     ],
 )

@@ -54,6 +54,24 @@ def test_shares_of_atoms_add_up() -> None:
             assert np.abs(found.atoms).max() > 0
 
 
+def test_shares_are_the_changes_of_means_on_the_way_to_leaves() -> None:
+    trees = MoleculeTrees(np.zeros(2), random_state=0).fit(GRAPHS, Y)
+    x, scale = features().toarray(), trees._scaler.scale_[1]
+    number = x.shape[1] - 14  # of environments, before descriptors and one extra column
+    for place in range(6):
+        added = np.zeros(x.shape[1])
+        for tree in (each.tree_ for each in trees.forests[1]):
+            node, values = 0, tree.value[:, 0, 0]
+            while (compared := tree.feature[node]) >= 0:
+                is_left = x[place, compared] <= tree.threshold[node]
+                child = (tree.children_left if is_left else tree.children_right)[node]
+                added[compared] += scale * (values[child] - values[node]) / TREES
+                node = child
+        expected = added[:number][x[place, :number] > 0]
+        shares = trees.explain(GRAPHS[place], 1).shares
+        np.testing.assert_allclose(np.sort(shares), np.sort(expected[expected != 0]), atol=1e-12)
+
+
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**30])  # exact
 def test_units_of_targets(scale: float) -> None:
     trees = MoleculeTrees(np.full(2, 0.1), random_state=0).fit(GRAPHS, Y)
