@@ -117,6 +117,7 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     if options.norm != "batch":
         network_options["norm"] = None if options.norm == "none" else options.norm
     of_networks = {
+        "distill": options.distill,
         "dropout": options.dropout,
         "patience": options.patience,
         "network_options": network_options,

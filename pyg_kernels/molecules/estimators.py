@@ -8,7 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +23,7 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from pyg_kernels.chem import featurizer_by_name, standardize_many
+from pyg_kernels.molecules.analogues import analogues
 from pyg_kernels.molecules.inputs import (
     Molecules,
     read_classes,
@@ -46,7 +47,7 @@ from pyg_kernels.molecules.recipe import AUTO, recipe
 from pyg_kernels.molecules.store import fit_once
 
 WHOLE = ("ensemble_size", "epochs", "batch_size", "patience", "hidden_channels", "num_layers")
-OPTIONAL = (*WHOLE[1:], "learning_rate")
+OPTIONAL = (*WHOLE[1:], "learning_rate", "distill")
 OF_TRAINING = ("epochs", "batch_size", "learning_rate", "patience", "device", "progress")
 LOGGER = logging.getLogger(__name__)
 
@@ -75,6 +76,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     training_options: dict[str, Any] | None = None
     refit: bool = True
     hurdle: bool = True
+    distill: float | None = None
+    task_: Task = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -137,9 +140,17 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             learned[self._validation(measured, validation, None)] = False
         targets = self._divided(measured, learned)
         usual: dict[str, Any] = {}
+        distill, ensemble_size = self.distill or 0, self.ensemble_size
         if self._models() == [AUTO]:
-            chosen, usual = recipe(self.task_, len(molecules), bool((weight != 1).any()))
-            models = chosen if start_from is None else models
+            chosen = recipe(self.task_, len(molecules), bool((weight != 1).any()))
+            usual = chosen.training
+            if start_from is None:
+                models = chosen.models
+                if self.distill is None and chosen.distill:
+                    distill = chosen.distill
+                    ensemble_size = max(ensemble_size, chosen.ensemble_size)
+            if distill:
+                self._check_distill(models, start_from)
             LOGGER.info(f"auto is {', '.join(models)} here, of {len(molecules):,} molecules")
         self.models_ = models
         self.columns_ = molecules.columns
@@ -153,8 +164,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         everything = np.arange(len(molecules))
         members: list[Any] = []
         held = []
-        for number in range(self.ensemble_size):
+        for number in range(ensemble_size):
             valid = self._validation(targets, validation, random)
+            if distill:  # what is held out is unknown to all that teach
+                validation = valid
             train = np.setdiff1d(everything, valid)
             if not len(train):
                 raise ValueError(f"{len(valid)} molecules leave none to fit: expected at least 2")
@@ -173,12 +186,43 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             held.append((np.where(weight[valid, None] > 0, measured[valid], np.nan), parts))
         self.members_ = members
         self.model_weights_ = stacked_weights(held, self.task_)
+        if distill:
+            number = round(distill * len(molecules))
+            own = replace(examples, y=measured, seed=int(random.randint(2**31 - 1)))
+            student = self._student(number, own, checkpoint, usual)
+            self.members_ = members = [student]
+            held, self.model_weights_ = [(held[0][0], [self._validated(student, own)])], np.ones(1)
+            self.models_, self.task_ = [student.model], student.task
         self.scores_ = self._conformal_scores(held, validation is not None)
         kept = [member for member in members if isinstance(member, KernelMethod)]
         if self.refit and self.ensemble_size == 1:
             for member in kept:  # what was held out has said what it has to say
                 member.refit(replace(examples, train=everything))
         self.training_ = (molecules.unread(), targets, weight) if kept else None
+
+    def _student(self, number: int, examples: Examples, *how: Any) -> Any:
+        """A network that has learned from the examples and what the members predict of analogues.
+
+        It learns a target with a spike as one, for half as many epochs.
+        """
+        checkpoint, usual = how
+        model = next(model for model in self.models_ if model not in KERNEL_METHODS)
+        student = self._member(model, divides=False, **usual)
+        student.options = replace(student.options, epochs=math.ceil(student.options.epochs / 2))
+        there, weight = examples.molecules, examples.weight
+        LOGGER.info(f"drawing {number:,} analogues, of which {model} learns what the members say")
+        new = analogues(there, number, examples.seed)
+        taught = self._mixture(new).mean if len(new) else examples.y[:0]
+        extra = np.concatenate([there.extra, new.extra])
+        learned = replace(
+            examples,
+            molecules=Molecules(there.smiles + new.smiles, there.columns, extra),
+            y=np.concatenate([examples.y, taught]),
+            weight=np.append(weight, np.full(len(new), weight[weight > 0].mean())),
+            train=np.append(examples.train, len(there) + np.arange(len(new))),
+        )
+        fit_once(student, learned, checkpoint)
+        return student
 
     def check_arguments(
         self, start_from: MoleculeEstimator | None = None, frozen: bool = False
@@ -200,6 +244,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         ):
             limits = {"min_val": least, "max_val": most, "include_boundaries": included}
             _check(name, getattr(self, name), Real, **limits)
+        _check("distill", self.distill, Real, min_val=0, max_val=1000)
         featurizer_by_name(self.featurizer)
         for name in {*(self.training_options or {})} & {*OF_TRAINING}:
             raise ValueError(f"training_options has {name!r}, which is an argument of its own")
@@ -216,7 +261,20 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         for model in networks:
             if ":" in model:
                 imported(model)
+        if self.distill:
+            self._check_distill(models, start_from)
         return models
+
+    def _check_distill(self, models: Sequence[str], start_from: Any) -> None:
+        reason = ""
+        if isinstance(self, ClassifierMixin):
+            reason = "is for regression"
+        elif start_from is not None:
+            reason = "trains a network anew: expected start_from=None"
+        elif {*models} <= {*KERNEL_METHODS}:
+            reason = f"trains a network: there is none among {', '.join(models)}"
+        if reason:
+            raise ValueError(f"distill={self.distill} {reason}")
 
     def _starting(self, model: str, number: int = 0, divides: bool = False) -> Any:
         """The member of a model that another estimator's starts from: if there is one, its like."""
@@ -285,7 +343,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         if not len(hurdles.targets):
             return y
         divided = hurdles.divided(y)
-        self.task_: Task = Task("regression", divided.shape[1], tuple(hurdles.spikes))
+        self.task_ = Task("regression", divided.shape[1], tuple(hurdles.spikes))
         return divided
 
     def _cleaned(self, molecules: Molecules) -> Molecules:
@@ -362,8 +420,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         return np.concatenate(scores)
 
     def _outputs(self, X: Any) -> Outputs:
+        return self._mixture(self._read(X))
+
+    def _mixture(self, molecules: Molecules) -> Outputs:
         """The mixture of all members; a prediction that is not finite is an error."""
-        molecules = self._read(X)
         networks = [m for m in self.members_ if not isinstance(m, KernelMethod)]
         own = iter(networks[0].together(networks, molecules) if networks else ())
         found = [m.outputs(molecules) if m not in networks else next(own) for m in self.members_]
@@ -381,7 +441,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
 
     def member_weights(self) -> NDArray[np.float64]:
         """The weight of each member in the mixture."""
-        return np.tile(self.model_weights_, self.ensemble_size) / self.ensemble_size
+        each = len(self.members_) // len(self.model_weights_)
+        return np.tile(self.model_weights_, each) / each
 
     def transform(self, X: Any) -> Any:
         """Graph vectors ``(M, D)``, those of several networks side by side.
@@ -494,9 +555,14 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             and whether it is elsewhere. See
             :class:`~pyg_kernels.molecules.methods.Hurdles`; not where targets are resampled. Of
             several networks every other one learns it as one: their errors differ.
+        distill: How many analogues, for each molecule, are predicted by all members for one network
+            to learn from, which takes their place (Hinton et al., *Distilling the Knowledge in a
+            Neural Network*, 2015): the first of the models that is one, on the molecules and their
+            :func:`~pyg_kernels.molecules.analogues.analogues`, in half as many epochs. 0: none;
+            None: none but where ``'auto'`` has some.
 
     Attributes:
-        models_: The models.
+        models_: The models; with `distill` the one that is left.
         members_: The fitted members, models varying fastest.
         model_weights_: The weight of each model, ``(models,)``.
         spikes_: The value of each target that is learned as two, ``(T,)``, NaN of others.

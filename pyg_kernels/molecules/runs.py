@@ -35,7 +35,7 @@ SETTINGS, SCORES, PREDICTIONS, TRAINING, MODEL, MEMBERS = (
 )  # fmt: skip
 ESTIMATOR_OPTIONS = (
     "ensemble_size", "epochs", "featurizer", "device", "batch_size", "learning_rate", "patience",
-    "hidden_channels", "num_layers", "dropout", "standardize",
+    "hidden_channels", "num_layers", "dropout", "standardize", "distill",
 )  # fmt: skip
 TOLD = ("extra_columns", "ensemble_size", "seed")  # options in the settings of a run
 COVERAGE = 0.9  # of the intervals whose coverage is scored

@@ -1,0 +1,83 @@
+"""Molecules like those that are there, for networks to learn what others predict of them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import numpy as np
+from rdkit import Chem, rdBase
+
+from pyg_kernels.molecules.inputs import Molecules
+
+MOST = 4  # atoms that change
+TRIES = 10  # for each analogue
+
+
+def analogues(molecules: Molecules, number: int, seed: int) -> Molecules:
+    """Molecules with one to four atoms of another element, different from all that are given.
+
+    The element is that of another atom of the given molecules with as many neighbours and bonds, in
+    a ring or not, drawn at random; charged atoms, isotopes and hydrogen stay. What RDKit does not
+    accept is left out.
+
+    Args:
+        molecules: The molecules.
+        number: Of analogues; there are fewer where few can be found.
+        seed: Of what is drawn.
+
+    Returns:
+        The analogues, with the extra numbers of the molecules that they were made of.
+    """
+    random = np.random.default_rng(seed)
+    kekulized = [Chem.Mol(molecule) for molecule in molecules.rdkit()]
+    elements: dict[Any, Counter[int]] = defaultdict(Counter)
+    known = set()
+    for molecule in kekulized:
+        known.add(Chem.MolToSmiles(molecule))
+        Chem.Kekulize(molecule, clearAromaticFlags=True)
+        for atom in filter(_may_change, molecule.GetAtoms()):
+            elements[_surroundings(atom)][atom.GetAtomicNum()] += 1
+    found, parents = list[str](), list[int]()
+    with rdBase.BlockLogs():
+        for _ in range(TRIES * number):
+            if len(found) == number:
+                break
+            parent = int(random.integers(len(kekulized)))
+            smiles = _changed(kekulized[parent], elements, random)
+            if smiles is not None and smiles not in known:
+                known.add(smiles)
+                found.append(smiles)
+                parents.append(parent)
+    return Molecules(found, molecules.columns, molecules.extra[parents])
+
+
+def _may_change(atom: Any) -> bool:
+    plain = not (atom.GetFormalCharge() or atom.GetIsotope() or atom.GetNumRadicalElectrons())
+    return plain and atom.GetAtomicNum() > 1
+
+
+def _surroundings(atom: Any) -> tuple[int, int, bool]:
+    bonds = sum(bond.GetBondTypeAsDouble() for bond in atom.GetBonds())
+    return atom.GetDegree(), int(bonds), atom.IsInRing()
+
+
+def _changed(molecule: Any, elements: dict[Any, Counter[int]], random: Any) -> str | None:
+    """The SMILES of a molecule with other elements; None where there is no such molecule."""
+    changed = Chem.RWMol(molecule)
+    for _ in range(random.integers(1, MOST + 1)):
+        atom = changed.GetAtomWithIdx(int(random.integers(changed.GetNumAtoms())))
+        others = Counter(elements[_surroundings(atom)]) if _may_change(atom) else Counter()
+        del others[atom.GetAtomicNum()]
+        if others:
+            counts = np.array(list(others.values()))
+            atom.SetAtomicNum(int(random.choice(list(others), p=counts / counts.sum())))
+            atom.SetNoImplicit(False)
+            atom.SetNumExplicitHs(0)
+    try:
+        Chem.SanitizeMol(changed)
+        Chem.AssignStereochemistry(changed, cleanIt=True, force=True)
+        smiles = Chem.MolToSmiles(changed)
+    except ValueError:
+        return None
+    return smiles if Chem.MolFromSmiles(smiles) is not None else None

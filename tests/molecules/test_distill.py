@@ -1,0 +1,228 @@
+"""One network learns what an estimator's members predict of analogues of the molecules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from rdkit import Chem
+
+from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, estimators, load, recipe
+from pyg_kernels.molecules.analogues import analogues
+from pyg_kernels.molecules.inputs import read_molecules
+from pyg_kernels.molecules.methods import Examples
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor, run
+
+
+def found_of(smiles: list[str], number: int, seed: int = 0) -> list[str]:
+    return analogues(read_molecules(smiles), number, seed).smiles
+
+
+def bare(text: str) -> str:
+    """A molecule without its elements: which atoms have which bonds, in single and double ones."""
+    molecule = Chem.RWMol(Chem.MolFromSmiles(text))
+    for bond in molecule.GetBonds():
+        bond.SetBondType(Chem.BondType.SINGLE)
+    for atom in molecule.GetAtoms():
+        atom.SetAtomicNum(0)
+        atom.SetIsAromatic(False)
+        atom.SetNoImplicit(True)
+        atom.SetNumExplicitHs(0)
+        atom.SetFormalCharge(0)
+        atom.SetChiralTag(Chem.ChiralType.CHI_UNSPECIFIED)
+    return str(Chem.MolToSmiles(molecule))
+
+
+def test_analogues_have_other_elements_in_the_same_places() -> None:
+    found = found_of(SMILES, 200)
+    assert len(found) == len(set(found)) == 200
+    assert not {*found} & {Chem.CanonSmiles(text) for text in SMILES}
+    assert {*map(bare, found)} <= {*map(bare, SMILES)}
+    assert found == [Chem.CanonSmiles(text) for text in found]
+    assert found == found_of(SMILES, 200) != found_of(SMILES, 200, seed=1)
+
+
+def test_elements_are_those_of_atoms_with_as_many_bonds() -> None:
+    """In these rings oxygen and sulfur have two bonds; CH and N have three."""
+    made = map(Chem.MolFromSmiles, found_of(["c1ccoc1", "c1ccsc1", "c1ccncc1"] * 4, 60))
+    counts = [Counter(atom.GetSymbol() for atom in molecule.GetAtoms()) for molecule in made]
+    assert set().union(*counts) == {"C", "N", "O", "S"}
+    assert all(count["O"] + count["S"] == (count.total() == 5) for count in counts)
+
+
+def test_frequent_elements_are_drawn_more_often() -> None:
+    found = found_of(["CC(C)(C)CC(C)(C)CC(C)(C)C", "CO", *["CF"] * 9], 60)
+    ends = Counter(atom for text in found for atom in text if atom in "OF")
+    assert ends["F"] > 2 * ends["O"] > 0
+
+
+@pytest.mark.parametrize("smiles", ["[2H]C([2H])[2H]", "[Na+].[Cl-]", "C", "[CH3]", "[H][H]", "*"])
+def test_where_there_are_none(smiles: str) -> None:
+    """Isotopes, charges, radicals and hydrogen stay; a single kind of atom has no other."""
+    assert found_of([smiles], 5) == []
+
+
+def test_charges_and_isotopes_stay() -> None:
+    for text in found_of(["C[N+](C)(C)CC([O-])=O", "[13CH3]CO", "C[N+](=O)[O-]"], 10):
+        for atom in Chem.MolFromSmiles(text).GetAtoms():
+            if atom.GetFormalCharge() or atom.GetIsotope():
+                assert atom.GetSymbol() in "NOC"
+
+
+def test_stereo_centres_that_are_none_any_more_are_forgotten() -> None:
+    for text in found_of(["C[C@H](F)Cl", "CN(F)Cl", "F/C=C/F", "F/N=N/F"], 10):
+        assert Chem.CanonSmiles(text) == text
+
+
+def test_extra_numbers_are_those_of_the_molecule_it_was_made_of() -> None:
+    rings = ["c1ccoc1", "c1ccccc1CC", "C1CCCCCC1", "c1ccncc1"]
+    frame = pd.DataFrame({"smiles": rings, "atoms": [5.0, 8.0, 7.0, 6.0]})
+    found = analogues(read_molecules(frame), 12, 0)
+    assert found.columns == ["atoms"]
+    sizes = [Chem.MolFromSmiles(text).GetNumAtoms() for text in found.smiles]
+    np.testing.assert_array_equal(found.extra[:, 0], sizes)
+
+
+@pytest.fixture
+def learned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Examples]]:
+    """What the members have learned from, as they are fitted."""
+    found = []
+    fit_once = estimators.fit_once
+
+    def kept(member: Any, examples: Examples, folder: Any) -> None:
+        found.append((member, examples))
+        fit_once(member, examples, folder)
+
+    monkeypatch.setattr(estimators, "fit_once", kept)
+    return found
+
+
+def test_a_network_learns_what_the_members_say(learned: list[tuple[Any, Examples]]) -> None:
+    y = np.stack([LOGP, np.arange(len(SMILES))], 1).astype(float)
+    y[3, 0] = np.nan
+    weight = 1.0 + np.arange(len(SMILES)) % 2
+    options = {**SMALL, "epochs": 5, "ensemble_size": 2}
+    fitted = MoleculeRegressor(["wl-ridge", "gine"], distill=1.5, **options)
+    held_out = np.arange(0, len(SMILES), 8)
+    fitted.fit(SMILES, y, weight, validation=held_out)
+    *members, (student, examples) = learned
+    assert [member.model for member, _ in members] == ["wl-ridge", "gine"] * 2
+    assert fitted.members_ == [student] and fitted.models_ == ["gine"]
+    assert student.options.epochs == 3 and fitted.model_weights_ == [1]
+    np.testing.assert_array_equal(examples.valid, held_out)
+    number, new = len(SMILES), round(1.5 * len(SMILES))
+    assert examples.molecules.smiles[:number] == SMILES and len(examples.molecules) == number + new
+    rest = [i for i in range(number + new) if i not in held_out]
+    np.testing.assert_array_equal(examples.train, rest)
+    np.testing.assert_array_equal(examples.y[:number], y)
+    np.testing.assert_array_equal(examples.weight[number:], weight.mean())
+    teacher = MoleculeRegressor(["wl-ridge", "gine"], refit=False, **options)
+    teacher.fit(SMILES, y, weight, validation=held_out)
+    said = teacher.predict(examples.molecules.smiles[number:])
+    np.testing.assert_allclose(examples.y[number:], said, rtol=1e-5, atol=1e-5)
+    errors = (y - fitted.predict(SMILES))[held_out] ** 2
+    wanted = [np.average(e[~np.isnan(e)], weights=weight[held_out][~np.isnan(e)]) for e in errors.T]
+    np.testing.assert_allclose(student.noise, wanted, rtol=1e-5)
+
+
+def test_members_hold_the_same_molecules_out(learned: list[tuple[Any, Examples]]) -> None:
+    """Else some would teach what they have seen of the others' validation parts."""
+    regressor(["mean", "wl"], distill=1, ensemble_size=3).fit(SMILES, LOGP)
+    assert len(learned) == 7
+    for _, examples in learned:
+        np.testing.assert_array_equal(examples.valid, learned[0][1].valid)
+
+
+def test_it_is_one_network_ever_after(tmp_path: Path) -> None:
+    """Predictions, intervals, vectors, explanations, saved and loaded."""
+    y = np.where(np.arange(len(SMILES)) % 2, LOGP, 0.0)
+    fitted = regressor(["wl", "graph-kernel"], distill=1, ensemble_size=2).fit(SMILES, y)
+    alone = regressor("wl").fit(SMILES, y)
+    assert fitted.transform(SMILES).shape == alone.transform(SMILES).shape
+    assert np.isnan(fitted.spikes_).all()
+    low, high = fitted.predict_interval(SMILES, coverage=0.5)
+    mean, std = fitted.predict(SMILES, return_std=True)
+    assert (low < mean).all() and (mean < high).all() and np.ptp(std) == 0
+    found = fitted.explain(SMILES[:2])
+    np.testing.assert_allclose(found.output, mean[:2], rtol=1e-4, atol=1e-4)
+    fitted.save(tmp_path / "run")
+    again = load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict(SMILES), mean)
+    assert again.models_ == fitted.models_ and again.distill == 1
+    other = regressor("wl", distill=0).fit(SMILES, LOGP, start_from=fitted)
+    assert other.models_ == ["wl"]
+
+
+def test_an_interrupted_fit_is_taken_up(
+    learned: list[tuple[Any, Examples]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = regressor(["gp", "wl"], distill=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(estimators, "analogues", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            made.fit(SMILES, LOGP, checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    made.fit(SMILES, LOGP, checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+    whole = regressor(["gp", "wl"], distill=1).fit(SMILES, LOGP)
+    np.testing.assert_array_equal(made.predict(SMILES), whole.predict(SMILES))
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_auto_distills_where_molecules_are_many(
+    learned: list[tuple[Any, Examples]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two networks, each with the target's spike as one and as two."""
+    monkeypatch.setattr(recipe, "LARGE_FROM", 40)
+    monkeypatch.setattr(recipe, "NETWORKS_FROM", 40)
+    given = {**SMALL, "epochs": 2}
+    y = np.where(np.arange(len(SMILES)) % 2, LOGP, 0.0)
+    assert MoleculeRegressor("auto", **given).fit(SMILES, y).models_ == ["wl"]
+    members = [(member.model, len(member.task.spikes)) for member, _ in learned]
+    assert members == [("wl", 1), ("graph-kernel", 0), ("wl", 0), ("graph-kernel", 1), ("wl", 0)]
+    without = MoleculeRegressor("auto", distill=0, **given).fit(SMILES, LOGP)
+    assert without.models_ == [*recipe.NETWORKS_OF_AUTO]
+
+
+def test_molecules_without_analogues() -> None:
+    """The network learns from the molecules alone."""
+    fitted = regressor("wl", distill=3).fit(["C", "[Na+].[Cl-]", "[H][H]"] * 4, np.arange(12))
+    assert np.isfinite(fitted.predict(["C"])).all()
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (MoleculeRegressor("gp", distill=1), "distill=1 trains a network: there is none among gp"),
+        (MoleculeRegressor("auto", distill=1), "there is none among pooled"),
+        (MoleculeRegressor("wl", distill=-1), "distill == -1, must be >= 0"),
+        (MoleculeRegressor("wl", distill=float("nan")), "distill is NaN"),
+        (MoleculeClassifier("wl", distill=1), "distill=1 is for regression"),
+    ],
+)
+def test_refused(made: Any, message: str) -> None:
+    y = LOGP if isinstance(made, MoleculeRegressor) else AROMATIC
+    with pytest.raises(ValueError, match=message):
+        made.fit(SMILES, y)
+
+
+def test_it_does_not_start_from_others() -> None:
+    start = regressor("wl").fit(SMILES, LOGP)
+    with pytest.raises(ValueError, match="distill=1 trains a network anew: expected start_from"):
+        regressor("wl", distill=1).fit(SMILES, LOGP, start_from=start)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pd.DataFrame({"smiles": SMILES, "y": LOGP}).to_csv(tmp_path / "m.csv", index=False)
+    words = "train +m.csv --target-columns y --model gp wl --epochs 2 --distill 2 --out +run"
+    assert run(tmp_path, words) == 0
+    said = capsys.readouterr().err
+    assert "analogues, of which wl learns what the members say" in said
+    assert load(tmp_path / "run" / "model").models_ == ["wl"]
