@@ -151,7 +151,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                     ensemble_size = max(ensemble_size, chosen.ensemble_size)
             if distill:
                 self._check_distill(models, start_from)
-            LOGGER.info(f"auto is {', '.join(models)} here, of {len(molecules):,} molecules")
+            taught = f", {ensemble_size} of each for one network to learn from" * (distill > 0)
+            LOGGER.info(
+                f"auto is {', '.join(models)} here, of {len(molecules):,} molecules{taught}"
+            )
         self.models_ = models
         self.columns_ = molecules.columns
         self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
@@ -166,7 +169,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         held = []
         for number in range(ensemble_size):
             valid = self._validation(targets, validation, random)
-            if distill:  # what is held out is unknown to all that teach
+            if distill:  # else some would teach what they have learned of what others hold out
                 validation = valid
             train = np.setdiff1d(everything, valid)
             if not len(train):
@@ -186,15 +189,19 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             held.append((np.where(weight[valid, None] > 0, measured[valid], np.nan), parts))
         self.members_ = members
         self.model_weights_ = stacked_weights(held, self.task_)
+        self.teachers_: list[str] = []
         if distill:
-            number = round(distill * len(molecules))
             own = replace(examples, y=measured, seed=int(random.randint(2**31 - 1)))
-            student = self._student(number, own, checkpoint, usual)
-            self.members_ = members = [student]
-            held, self.model_weights_ = [(held[0][0], [self._validated(student, own)])], np.ones(1)
-            self.models_, self.task_ = [student.model], student.task
+            student = self._student(math.ceil(distill * len(molecules)), own, checkpoint, usual)
+            if student is not None:
+                self.teachers_, self.models_ = models, [student.model]
+                self.members_, self.task_ = [student], student.task
+                held, self.model_weights_ = (
+                    [(held[0][0], [self._validated(student, own)])],
+                    np.ones(1),
+                )
         self.scores_ = self._conformal_scores(held, validation is not None)
-        kept = [member for member in members if isinstance(member, KernelMethod)]
+        kept = [member for member in self.members_ if isinstance(member, KernelMethod)]
         if self.refit and self.ensemble_size == 1:
             for member in kept:  # what was held out has said what it has to say
                 member.refit(replace(examples, train=everything))
@@ -203,21 +210,24 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     def _student(self, number: int, examples: Examples, *how: Any) -> Any:
         """A network that has learned from the examples and what the members predict of analogues.
 
-        It learns a target with a spike as one, for half as many epochs.
+        It learns a target with a spike as one, for half as many epochs. None where less than half
+        as many analogues are found as are wanted.
         """
         checkpoint, usual = how
+        there, weight = examples.molecules, examples.weight
+        new = analogues(there, number, examples.seed)
+        if len(new) < number / 2:
+            LOGGER.warning(f"found {len(new):,} of {number:,} analogues: all members are kept")
+            return None
         model = next(model for model in self.models_ if model not in KERNEL_METHODS)
+        LOGGER.info(f"{model} learns what all members predict of {len(new):,} analogues")
         student = self._member(model, divides=False, **usual)
         student.options = replace(student.options, epochs=math.ceil(student.options.epochs / 2))
-        there, weight = examples.molecules, examples.weight
-        LOGGER.info(f"drawing {number:,} analogues, of which {model} learns what the members say")
-        new = analogues(there, number, examples.seed)
-        taught = self._mixture(new).mean if len(new) else examples.y[:0]
         extra = np.concatenate([there.extra, new.extra])
         learned = replace(
             examples,
             molecules=Molecules(there.smiles + new.smiles, there.columns, extra),
-            y=np.concatenate([examples.y, taught]),
+            y=np.concatenate([examples.y, self._mixture(new).mean]),
             weight=np.append(weight, np.full(len(new), weight[weight > 0].mean())),
             train=np.append(examples.train, len(there) + np.arange(len(new))),
         )
@@ -272,7 +282,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         elif start_from is not None:
             reason = "trains a network anew: expected start_from=None"
         elif {*models} <= {*KERNEL_METHODS}:
-            reason = f"trains a network: there is none among {', '.join(models)}"
+            reason = f"trains a network: there is none among {', '.join(models)}, name one in model"
         if reason:
             raise ValueError(f"distill={self.distill} {reason}")
 
@@ -528,7 +538,8 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             added up with weights of at least 0 that fit the validation part; or ``'auto'``, some of
             these by the task and the number of molecules:
             :func:`~pyg_kernels.molecules.recipe.recipe`.
-        ensemble_size: How many members a model has, each with its own seed and validation part.
+        ensemble_size: How many members a model has, each with its own seed and, without `distill`,
+            its own validation part.
         epochs: Of networks, at most; None: 60, of ``'auto'`` 25 from 10,000 molecules on.
         featurizer: The features of networks: ``'default'``, ``'duvenaud'``, ``'ogb'`` or a
             :class:`~pyg_kernels.chem.Featurizer`.
@@ -558,11 +569,13 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         distill: How many analogues, for each molecule, are predicted by all members for one network
             to learn from, which takes their place (Hinton et al., *Distilling the Knowledge in a
             Neural Network*, 2015): the first of the models that is one, on the molecules and their
-            :func:`~pyg_kernels.molecules.analogues.analogues`, in half as many epochs. 0: none;
-            None: none but where ``'auto'`` has some.
+            :func:`~pyg_kernels.molecules.analogues.analogues`, in half as many epochs. All members
+            stay where less than half as many analogues are found. 0: none; None: none but where
+            ``'auto'`` has some.
 
     Attributes:
         models_: The models; with `distill` the one that is left.
+        teachers_: With `distill` the models that it has learned from, else none.
         members_: The fitted members, models varying fastest.
         model_weights_: The weight of each model, ``(models,)``.
         spikes_: The value of each target that is learned as two, ``(T,)``, NaN of others.

@@ -96,6 +96,7 @@ def train(options: Namespace) -> None:
     given = {name: getattr(options, name) for name in TOLD}
     settings = {"targets": data.names, "classes": data.classes, "task": data.task, **given}
     settings |= {"data": str(options.data), "split": name, "model": estimator.models_}
+    settings["teachers"] = estimator.teachers_
     for file, content in ((SCORES, {**settings, "scores": scored}), (SETTINGS, settings)):
         (out / file).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(out / MEMBERS, ignore_errors=True)
@@ -348,8 +349,10 @@ def report(options: Namespace) -> None:
             continue  # of another program, or of a run that was interrupted
         content = json.loads(path.read_text(encoding="utf-8"))
         table = _score_table(pd.DataFrame(content["scores"]), None)
-        members = f" x {content['ensemble_size']}" * (content["ensemble_size"] > 1)
-        table.insert(0, "model", " + ".join(content["model"]) + members)
+        models, teachers = (" + ".join(content.get(key, [])) for key in ("model", "teachers"))
+        if content["ensemble_size"] > 1 and not teachers:
+            models += f" x {content['ensemble_size']}"
+        table.insert(0, "model", f"{models}, taught by {teachers}" if teachers else models)
         table.insert(0, "run", str(path.parent.relative_to(folder)))
         tables.append(table.assign(data=content["data"]))
     if not tables:

@@ -46,6 +46,7 @@ def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
         "flat": bool(estimator.flat_),
         "columns": list(estimator.columns_),
         "classes": [c.tolist() for c in getattr(estimator, "each_classes_", [])],
+        "teachers": estimator.teachers_,
         "members": [member.model for member in estimator.members_],
         "divided": [bool(member.task.spikes) for member in estimator.members_],
     }
@@ -129,6 +130,7 @@ def load(folder: str | Path, trust: bool = False) -> Any:
     if "smiles" in settings:
         molecules = Molecules(settings["smiles"], estimator.columns_, arrays["extra"])
         estimator.training_ = molecules, arrays["targets"], arrays["weight"]
+    estimator.teachers_ = settings.get("teachers", [])
     estimator.models_ = list(dict.fromkeys(settings["members"]))
     if unknown := {*estimator.models_} - {*KERNEL_METHODS, *NETWORKS, *paths}:
         raise ValueError(f"{folder} has models that are unknown here: {', '.join(sorted(unknown))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,7 @@ def test_a_network_learns_what_the_members_say(learned: list[tuple[Any, Examples
     *members, (student, examples) = learned
     assert [member.model for member, _ in members] == ["wl-ridge", "gine"] * 2
     assert fitted.members_ == [student] and fitted.models_ == ["gine"]
+    assert fitted.teachers_ == ["wl-ridge", "gine"]
     assert student.options.epochs == 3 and fitted.model_weights_ == [1]
     np.testing.assert_array_equal(examples.valid, held_out)
     number, new = len(SMILES), round(1.5 * len(SMILES))
@@ -153,6 +155,7 @@ def test_it_is_one_network_ever_after(tmp_path: Path) -> None:
     again = load(tmp_path / "run")
     np.testing.assert_array_equal(again.predict(SMILES), mean)
     assert again.models_ == fitted.models_ and again.distill == 1
+    assert again.teachers_ == ["wl", "graph-kernel"]
     other = regressor("wl", distill=0).fit(SMILES, LOGP, start_from=fitted)
     assert other.models_ == ["wl"]
 
@@ -191,17 +194,21 @@ def test_auto_distills_where_molecules_are_many(
     assert without.models_ == [*recipe.NETWORKS_OF_AUTO]
 
 
-def test_molecules_without_analogues() -> None:
-    """The network learns from the molecules alone."""
-    fitted = regressor("wl", distill=3).fit(["C", "[Na+].[Cl-]", "[H][H]"] * 4, np.arange(12))
-    assert np.isfinite(fitted.predict(["C"])).all()
+def test_members_stay_where_few_analogues_are_found(caplog: pytest.LogCaptureFixture) -> None:
+    chains = ["C" * n for n in range(1, 21)]
+    y = np.arange(20) / 10
+    fitted = regressor(["gp", "wl"], distill=0.01).fit(chains, y)
+    assert "found 0 of 1 analogues: all members are kept" in caplog.text
+    alone = regressor(["gp", "wl"]).fit(chains, y)
+    assert fitted.models_ == ["gp", "wl"] and fitted.teachers_ == []
+    np.testing.assert_array_equal(fitted.predict(chains), alone.predict(chains))
 
 
 @pytest.mark.parametrize(
     ("made", "message"),
     [
         (MoleculeRegressor("gp", distill=1), "distill=1 trains a network: there is none among gp"),
-        (MoleculeRegressor("auto", distill=1), "there is none among pooled"),
+        (MoleculeRegressor("auto", distill=1), "none among pooled, name one in model"),
         (MoleculeRegressor("wl", distill=-1), "distill == -1, must be >= 0"),
         (MoleculeRegressor("wl", distill=float("nan")), "distill is NaN"),
         (MoleculeClassifier("wl", distill=1), "distill=1 is for regression"),
@@ -221,8 +228,13 @@ def test_it_does_not_start_from_others() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pd.DataFrame({"smiles": SMILES, "y": LOGP}).to_csv(tmp_path / "m.csv", index=False)
-    words = "train +m.csv --target-columns y --model gp wl --epochs 2 --distill 2 --out +run"
-    assert run(tmp_path, words) == 0
-    said = capsys.readouterr().err
-    assert "analogues, of which wl learns what the members say" in said
+    words = "train +m.csv --target-columns y --model gp wl --epochs 2 --ensemble-size 2"
+    assert run(tmp_path, f"{words} --distill 2 --out +run") == 0
+    assert "wl learns what all members predict of 72 analogues" in capsys.readouterr().err
     assert load(tmp_path / "run" / "model").models_ == ["wl"]
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["teachers"] == ["gp", "wl"]
+    assert run(tmp_path, "report +.") == 0
+    assert "wl, taught by gp + wl" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        run(tmp_path, f"{words} --distill nan --out +other")
+    assert "--distill: 'nan': expected a number from 0 to 1000" in capsys.readouterr().err

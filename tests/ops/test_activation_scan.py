@@ -104,6 +104,20 @@ def test_single_precision(case: Case) -> None:
         torch.testing.assert_close(one.double(), other, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("case", [SOME["relu, line"], CASES["gaussian"]], ids=["relu", "gaussian"])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_texts_that_fill_each_thread(case: Case, threads: int) -> None:
+    """Of ragged texts, four a thread: nothing is added to them."""
+    ends = torch.arange(4 * threads + 1).cumsum(0)
+    layout = Layout.of_ptr(ends, 4 * threads, int(ends[-1]))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert_same(case, layout, inputs_of(case, layout), 1e-10)
+    finally:
+        torch.set_num_threads(before)
+
+
 @some_cases
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:

@@ -37,7 +37,7 @@ def _shares(form: Form, layout: Layout) -> tuple[Tensor, tuple[np.ndarray, np.nd
     parts = 1 if form.normalize else max(1, min(torch.get_num_threads(), texts))
     text = F.pad(layout.order(), (0, -texts % parts), value=texts)
     text = text.view(parts, -1) if layout.full else text.view(-1, parts).t()
-    text = F.pad(text, (0, -text.size(1) % 4), value=texts)
+    text = F.pad(text, (0, -text.size(1) % 4), value=texts).contiguous()  # where nothing is added
     start, length = (array(F.pad(of, (0, 1))[text]) for of in (layout.start, layout.length))
     return text, (start, length, layout.stride, layout.num_steps)
 
