@@ -61,7 +61,7 @@ class Models(Device, Results):
             row; head, of the latter alone, over the batch
         dropout: probability of dropping a channel
         distill: one network, in place of a model's members, learns what they predict of so many
-            analogues a molecule (none, auto has 4 from 10,000 to 50,000 molecules)
+            analogues a molecule
         hurdle: a target that is often one value is learned as two, what it is elsewhere and
             whether it is elsewhere, as pyg-kernels does
         gp_molecules: Gaussian processes see at most so many molecules of the training part, drawn
@@ -85,7 +85,7 @@ class Models(Device, Results):
     layers: int | None = setting(None, least=1, most=MOST_LAYERS)
     norm: Literal["batch", "layer", "head", "none"] = setting("batch")
     dropout: float = setting(0.0, least=0, below=1)
-    distill: float | None = setting(None, least=0)
+    distill: float = setting(0.0, least=0)
     hurdle: bool = setting(False)
     gp_molecules: int | None = setting(None, least=2)
 

@@ -207,7 +207,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--dropout", type=float, metavar="P", help="in networks (0)")
     only = "one output also for a target that is often one value"
     add("--no-hurdle", action="store_true", help=only)
-    taught = "analogues a molecule whose predictions one network learns, in place of all (see auto)"
+    taught = "analogues a molecule whose predictions one network learns, in place of all (0)"
     add("--distill", type=_share, metavar="N", help=taught)
     add("--device", help="cpu, cuda, ... (CUDA where there is one)")
     add("--seed", type=_seed, default=0, metavar="N", help="(0)")

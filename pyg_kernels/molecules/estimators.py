@@ -47,7 +47,7 @@ from pyg_kernels.molecules.recipe import AUTO, recipe
 from pyg_kernels.molecules.store import fit_once
 
 WHOLE = ("ensemble_size", "epochs", "batch_size", "patience", "hidden_channels", "num_layers")
-OPTIONAL = (*WHOLE[1:], "learning_rate", "distill")
+OPTIONAL = (*WHOLE[1:], "learning_rate")
 OF_TRAINING = ("epochs", "batch_size", "learning_rate", "patience", "device", "progress")
 LOGGER = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     training_options: dict[str, Any] | None = None
     refit: bool = True
     hurdle: bool = True
-    distill: float | None = None
+    distill: float = 0.0
     task_: Task = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
@@ -140,21 +140,13 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             learned[self._validation(measured, validation, None)] = False
         targets = self._divided(measured, learned)
         usual: dict[str, Any] = {}
-        distill, ensemble_size = self.distill or 0, self.ensemble_size
+        distill = self.distill
         if self._models() == [AUTO]:
-            chosen = recipe(self.task_, len(molecules), bool((weight != 1).any()))
-            usual = chosen.training
-            if start_from is None:
-                models = chosen.models
-                if self.distill is None and chosen.distill:
-                    distill = chosen.distill
-                    ensemble_size = max(ensemble_size, chosen.ensemble_size)
+            chosen, usual = recipe(self.task_, len(molecules), bool((weight != 1).any()))
+            models = chosen if start_from is None else models
+            LOGGER.info(f"auto is {', '.join(models)} here, of {len(molecules):,} molecules")
             if distill:
                 self._check_distill(models, start_from)
-            taught = f", {ensemble_size} of each for one network to learn from" * (distill > 0)
-            LOGGER.info(
-                f"auto is {', '.join(models)} here, of {len(molecules):,} molecules{taught}"
-            )
         self.models_ = models
         self.columns_ = molecules.columns
         self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
@@ -167,7 +159,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         everything = np.arange(len(molecules))
         members: list[Any] = []
         held = []
-        for number in range(ensemble_size):
+        for number in range(self.ensemble_size):
             valid = self._validation(targets, validation, random)
             if distill:  # else some would teach what they have learned of what others hold out
                 validation = valid
@@ -192,7 +184,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         self.teachers_: list[str] = []
         if distill:
             own = replace(examples, y=measured, seed=int(random.randint(2**31 - 1)))
-            student = self._student(math.ceil(distill * len(molecules)), own, checkpoint, usual)
+            student = self._student(math.ceil(distill * len(train)), own, checkpoint, usual)
             if student is not None:
                 self.teachers_, self.models_ = models, [student.model]
                 self.members_, self.task_ = [student], student.task
@@ -215,7 +207,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         """
         checkpoint, usual = how
         there, weight = examples.molecules, examples.weight
-        new = analogues(there, number, examples.seed)
+        new = analogues(there.part(examples.train), number, examples.seed)
         if len(new) < number / 2:
             LOGGER.warning(f"found {len(new):,} of {number:,} analogues: all members are kept")
             return None
@@ -566,12 +558,12 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             and whether it is elsewhere. See
             :class:`~pyg_kernels.molecules.methods.Hurdles`; not where targets are resampled. Of
             several networks every other one learns it as one: their errors differ.
-        distill: How many analogues, for each molecule, are predicted by all members for one network
-            to learn from, which takes their place (Hinton et al., *Distilling the Knowledge in a
-            Neural Network*, 2015): the first of the models that is one, on the molecules and their
+        distill: How many analogues, for each molecule that is not held out, are predicted by all
+            members for one network to learn from, which takes their place (Hinton et al.,
+            *Distilling the Knowledge in a Neural Network*, 2015): the first of the models that is
+            one, on the molecules and their
             :func:`~pyg_kernels.molecules.analogues.analogues`, in half as many epochs. All members
-            stay where less than half as many analogues are found. 0: none; None: none but where
-            ``'auto'`` has some.
+            stay where less than half as many analogues are found.
 
     Attributes:
         models_: The models; with `distill` the one that is left.

@@ -36,17 +36,9 @@ ONE, TWELVE, CLASSES = Task("regression", 1), Task("binary", 12), Task("multicla
     ],
 )
 def test_task_and_number_decide(task: Task, number: int, weighted: bool, models: list[str]) -> None:
-    found = recipe.recipe(task, number, weighted)
-    assert found.models == models
-    assert bool(found.training) == (number == 50_000)
-    assert (found.distill, found.ensemble_size) == (0, 1)
-
-
-def test_one_network_learns_from_analogues_of_some_thousands_of_molecules() -> None:
-    for number in (10_000, 49_999):
-        assert recipe.recipe(ONE, number, weighted=True)[2:] == (4, 2)
-    for task, number in ((CLASSES, 10_000), (ONE, 9_999)):
-        assert recipe.recipe(task, number, weighted=False)[2:] == (0, 1)
+    found, training = recipe.recipe(task, number, weighted)
+    assert found == models
+    assert bool(training) == (number == 50_000)
 
 
 def test_it_is_the_models_that_it_stands_for(tmp_path: Path) -> None:
@@ -68,7 +60,7 @@ def test_many_molecules_are_trained_on_in_fewer_epochs(monkeypatch: pytest.Monke
     given = {name: value for name, value in SMALL.items() if name != "epochs"}
     monkeypatch.setattr("pyg_kernels.molecules.training.TrainedNetwork.fit", _kept)
     monkeypatch.setattr(MoleculeRegressor, "_validated", _nothing)
-    fitted = MoleculeRegressor("auto", batch_size=7, distill=0, **given).fit(SMILES, LOGP)
+    fitted = MoleculeRegressor("auto", batch_size=7, **given).fit(SMILES, LOGP)
     options = fitted.members_[-1].options
     assert (options.epochs, options.batch_size, options.learning_rate) == (25, 7, 0.005)
     named = MoleculeRegressor("wl", **given).fit(SMILES, LOGP).members_[0].options
