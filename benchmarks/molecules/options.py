@@ -60,8 +60,8 @@ class Models(Device, Results):
         norm: normalization of networks' states and of their heads' input, over the batch or each
             row; head, of the latter alone, over the batch
         dropout: probability of dropping a channel
-        distill: one network, in place of a model's members, learns what they predict of so many
-            analogues a molecule
+        distill: of networks and auto, one network, in place of the members, learns what they
+            predict of so many analogues a molecule
         hurdle: a target that is often one value is learned as two, what it is elsewhere and
             whether it is elsewhere, as pyg-kernels does
         gp_molecules: Gaussian processes see at most so many molecules of the training part, drawn

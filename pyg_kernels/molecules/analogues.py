@@ -18,16 +18,20 @@ def analogues(molecules: Molecules, number: int, seed: int) -> Molecules:
     """Molecules with one to four atoms of another element, different from all that are given.
 
     The element is that of another atom of the given molecules with as many neighbours and bonds, in
-    a ring or not, drawn at random; charged atoms, isotopes and hydrogen stay. What RDKit does not
-    accept is left out.
+    a ring or not, drawn at random; charged atoms, radicals, isotopes and hydrogen stay. What RDKit
+    does not accept is left out.
 
     Args:
         molecules: The molecules.
-        number: Of analogues; there are fewer where few can be found.
+        number: N, of analogues; there are fewer where ten times as many tries do not give so many.
         seed: Of what is drawn.
 
     Returns:
-        The analogues, with the extra numbers of the molecules that they were made of.
+        The N analogues, as canonical SMILES, with the extra numbers ``(N, E)`` of the molecules
+        that they were made of.
+
+    Raises:
+        ValueError: If molecules cannot be read, with their positions.
     """
     random = np.random.default_rng(seed)
     kekulized = [Chem.Mol(molecule) for molecule in molecules.rdkit()]
@@ -76,7 +80,6 @@ def _changed(molecule: Any, elements: dict[Any, Counter[int]], random: Any) -> s
             atom.SetNumExplicitHs(0)
     try:
         Chem.SanitizeMol(changed)
-        Chem.AssignStereochemistry(changed, cleanIt=True, force=True)
         smiles = Chem.MolToSmiles(changed)
     except ValueError:
         return None

@@ -208,7 +208,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     only = "one output also for a target that is often one value"
     add("--no-hurdle", action="store_true", help=only)
     taught = "analogues a molecule whose predictions one network learns, in place of all (0)"
-    add("--distill", type=_share, metavar="N", help=taught)
+    add("--distill", type=_amount, metavar="N", help=taught)
     add("--device", help="cpu, cuda, ... (CUDA where there is one)")
     add("--seed", type=_seed, default=0, metavar="N", help="(0)")
     add = train.add_argument_group("scores").add_argument
@@ -264,7 +264,7 @@ _count = _number(int, lambda n: n >= 1, "a whole number of at least 1")
 _seed = _number(int, lambda n: 0 <= n < 2**31, "a whole number of at least 0, below 2**31")
 _folds = _number(int, lambda n: n >= 2, "a whole number of at least 2")
 _fraction = _number(float, lambda x: 0 < x < 1, "a number between 0 and 1")
-_share = _number(float, lambda x: 0 <= x <= 1000, "a number from 0 to 1000")
+_amount = _number(float, lambda x: 0 <= x <= 1000, "a number from 0 to 1000")
 _similarity = _number(float, lambda x: 0 <= x <= 1, "a number from 0 to 1")
 
 

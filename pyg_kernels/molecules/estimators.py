@@ -140,12 +140,11 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             learned[self._validation(measured, validation, None)] = False
         targets = self._divided(measured, learned)
         usual: dict[str, Any] = {}
-        distill = self.distill
         if self._models() == [AUTO]:
             chosen, usual = recipe(self.task_, len(molecules), bool((weight != 1).any()))
             models = chosen if start_from is None else models
             LOGGER.info(f"auto is {', '.join(models)} here, of {len(molecules):,} molecules")
-            if distill:
+            if self.distill:
                 self._check_distill(models, start_from)
         self.models_ = models
         self.columns_ = molecules.columns
@@ -161,7 +160,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         held = []
         for number in range(self.ensemble_size):
             valid = self._validation(targets, validation, random)
-            if distill:  # else some would teach what they have learned of what others hold out
+            if self.distill:  # else some would teach what they have learned of what others hold out
                 validation = valid
             train = np.setdiff1d(everything, valid)
             if not len(train):
@@ -182,16 +181,14 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         self.members_ = members
         self.model_weights_ = stacked_weights(held, self.task_)
         self.teachers_: list[str] = []
-        if distill:
+        if self.distill:
             own = replace(examples, y=measured, seed=int(random.randint(2**31 - 1)))
-            student = self._student(math.ceil(distill * len(train)), own, checkpoint, usual)
+            student = self._student(own, usual, checkpoint)
             if student is not None:
                 self.teachers_, self.models_ = models, [student.model]
                 self.members_, self.task_ = [student], student.task
-                held, self.model_weights_ = (
-                    [(held[0][0], [self._validated(student, own)])],
-                    np.ones(1),
-                )
+                self.model_weights_ = np.ones(1)
+                held = [(held[0][0], [self._validated(student, own)])]
         self.scores_ = self._conformal_scores(held, validation is not None)
         kept = [member for member in self.members_ if isinstance(member, KernelMethod)]
         if self.refit and self.ensemble_size == 1:
@@ -199,14 +196,14 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 member.refit(replace(examples, train=everything))
         self.training_ = (molecules.unread(), targets, weight) if kept else None
 
-    def _student(self, number: int, examples: Examples, *how: Any) -> Any:
+    def _student(self, examples: Examples, usual: dict[str, Any], checkpoint: Any) -> Any:
         """A network that has learned from the examples and what the members predict of analogues.
 
         It learns a target with a spike as one, for half as many epochs. None where less than half
         as many analogues are found as are wanted.
         """
-        checkpoint, usual = how
         there, weight = examples.molecules, examples.weight
+        number = math.ceil(self.distill * len(examples.train))
         new = analogues(there.part(examples.train), number, examples.seed)
         if len(new) < number / 2:
             LOGGER.warning(f"found {len(new):,} of {number:,} analogues: all members are kept")

@@ -68,16 +68,36 @@ def test_where_there_are_none(smiles: str) -> None:
     assert found_of([smiles], 5) == []
 
 
-def test_charges_and_isotopes_stay() -> None:
-    for text in found_of(["C[N+](C)(C)CC([O-])=O", "[13CH3]CO", "C[N+](=O)[O-]"], 10):
-        for atom in Chem.MolFromSmiles(text).GetAtoms():
-            if atom.GetFormalCharge() or atom.GetIsotope():
-                assert atom.GetSymbol() in "NOC"
+def test_charges_isotopes_and_radicals_stay() -> None:
+    """Beside atoms of other elements with as many bonds."""
+    given = [
+        "CC(C)(C)CC([O-])=O",
+        "C[N+](C)(C)CCS",
+        "[13CH3]CO",
+        "CC(C)(C)SN",
+        "C=[N+]=[N-]",
+        "CC[CH2]",
+    ]
+    radical = Chem.Atom.GetNumRadicalElectrons
+
+    def kept(text: str) -> list[Any]:
+        atoms = Chem.MolFromSmiles(text).GetAtoms()
+        return sorted(
+            (atom.GetSymbol(), *marks)
+            for atom in atoms
+            if any(marks := (atom.GetFormalCharge(), atom.GetIsotope(), radical(atom)))
+        )
+
+    known = [kept(text) for text in given]
+    found = [kept(text) for text in found_of(given, 40)]
+    assert len(found) == 40 and all(each in known for each in found)
 
 
 def test_stereo_centres_that_are_none_any_more_are_forgotten() -> None:
-    for text in found_of(["C[C@H](F)Cl", "CN(F)Cl", "F/C=C/F", "F/N=N/F"], 10):
-        assert Chem.CanonSmiles(text) == text
+    given = ["C[C@H](F)Cl", "CC(F)Cl", "CN(F)Cl", "F/C=C/F", "FC=CF", "F/N=N/F", "ClC(Cl)Cl"]
+    found = found_of(given, 40)
+    assert len(found) == 40
+    assert [Chem.CanonSmiles(text) for text in found] == found
 
 
 def test_extra_numbers_are_those_of_the_molecule_it_was_made_of() -> None:
