@@ -141,6 +141,11 @@ class Layout:
         found = self.start + self.length.sub(1).clamp(max=step).clamp(min=0) * self.stride
         return rows.index_select(0, found.clamp(0, max(self.num_rows - 1, 0)))
 
+    def steps(self, rows: Tensor) -> Sequence[Tensor]:
+        """The rows of each step of a full grid, :obj:`(B, F)`: views of them."""
+        found = self._grid(rows).unbind()
+        return found[::-1] if self.backwards else found
+
     def has_token(self, step: int | Tensor) -> Tensor:
         """Whether each text has a token at a step, :obj:`(B, 1)`."""
         return (self.length > step).unsqueeze(1)

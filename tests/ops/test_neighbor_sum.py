@@ -34,7 +34,9 @@ def random_edges(
 def inputs_of(
     edges: Edges, parts: tuple[str, ...] = EVERY, channels: int = 5, dtype: Any = torch.float64
 ) -> dict[str, Tensor]:
-    types = edges.num_edges if edges.edge_type is None else int(edges.edge_type.max(0)[0]) + 1
+    types = edges.num_edges
+    if edges.edge_type is not None:
+        types = int(edges.edge_type.max()) + 1 if types else 1
     rows = dict.fromkeys(PARTS, types)
     rows |= {"gate_source": edges.num_sources, "gate_target": edges.num_targets}
     shapes = {"z": (edges.num_sources, channels)} | {p: (rows[p], channels) for p in parts}
@@ -247,6 +249,19 @@ def test_an_unknown_activation() -> None:
         call(edges, "gelu", **inputs_of(edges))
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("types", [None, 3, 300])
+@pytest.mark.parametrize("act", ["none", "tanh"])
+@pytest.mark.parametrize("parts", SOME, ids="-".join)
+def test_on_a_cuda_device(parts: Any, act: str, types: int | None, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    with torch.device("cuda"):
+        for num_edges, channels in ((0, 5), (2000, 33), (700, 175)):
+            edges = random_edges(900, 500, num_edges, types)
+            check(edges, inputs_of(edges, parts, channels, dtype), act)
+
+
 def interpreted() -> None:
     """Runs Triton's kernels on CPU, in a process whose Triton interprets them."""
     from pyg_kernels.ops.neighbor_sum import cuda
@@ -267,8 +282,8 @@ def compiled() -> None:
 
     made: list[Any] = []
 
-    def warm_up(kernel: Any, nodes: int, channels: int, *args: Tensor | None) -> None:
-        made.append(kernel.warmup(*args, channels, BLOCK=64, grid=(nodes,)).asm["ptx"])
+    def warm_up(kernel: Any, parts: int, *args: Any) -> None:
+        made.append(kernel.warmup(*args, BLOCK=64, grid=(parts,)).asm["ptx"])
 
     cuda._run = warm_up
     module._kernels = lambda like: cuda

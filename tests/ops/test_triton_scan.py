@@ -29,6 +29,8 @@ class Case(NamedTuple):
     one_beside: bool = False  # a number that a highway carries for all channels
     channels: int = CHANNELS
     dtype: torch.dtype = torch.float64
+    fed: int = 0  # to how many parts of the inputs products of the output before are added
+    masked: bool = False  # whether these outputs have factors
 
     def tensors(self) -> list[Tensor | None]:
         """As an op takes them."""
@@ -37,13 +39,14 @@ class Case(NamedTuple):
         rows, texts = self.layout.num_rows, self.layout.num_texts
         walks = isinstance(form, walk.Form)
         order, params = (form.order, 4) if walks else (1, len(form.gates) + 4)
+        columns = [channels if wide else 1 for wide in _scan(form).columns(form)]
         sizes = {
-            "x": (rows, sum(channels if wide else 1 for wide in _scan(form).columns(form))),
+            "x": (rows, sum(columns)),
             "params": (params, channels),
             "weight": (rows, 1) if self.select else None,
             "beside": (rows, 1 if self.one_beside else channels),
-            "feed": None,
-            "mask": None,
+            "feed": (sum(columns[: self.fed]), channels) if self.fed else None,
+            "mask": (texts, channels) if self.masked else None,
             "h0": (texts, channels),
             "c0": (order, texts, channels),
         }
@@ -70,8 +73,8 @@ def run(case: Case, tensors: list[Any], kernels: bool) -> tuple[Tensor, ...]:
     from pyg_kernels.ops.scan import cuda
 
     assert scan._kernels(tensors).make is cuda.Kernel
-    x, params, weight, beside, _, _, h0, c0 = tensors
-    return scan.scan(case.form, case.layout, x, params, h0, c0, weight, beside)
+    x, params, weight, beside, feed, mask, h0, c0 = tensors
+    return scan.scan(case.form, case.layout, x, params, h0, c0, weight, beside, feed, mask)
 
 
 def check(cases: list[Case]) -> None:
@@ -130,6 +133,27 @@ MEMORIES = [
 def test_memory_cells(interpreter: ProcessPoolExecutor) -> None:
     pairs = zip(MEMORIES, layouts(), strict=False)
     interpreter.submit(check, [Case(form, layout) for form, layout in pairs]).result()
+
+
+FED = [
+    Case(form, layout, fed=1 + number % 2, masked=number % 3 == 0)
+    for number, (form, layout) in enumerate(
+        zip(
+            [
+                walk.Form(1, gate="logits", width=2),
+                walk.Form(2, "mul", True, "logits", 1, "sum", "tanh", True),
+                walk.Form(3, "add", gate="logits", width=2, highway=True),
+                *MEMORIES,
+            ],
+            itertools.cycle(layouts()),
+            strict=False,
+        )
+    )
+]
+
+
+def test_products_of_the_outputs_before(interpreter: ProcessPoolExecutor) -> None:
+    interpreter.submit(check, [*FED, *(case._replace(layout=RAGGED) for case in FED[:4])]).result()
 
 
 def test_sizes_and_single_precision(interpreter: ProcessPoolExecutor) -> None:

@@ -1,6 +1,7 @@
 """The neighbour sum in Triton, a program a node: no atomics, the same bits every run.
 
-What belongs to edge types is written edge by edge, and added up by type after that.
+Where gradients of tables are wanted, a program goes through a part of the nodes and adds up by
+edge type what its edges give; the parts are added up after that.
 """
 
 from __future__ import annotations
@@ -14,22 +15,25 @@ import triton
 from torch import Tensor
 
 from pyg_kernels.ops.expression import Row
-from pyg_kernels.ops.neighbor_sum.definition import TABLES, traced
+from pyg_kernels.ops.neighbor_sum.definition import PART, TABLES, traced
 from pyg_kernels.ops.triton_source import kernel_of, statements
 
-_NUMBERS = ("u", "v", "e", "r")  # of rows of a source, a target, an edge and a type
+_MOST_PARTS = 8192
+_NUMBERS = ("u", "v", "e", "r", "at")  # of rows of a source, a target, an edge, a type, a part
 _SOURCE = """\
-def kernel(offset, order, source, target, edge_type, {tensors}, D, BLOCK: tl.constexpr):
-    node = tl.program_id(0).to(tl.int64)
+def kernel(offset, order, source, target, edge_type, {tensors}, nodes, types, D, BLOCK: tl.constexpr):
+    part, parts = tl.program_id(0).to(tl.int64), tl.num_programs(0)
     k = tl.arange(0, BLOCK)
     inside = k < D
-    {before}
-    for i in range(tl.load(offset + node), tl.load(offset + node + 1)):
-        e = tl.load(order + i)
-        u, v = tl.load(source + e).to(tl.int64), tl.load(target + e).to(tl.int64)
-        r = {edge_type}
-        {body}
-    {after}
+    for node in range(nodes * part // parts, nodes * (part + 1) // parts):
+        {before}
+        for i in range(tl.load(offset + node), tl.load(offset + node + 1)):
+            e = tl.load(order + i)
+            u, v = tl.load(source + e).to(tl.int64), tl.load(target + e).to(tl.int64)
+            r = {edge_type}
+            at = part * types + r
+            {body}
+        {after}
 """
 
 
@@ -44,32 +48,36 @@ def sums(
 ) -> list[Tensor]:
     """The sums of messages at targets, or the gradients of some tensors: see the package."""
     given = [t.contiguous() for t in (*tensors, grad) if t is not None]
-    nodes, channels, edge_type = len(order[0]) - 1, given[0].size(1), index[2]
-    rows = [len(index[0]) if k in TABLES else len(tensors[k]) for k in of]
-    shapes = [(n, *tensors[k].shape[1:]) for n, k in zip(rows, of, strict=True)]
-    outs = [given[0].new_empty(shape) for shape in shapes or [(nodes, channels)]]
+    z, nodes, channels, edge_type = given[0], len(order[0]) - 1, given[0].size(1), index[2]
+    types = max((len(tensors[k]) for k in TABLES if tensors[k] is not None), default=0)
+    tables = [k in TABLES and edge_type is not None for k in of]
+    parts = nodes
+    if any(tables):  # what they hold is no more than the messages
+        parts = max(1, min(nodes, _MOST_PARTS, len(index[0]) // max(types, 1)))
+    outs = [
+        z.new_zeros(parts * types, channels) if by_part else z.new_empty(tensors[k].shape)
+        for k, by_part in zip(of, tables, strict=True)
+    ] or [z.new_empty(nodes, channels)]
     there = tuple(t is not None for t in tensors)
-    kernel = _kernel(there, act, of, given[0].dtype, edge_type is not None)
+    kernel = _kernel(there, act, of, z.dtype, edge_type is not None)
     if nodes and channels:
-        _run(kernel, nodes, channels, *order, *index, *given, *outs)
+        _run(kernel, parts, *order, *index, *given, *outs, nodes, types, channels)
     for i, k in enumerate(of):
-        if edge_type is not None and k in TABLES:
-            table = torch.zeros_like(tensors[k])
-            # Sorts on CUDA, where `index_add_` would add in any order.
-            outs[i] = table.index_put_((edge_type,), outs[i], accumulate=True)
+        if tables[i]:
+            outs[i] = outs[i].view(parts, types, channels).sum(0)[: len(tensors[k])]
     return outs
 
 
-def _run(kernel: Any, nodes: int, channels: int, *args: Tensor | None) -> None:
+def _run(kernel: Any, parts: int, *args: Any) -> None:
     with torch.cuda.device_of(args[0]):
-        kernel[(nodes,)](*args, channels, BLOCK=triton.next_power_of_2(channels))
+        kernel[(parts,)](*args, BLOCK=triton.next_power_of_2(args[-1]))
 
 
 @cache
 def _kernel(
     there: tuple[bool, ...], act: str, of: tuple[int, ...], dtype: torch.dtype, typed: bool
 ) -> Any:
-    inputs, outputs = traced(there, act, of)
+    inputs, outputs = traced(there, act, of, typed)
     name = {id(value): f"x{j}" for j, value in enumerate(inputs)}
     kind = str(dtype).replace("torch", "tl")
     before, body, after = list[str](), list[str](), list[str]()
@@ -79,23 +87,26 @@ def _kernel(
     body += statements([value for _, value in outputs], name, kind)
     for j, (row, value) in enumerate(outputs):
         found, to, number = name[id(value)], body, _NUMBERS[row.index]
-        if row.adds:
+        place = _place(f"out{j}", number, row)
+        mask = ", mask=inside" if row.wide else ""
+        if row.adds and row.index == PART:
+            found = f"tl.load({place}{mask}) + {found}"
+        elif row.adds:
             before.append(f"sum{j} = tl.zeros([BLOCK], {kind})")
             body.append(f"sum{j} += {found}")
-            found, to, number = f"sum{j}", after, "node"
+            found, to, place = f"sum{j}", after, _place(f"out{j}", "node", row)
         if not row.wide:
             found = f"tl.sum(tl.where(inside, {found}, 0.0), axis=0)"
-        mask = ", mask=inside" if row.wide else ""
-        to.append(f"tl.store({_place(f'out{j}', number, row)}, {found}{mask})")
+        to.append(f"tl.store({place}, {found}{mask})")
     tensors = [f"in{j}" for j in range(len(inputs))] + [f"out{j}" for j in range(len(outputs))]
     source = _SOURCE.format(
         tensors=", ".join(tensors),
         edge_type="tl.load(edge_type + e).to(tl.int64)" if typed else "e",
-        before="\n    ".join(before),
-        body="\n        ".join(body),
-        after="\n    ".join(after),
+        before="\n        ".join(before),
+        body="\n            ".join(body),
+        after="\n        ".join(after),
     )
-    return kernel_of(source)
+    return kernel_of(source, ["nodes", "types"])
 
 
 def _place(tensor: str, number: str, row: Row) -> str:

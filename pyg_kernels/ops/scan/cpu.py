@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import torch
+
 from pyg_kernels.ops.compiled import array, run
 from pyg_kernels.ops.product import products
 from pyg_kernels.ops.program import Program
@@ -26,4 +28,8 @@ def _run(program: Program, layout: Layout, memory: Memory, fed: Sequence[Any], b
     run(back_fed if back else along_fed, *given, products(rows.dtype), *arrays)
 
 
-kernels = partial(Kernels, Program, _run)
+def _parts(texts: int) -> int:
+    return min(torch.get_num_threads(), texts)
+
+
+kernels = partial(Kernels, Program, _run, _parts)

@@ -2,16 +2,19 @@
 
 A program takes one text and one block of channels through time, with what is carried in registers.
 No two programs write to the same place, and what they share is added up after them, so that results
-are the same bits every run.
+are the same bits every run. Where products of the outputs before are needed, programs take a step
+at a time, with what is carried in memory, and the products are made between them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 import triton
+from torch import Tensor
 
 from pyg_kernels.ops.expression import Row, in_order
 from pyg_kernels.ops.ragged import Layout
@@ -24,17 +27,18 @@ _STEPS, _LOADS, _BYTES = 12, 48, 2**16  # at most: steps, loads of all of them, 
 
 _CARRIED = {"out": "h", "after": "c", "to_h": "g_h", "to_c": "g_c"}  # from token to token
 _NUMBER = {Index.ALL: "0", Index.TOKEN: "token", Index.BEFORE: "before"}  # else the text's
-_SIZES = ("stride", "N", "D")  # the rows from token to token, those of all tokens; the channels
+# The rows from token to token, those of all tokens; the channels; the first step, that after the last
+_SIZES, _STEPS_TAKEN = ("stride", "N", "D"), ("begin", "end")
 _SOURCE = """\
 def kernel({arguments}, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     text = tl.program_id(0).to(tl.int64)
     k = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = k < D
     zeros = tl.zeros([BLOCK], {dtype})
-    first, steps = tl.load(start + text), tl.load(length + text)
-    before = N + text
+    first, steps = tl.load(start + text), tl.minimum(tl.load(length + text), end)
+    before = tl.where(begin > 0, first + (begin - 1) * stride, N + text)
     {ahead}
-    for i in tl.range(0, steps, num_stages=STAGES):
+    for i in tl.range(begin, steps, num_stages=STAGES):
         t = {step}
         token = first + t * stride
         before = tl.where(t > 0, token - stride, N + text)
@@ -72,11 +76,13 @@ class Kernel:
         self._carry(inputs, outputs)
         self._function = self._compiled("to_c" in outputs)
 
-    def launch(self, layout: Layout, memory: Memory, *_: Any) -> None:
-        """Runs it along texts."""
+    def along(
+        self, layout: Layout, memory: Memory, stages: int = _STEPS
+    ) -> Callable[[int, int], None]:
+        """What runs it along texts, from a step until another, with loads at most so far ahead."""
         channels = memory["c"][0][0].size(1)
         if not (layout.num_texts and channels):
-            return
+            return lambda begin, end: None
         args: list[Any] = [layout.start.contiguous(), layout.length.contiguous()]
         args += [layout.stride, layout.num_rows, channels]
         for name, count in self._rows.items():
@@ -84,15 +90,26 @@ class Kernel:
             args += [table, table.stride(0), *(column for _, column in memory[name][:count])]
         block = max(_BLOCK, triton.next_power_of_2(channels)) if self.whole else _BLOCK
         loads = max(1, sum("tl.load" in line for line in self._body))
-        ahead = min(_STEPS, _LOADS // loads, _BYTES // (loads * block * self._size))
-        with torch.cuda.device_of(args[0]):
-            self._function[(layout.num_texts, triton.cdiv(channels, block))](
-                *args,
-                BLOCK=block,
-                STAGES=max(1, ahead),
-                num_warps=max(1, min(8, block // 128)),
-                enable_fp_fusion=not self.whole,  # equal values differ by exactly 0
-            )
+        ahead = max(1, min(stages, _LOADS // loads, _BYTES // (loads * block * self._size)))
+        grid, compiled = (layout.num_texts, triton.cdiv(channels, block), 1), None
+
+        def launch(begin: int, end: int) -> None:
+            nonlocal compiled
+            with torch.cuda.device_of(args[0]):
+                if compiled:  # without looking at the arguments again, which takes most of the time
+                    compiled[grid](*args, begin, end, block, ahead)
+                    return
+                compiled = self._function[grid](
+                    *args,
+                    begin,
+                    end,
+                    BLOCK=block,
+                    STAGES=ahead,
+                    num_warps=max(1, min(8, block // 128)),
+                    enable_fp_fusion=not self.whole,  # equal values differ by exactly 0
+                )
+
+        return launch
 
     def _read(self, inputs: Inputs, outputs: Written, used: set[int]) -> None:
         after = {_CARRIED.get(name) for name in outputs}
@@ -114,10 +131,12 @@ class Kernel:
             self._body.append(f"{name}_{j} += {found}")
         if row.index != Index.TOKEN:
             found = f"{_CARRIED.get(name, name)}_{j}"
-        if row.wide:
-            to.append(f"tl.store({_place(name, j, row)}, {found}, mask=inside)")
-        else:
-            to.append(f"tl.store({_place(name, j, row)}, tl.sum(tl.where(inside, {found}, 0.0)))")
+        place, mask = _place(name, j, row), ", mask=inside" if row.wide else ""
+        if not row.wide:
+            found = f"tl.sum(tl.where(inside, {found}, 0.0))"
+        if row.index == Index.PART:
+            found = f"tl.load({place}{mask}) + {found}"
+        to.append(f"tl.store({place}, {found}{mask})")
 
     def _carry(self, inputs: Inputs, outputs: Written) -> None:
         """Hands what is computed to the next token, or to what is stored after the loop."""
@@ -129,15 +148,16 @@ class Kernel:
         self._body.append(" = ".join(", ".join(side) for side in zip(*pairs, strict=True)))
 
     def _compiled(self, backwards: bool) -> Any:
-        sizes = [*_SIZES]
+        sizes = [*_SIZES, *_STEPS_TAKEN]
         arguments = ["start", "length", *_SIZES]
         for name, count in self._rows.items():
             sizes += [f"{name}_row", *(f"{name}_at{j}" for j in range(count))]
             arguments += [f"{name}_base", *sizes[-1 - count :]]
+        arguments += _STEPS_TAKEN
         source = _SOURCE.format(
             arguments=", ".join(arguments),
             dtype=self._dtype,
-            step="steps - 1 - i" if backwards else "i",
+            step="begin + steps - 1 - i" if backwards else "i",
             ahead="\n    ".join(self._ahead),
             body="\n        ".join(self._body),
             after="\n    ".join(self._after),
@@ -151,4 +171,94 @@ def _place(name: str, j: int, row: Row) -> str:
     return f"{name}_base + {number} * {name}_row + {name}_at{j}{' + k' if row.wide else ''}"
 
 
-kernels = partial(Kernels, Kernel, Kernel.launch)
+class _Steps:
+    """Rows of the texts that have a token at a step: views of a grid's, or copies.
+
+    Args:
+        layout: The texts.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout, self.full, self.number = layout, layout.full, layout.num_steps
+        if not self.full:
+            step = torch.arange(self.number, device=layout.length.device)
+            active = (layout.length > step.unsqueeze(1)).sum(1).tolist()
+            order = layout.order()
+            self.texts = [order[:count] for count in active]
+            self._first = layout.start.index_select(0, order)
+
+    def rows(self, step: int) -> Tensor:
+        """The numbers of the rows, of no grid."""
+        return self._first[: len(self.texts[step])] + step * self.layout.stride
+
+    def of_texts(self, step: int, rows: Tensor) -> Tensor:
+        """One row a text."""
+        return rows if self.full else rows.index_select(0, self.texts[step])
+
+
+def _run(kernel: Kernel, layout: Layout, memory: Memory, fed: Sequence[Any], back: bool) -> None:
+    if not fed:
+        kernel.along(layout, memory)(0, layout.num_steps)
+        return
+    launch, steps = kernel.along(layout, memory, stages=1), _Steps(layout)
+    if back:
+        _back_fed(launch, steps, *fed)
+    else:
+        _along_fed(launch, steps, *fed)
+
+
+def _along_fed(
+    launch: Callable[[int, int], None],
+    steps: _Steps,
+    feed: Tensor,
+    mask: Tensor | None,
+    h0: Tensor,
+    h: Tensor,
+    kept: Tensor,
+) -> None:
+    """From step to step, with the products of the outputs before: see `Kernels`."""
+    layout, across = steps.layout, feed.t()
+    if steps.full:
+        read, write = layout.steps(h[: layout.num_rows]), layout.steps(kept)
+    for t in range(steps.number):
+        if t == 0:
+            past = steps.of_texts(t, h0)
+        else:
+            past = read[t - 1] if steps.full else h.index_select(0, steps.rows(t) - layout.stride)
+        if mask is not None:
+            past = past * steps.of_texts(t, mask)
+        if steps.full:
+            torch.mm(past, across, out=write[t])
+        else:
+            kept.index_copy_(0, steps.rows(t), past @ across)
+        launch(t, t + 1)
+
+
+def _back_fed(
+    launch: Callable[[int, int], None],
+    steps: _Steps,
+    feed: Tensor,
+    mask: Tensor | None,
+    g_x: Tensor,
+    g_h: Tensor,
+) -> None:
+    """Its derivative."""
+    layout, fed = steps.layout, len(feed)
+    if steps.full:
+        read = layout.steps(g_x)
+    for t in range(steps.number - 1, -1, -1):
+        launch(t, t + 1)
+        given = read[t] if steps.full else g_x.index_select(0, steps.rows(t))
+        if steps.full and mask is None:
+            g_h.addmm_(given[:, :fed], feed)
+            continue
+        given = given[:, :fed] @ feed
+        if mask is not None:
+            given *= steps.of_texts(t, mask)
+        if steps.full:
+            g_h += given
+        else:
+            g_h.index_add_(0, steps.texts[t], given)  # a text once: in no order of its own
+
+
+kernels = partial(Kernels, Kernel, _run, int)

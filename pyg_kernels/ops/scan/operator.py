@@ -74,9 +74,13 @@ class Scan(Operator):
         layout = Layout.of_settings(start, length, tensors[0].size(0), tuple(settings[-4:]))
         return self._form(*settings[:-4]), layout, tensors
 
+    def _compiled(self, tensors: Sequence[Any]) -> bool:
+        """Whether kernels take tensors like these."""
+        return runs_compiled(tensors[0])
+
     def _kernels(self, tensors: Sequence[Any]) -> Any:
         """The kernels; None for the definition."""
-        return import_module(self._module) if runs_compiled(tensors[0]) else None
+        return import_module(self._module) if self._compiled(tensors) else None
 
     def _by_torch(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)
@@ -105,4 +109,4 @@ class Scan(Operator):
     def _fake(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)
         found = self._like(form, layout, tensors)
-        return self.padded(found if runs_compiled(tensors[0]) else found[: self._num_defined])
+        return self.padded(found if self._compiled(tensors) else found[: self._num_defined])

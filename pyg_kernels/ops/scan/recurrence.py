@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pyg_kernels.ops.checks import check_shapes
-from pyg_kernels.ops.operator import runs_compiled
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.definition import loop
 from pyg_kernels.ops.scan.operator import Scan
@@ -169,11 +168,13 @@ class Recurrence(Scan):
         every = torch.stack([layout.collect(steps) for steps in states.unbind(1)])
         return layout.collect(outs), torch.cat((every, c0.to(x.dtype)), 1), c
 
+    def _compiled(self, tensors: Sequence[Any]) -> bool:
+        return runs_triton(tensors[0]) or super()._compiled(tensors)
+
     def _kernels(self, tensors: Sequence[Any]) -> Any:
-        triton = runs_triton(tensors[0]) and tensors[4] is None
-        if not triton and not runs_compiled(tensors[0]):
+        if not self._compiled(tensors):
             return None
-        return import_module(_CUDA if triton else _CPU).kernels(self)
+        return import_module(_CUDA if runs_triton(tensors[0]) else _CPU).kernels(self)
 
 
 def _like(form: Any, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:

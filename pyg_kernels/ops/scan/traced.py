@@ -145,11 +145,18 @@ class Kernels:
             outputs before, the outputs before the texts, and the outputs and the products of all
             tokens, in the derivative the gradients of the products and of the outputs before; else
             it is empty.
+        parts: Into how many parts so many texts are divided where there are products.
         recurrence: The scan.
     """
 
-    def __init__(self, make: Make, run: Callable[..., None], recurrence: Recurrence) -> None:
-        self.make, self._run, self._recurrence = make, run, recurrence
+    def __init__(
+        self,
+        make: Make,
+        run: Callable[..., None],
+        parts: Callable[[int], int],
+        recurrence: Recurrence,
+    ) -> None:
+        self.make, self._run, self._parts, self._recurrence = make, run, parts, recurrence
 
     def forward(self, form: Any, layout: Layout, tensors: Sequence[Any]) -> list[Tensor]:
         """h and c of all tokens, c0 below, c after each text, and the products of the outputs."""
@@ -187,7 +194,7 @@ class Kernels:
         x, params, weight, beside, feed, mask, h0, c0 = tensors = _contiguous(tensors)
         h, c, _, *kept = outputs
         rows, texts = layout.num_rows, layout.num_texts
-        parts = texts if feed is None else min(torch.get_num_threads(), texts)
+        parts = texts if feed is None else self._parts(texts)
         g_out, g_states, g_end, *_ = _contiguous(grads)
         traced = self._traced_as(form, tensors)
         new = x.new_zeros if layout.form == "padded" else x.new_empty

@@ -184,8 +184,7 @@ def linear_scan(
 def path_in_use(device: torch.device) -> str:
     """``'numba'`` on CPU, ``'triton'`` on CUDA, or ``'definition'``: PyTorch's own ops.
 
-    The definition also serves what is fed back on CUDA, ONNX, the transforms of ``torch.func`` and
-    second derivatives.
+    The definition also serves ONNX, the transforms of ``torch.func`` and second derivatives.
     """
     if device.type == "cuda" and HAS_TRITON:
         return "triton"
