@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from pyg_kernels.ops.operator import path_on
+
 __all__ = ["backend"]
 
 
@@ -14,22 +16,18 @@ def backend(device: str | torch.device = "cpu") -> dict[str, str]:
         device: The device to ask for.
 
     Returns:
-        One entry an op: ``neighbor_sum``, the sums over a node's edges; ``scan``, what is carried
-        along texts; ``expansion``, learned activations. Each is ``'numba'`` (kernels compiled on
-        the CPU at their first call), ``'triton'`` (on CUDA) or ``'definition'`` (PyTorch's ops).
-        The definition also serves the transforms of ``torch.func``, second derivatives and ONNX.
+        One entry an op: ``neighbor_sum``, the sums over a node's edges; ``scan``, what RCNN and RKM
+        carry along texts; ``maximum_scan``, that with maxima over walks; ``activation_scan``, that
+        of KBRN; ``expansion``, learned activations. Each is ``'numba'`` (kernels compiled on the
+        CPU at their first call), ``'triton'`` (on CUDA) or ``'definition'`` (PyTorch's ops). The
+        definition also serves the transforms of ``torch.func``, second derivatives and ONNX.
 
     Example:
         >>> from pyg_kernels.ops import backend
         >>> backend("cpu")["scan"] in ("numba", "definition")
         True
     """
-    from pyg_kernels.ops import expansion, neighbor_sum
-    from pyg_kernels.ops.scan import walk
-
-    device = torch.device(device)
-    return {
-        "neighbor_sum": neighbor_sum.path_in_use(device),
-        "scan": walk.path_in_use(device),
-        "expansion": expansion.path_in_use(device),
-    }
+    path = path_on(torch.device(device))
+    found = dict.fromkeys(("neighbor_sum", "scan", "expansion"), path)
+    on_cpu_alone = "definition" if path == "triton" else path
+    return found | dict.fromkeys(("maximum_scan", "activation_scan"), on_cpu_alone)

@@ -14,6 +14,9 @@ from torch.nn import Parameter
 
 from pyg_kernels.ops.dtypes import without_autocast
 
+# Not Triton 3.2, that of PyTorch 2.6.
+_HAS_TRITON = find_spec("triton") is not None and not torch.__version__.startswith("2.6.")
+
 Outputs = tuple[Tensor, ...]
 Definition = Callable[..., Outputs]
 
@@ -252,7 +255,19 @@ def cpu_backend() -> str:
     return "numba" if find_spec("numba") is not None else "definition"
 
 
+def path_on(device: torch.device) -> str:
+    """``'numba'`` on CPU, ``'triton'`` on CUDA, or ``'definition'``: PyTorch's own ops."""
+    if device.type == "cuda":
+        return "triton" if _HAS_TRITON else "definition"
+    return cpu_backend() if device.type == "cpu" else "definition"
+
+
+def path_of(tensor: Tensor) -> str:
+    """The path of tensors like this one: only single and double precision have kernels."""
+    known = tensor.dtype in (torch.float32, torch.float64)
+    return path_on(tensor.device) if known else "definition"
+
+
 def runs_compiled(tensor: Tensor) -> bool:
     """Whether kernels on CPU take tensors like this one."""
-    dtypes = (torch.float32, torch.float64)
-    return tensor.device.type == "cpu" and tensor.dtype in dtypes and cpu_backend() == "numba"
+    return path_of(tensor) == "numba"

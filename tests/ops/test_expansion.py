@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pyg_kernels.ops import expansion
-from pyg_kernels.ops.expansion import GREENS, kernel_expansion
+from pyg_kernels.ops.expansion import GREENS, definition, kernel_expansion
 from tests.nn.activation_equations import close, direct_sum, geometric
 
 BANDWIDTH = 0.4
@@ -52,7 +54,7 @@ def assert_is_direct_sum(
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The way that is taken, wherever the tests run."""
     if request.param == "definition":
-        monkeypatch.setattr(expansion, "runs_compiled", lambda tensor: False)
+        monkeypatch.setattr(expansion, "path_of", lambda tensor: "definition")
     return request.param
 
 
@@ -300,3 +302,48 @@ def test_arguments() -> None:
         kernel_expansion(a, c, c, "tanh")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="bandwidth"):
         kernel_expansion(a, c, c, "gaussian")
+
+
+def interpreted() -> None:
+    """Runs Triton's kernels on CPU, in a process whose Triton interprets them."""
+    for seed, (green, (rows, units, functions, d)) in enumerate(
+        itertools.product(GREENS, [(7, 3, 3, 4), (0, 2, 2, 3), (5, 0, 1, 2), (70, 33, 1, 35)])
+    ):
+        a, centers = draw(seed, rows, units), draw(seed + 1, functions, d)
+        a.flatten()[: min(d, a.numel())] = centers[0, 0]  # at a centre
+        assert_is_direct_sum(green, a, centers, seed % 2 > 0 and functions == units)
+    for green in ("relu", "abs"):
+        at = torch.tensor([[torch.inf], [-torch.inf], [torch.nan]]).double()
+        c, chi = draw(1, 1, 5), draw(2, 1, 5).requires_grad_()
+        found = kernel_expansion(at, c, chi, green)
+        expected = definition.expansion(at, c, chi, green)
+        assert torch.equal(found.isnan(), expected.isnan())
+        assert torch.equal(found.nan_to_num(), expected.nan_to_num())
+        assert torch.autograd.grad(found.sum(), chi)[0].isnan().all()
+        c[0, 2] = torch.nan
+        assert kernel_expansion(draw(1, 4, 1), c, chi, green).isnan().all()
+
+
+def compiled() -> None:
+    """Compiles Triton's kernels for a GPU that need not be there."""
+    import triton
+
+    made: list[str] = []
+
+    def warm_up(kernel: Any, *args: Any, **given: Any) -> None:
+        made.append(kernel.warmup(*args, **given).asm["ptx"])
+
+    triton.JITFunction.__getitem__ = lambda self, grid: functools.partial(warm_up, self, grid=grid)
+    for green, dtype in itertools.product(GREENS, (torch.float32, torch.float64)):
+        a, c = torch.zeros(70, 5, dtype=dtype), torch.zeros(5, 9, dtype=dtype)
+        leaves = [t.requires_grad_() for t in (a, c, torch.ones_like(c))]
+        kernel_expansion(*leaves, green, BANDWIDTH).sum().backward()  # type: ignore[arg-type]
+    assert len(made) == 18 and not any("atom." in ptx for ptx in made)
+
+
+def test_triton_interpreted(interpreter: ProcessPoolExecutor) -> None:
+    interpreter.submit(interpreted).result()
+
+
+def test_triton_compiled(compiler: ProcessPoolExecutor) -> None:
+    compiler.submit(compiled).result()

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from pyg_kernels.ops import backend, operator
 from pyg_kernels.ops import neighbor_sum as module
-from pyg_kernels.ops import operator
 from pyg_kernels.ops.edges import Edges
-from pyg_kernels.ops.neighbor_sum import definition, neighbor_sum, path_in_use
+from pyg_kernels.ops.neighbor_sum import definition, neighbor_sum
 
 PARTS = ("gate_source", "gate_target", "gate_edge", "factor", "shift", "weight")
 PLAIN, GATE, EVERY = (), PARTS[:2], PARTS
@@ -219,9 +219,8 @@ def test_registered_with_pytorch(parts: tuple[str, ...], types: int | None) -> N
 
 
 def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "cpu_backend", lambda: "definition")
     monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
-    assert path_in_use(torch.device("cpu")) == "definition"
+    assert set(backend().values()) == {"definition"}
     edges = random_edges()
     check(edges, inputs_of(edges), "relu")
 
@@ -264,13 +263,10 @@ def test_on_a_cuda_device(parts: Any, act: str, types: int | None, dtype: torch.
 
 def interpreted() -> None:
     """Runs Triton's kernels on CPU, in a process whose Triton interprets them."""
-    from pyg_kernels.ops.neighbor_sum import cuda
-
     torch.manual_seed(0)
     acts = ("none", "relu", "tanh", "sigmoid")
     cases = [(parts, (None, 3)[k % 2], "none") for k, parts in enumerate(SOME)]
     cases += [(EVERY, (3, None)[k % 2], act) for k, act in enumerate(acts)]
-    module._kernels = lambda like: cuda
     for parts, types, act in [*cases, (("shift",), 3, "relu"), (("shift",), None, "tanh")]:
         edges = random_edges(5, 4, 9, types)
         check(edges, inputs_of(edges, parts, 5, torch.float64 if types else torch.float32), act)
@@ -286,7 +282,6 @@ def compiled() -> None:
         made.append(kernel.warmup(*args, BLOCK=64, grid=(parts,)).asm["ptx"])
 
     cuda._run = warm_up
-    module._kernels = lambda like: cuda
     for parts, types in ((PLAIN, None), (GATE, 3), (EVERY, None), (EVERY, 3)):
         edges = random_edges(types=types)
         x = inputs_of(edges, parts, 40, torch.float64 if types else torch.float32)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan import memory, walk
-from pyg_kernels.ops.scan.recurrence import HAS_TRITON, Recurrence
+from pyg_kernels.ops.scan.recurrence import Recurrence
 from pyg_kernels.ops.scan.walk import linear_scan
 from tests.covering import covering
 
@@ -223,9 +223,3 @@ def compiled() -> None:
 
 def test_compiles_for_hopper(compiler: ProcessPoolExecutor) -> None:
     compiler.submit(compiled).result()
-
-
-def test_where_it_is_in_use() -> None:
-    assert walk.path_in_use(torch.device("cpu")) in ("numba", "definition")
-    expected = "triton" if HAS_TRITON else "definition"
-    assert walk.path_in_use(torch.device("cuda")) == expected

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -11,9 +13,9 @@ from torch import Tensor
 from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.expansion.definition import GREENS, Green, expansion
-from pyg_kernels.ops.operator import Operator, runs_compiled
+from pyg_kernels.ops.operator import Operator, path_of
 
-__all__ = ["GREENS", "Green", "kernel_expansion", "path_in_use"]
+__all__ = ["GREENS", "Green", "kernel_expansion"]
 
 
 def kernel_expansion(
@@ -68,17 +70,17 @@ def kernel_expansion(
     return out.to(result)
 
 
-def path_in_use(device: torch.device) -> str:
-    """``'numba'`` or ``'definition'``."""
-    return "numba" if runs_compiled(torch.empty(0, device=device)) else "definition"
+def _kernels(like: Tensor) -> ModuleType | None:
+    """The kernels for tensors like one; None for the definition."""
+    path = path_of(like)
+    if path == "definition":
+        return None
+    return import_module(f"{__name__}.{'cuda' if path == 'triton' else 'cpu'}")
 
 
 def _forward(a: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    if not runs_compiled(a):
-        return _OPERATOR.padded(_definition(a, *rest))
-    from pyg_kernels.ops.expansion import cpu
-
-    return _OPERATOR.padded(cpu.forward(a, *rest))
+    kernels = _kernels(a)
+    return _OPERATOR.padded(kernels.forward(a, *rest) if kernels else _definition(a, *rest))
 
 
 def _backward(
@@ -91,19 +93,19 @@ def _backward(
     grad = grads[0]
     if grad is None:
         return (None, None, None)
-    if not runs_compiled(grad):
+    kernels = _kernels(grad)
+    if not kernels:
         return _OPERATOR.by_definition(tensors, settings, needed, grads)
-    from pyg_kernels.ops.expansion import cpu
-
     given: list[Any] = [*tensors, *settings, (needed[0], any(needed[1:])), *outputs]
-    return cpu.backward(grad, *given)
+    found: Sequence[Tensor | None] = kernels.backward(grad, *given)
+    return found
 
 
 def _fake(
     a: Tensor, centers: Tensor, coefficients: Tensor, green: str, bandwidth: float | None
 ) -> tuple[Tensor, ...]:
     out, (functions, d) = a.new_empty(a.shape), centers.shape
-    if green == "gaussian" or not runs_compiled(a):
+    if green == "gaussian" or path_of(a) != "numba":
         return _OPERATOR.padded((out,))
     entries, order = a.new_empty(a.shape, dtype=torch.int32), centers.new_empty(centers.shape)
     return out, entries, a.new_empty(4, functions, d + 1), order.long()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -18,9 +16,9 @@ from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbor_sum import definition
 from pyg_kernels.ops.neighbor_sum.definition import Gate, message_weight
-from pyg_kernels.ops.operator import Operator, Outputs, cpu_backend, is_plain
+from pyg_kernels.ops.operator import Operator, Outputs, is_plain, path_of
 
-__all__ = ["Gate", "message_weight", "neighbor_sum", "path_in_use"]
+__all__ = ["Gate", "message_weight", "neighbor_sum"]
 
 _NAMES = ("z", "gate[0]", "gate[1]", "gate[2]", "factor", "shift")
 _GATE_TARGET = 2
@@ -79,25 +77,10 @@ def neighbor_sum(
     return out.to(dtype)
 
 
-def path_in_use(device: torch.device) -> str:
-    """``'numba'`` on CPU, ``'triton'`` on CUDA, or ``'definition'``: PyTorch's own ops.
-
-    The definition also serves ONNX, the transforms of ``torch.func`` and second derivatives.
-    """
-    if device.type == "cuda" and _has_triton():
-        return "triton"
-    return cpu_backend() if device.type == "cpu" else "definition"
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
-
-
 def _kernels(like: Tensor) -> ModuleType | None:
     """The kernels for tensors like one; None for the definition."""
-    path = path_in_use(like.device)
-    if path == "definition" or like.dtype not in (torch.float32, torch.float64):
+    path = path_of(like)
+    if path == "definition":
         return None
     return import_module(f"{__name__}.{'cuda' if path == 'triton' else 'cpu'}")
 

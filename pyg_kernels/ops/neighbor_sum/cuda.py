@@ -21,7 +21,9 @@ from pyg_kernels.ops.triton_source import kernel_of, statements
 _MOST_PARTS = 8192
 _NUMBERS = ("u", "v", "e", "r", "at")  # of rows of a source, a target, an edge, a type, a part
 _SOURCE = """\
-def kernel(offset, order, source, target, edge_type, {tensors}, nodes, types, D, BLOCK: tl.constexpr):
+def kernel(
+    offset, order, source, target, edge_type, {tensors}, nodes, types, D, BLOCK: tl.constexpr
+):
     part, parts = tl.program_id(0).to(tl.int64), tl.num_programs(0)
     k = tl.arange(0, BLOCK)
     inside = k < D

@@ -27,8 +27,8 @@ _STEPS, _LOADS, _BYTES = 12, 48, 2**16  # at most: steps, loads of all of them, 
 
 _CARRIED = {"out": "h", "after": "c", "to_h": "g_h", "to_c": "g_c"}  # from token to token
 _NUMBER = {Index.ALL: "0", Index.TOKEN: "token", Index.BEFORE: "before"}  # else the text's
-# The rows from token to token, those of all tokens; the channels; the first step, that after the last
-_SIZES, _STEPS_TAKEN = ("stride", "N", "D"), ("begin", "end")
+_SIZES = ("stride", "N", "D")  # the rows from token to token, those of all tokens; the channels
+_BETWEEN = ("begin", "end")  # the first step, and that after the last
 _SOURCE = """\
 def kernel({arguments}, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     text = tl.program_id(0).to(tl.int64)
@@ -148,12 +148,12 @@ class Kernel:
         self._body.append(" = ".join(", ".join(side) for side in zip(*pairs, strict=True)))
 
     def _compiled(self, backwards: bool) -> Any:
-        sizes = [*_SIZES, *_STEPS_TAKEN]
+        sizes = [*_SIZES, *_BETWEEN]
         arguments = ["start", "length", *_SIZES]
         for name, count in self._rows.items():
             sizes += [f"{name}_row", *(f"{name}_at{j}" for j in range(count))]
             arguments += [f"{name}_base", *sizes[-1 - count :]]
-        arguments += _STEPS_TAKEN
+        arguments += _BETWEEN
         source = _SOURCE.format(
             arguments=", ".join(arguments),
             dtype=self._dtype,

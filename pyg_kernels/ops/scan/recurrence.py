@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
@@ -16,19 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pyg_kernels.ops.checks import check_shapes
+from pyg_kernels.ops.operator import path_of
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.definition import loop
 from pyg_kernels.ops.scan.operator import Scan
 
 _CPU, _CUDA = "pyg_kernels.ops.scan.cpu", "pyg_kernels.ops.scan.cuda"
-
-# Not Triton 3.2, that of PyTorch 2.6.
-HAS_TRITON = find_spec("triton") is not None and not torch.__version__.startswith("2.6.")
-
-
-def runs_triton(tensor: Tensor) -> bool:
-    """Whether kernels on CUDA take tensors like this one."""
-    return tensor.is_cuda and tensor.dtype in (torch.float32, torch.float64) and HAS_TRITON
 
 
 class Token(NamedTuple):
@@ -169,12 +161,13 @@ class Recurrence(Scan):
         return layout.collect(outs), torch.cat((every, c0.to(x.dtype)), 1), c
 
     def _compiled(self, tensors: Sequence[Any]) -> bool:
-        return runs_triton(tensors[0]) or super()._compiled(tensors)
+        return path_of(tensors[0]) != "definition"
 
     def _kernels(self, tensors: Sequence[Any]) -> Any:
-        if not self._compiled(tensors):
+        path = path_of(tensors[0])
+        if path == "definition":
             return None
-        return import_module(_CUDA if runs_triton(tensors[0]) else _CPU).kernels(self)
+        return import_module(_CUDA if path == "triton" else _CPU).kernels(self)
 
 
 def _like(form: Any, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:

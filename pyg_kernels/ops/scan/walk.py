@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.ops.checks import check_shapes
-from pyg_kernels.ops.operator import cpu_backend
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.recurrence import HAS_TRITON, Recurrence, Token
+from pyg_kernels.ops.scan.recurrence import Recurrence, Token
 from pyg_kernels.walk import walk
 
 __all__ = ["Form", "extremes", "linear_scan", "tokens_before", "walk_scan"]
@@ -179,16 +178,6 @@ def linear_scan(
     form = Form(1, "mul", normalize, "values" if width else "none", width)
     h, _, _ = walk_scan(form, layout, x, params, initial.unsqueeze(0), initial)
     return h.to(result)
-
-
-def path_in_use(device: torch.device) -> str:
-    """``'numba'`` on CPU, ``'triton'`` on CUDA, or ``'definition'``: PyTorch's own ops.
-
-    The definition also serves ONNX, the transforms of ``torch.func`` and second derivatives.
-    """
-    if device.type == "cuda" and HAS_TRITON:
-        return "triton"
-    return cpu_backend() if device.type == "cpu" else "definition"
 
 
 def _step(

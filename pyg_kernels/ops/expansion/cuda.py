@@ -1,0 +1,156 @@
+# mypy: disable-error-code="no-untyped-def"
+"""Kernel expansions on CUDA, in Triton: sums over all centres, none of whose terms are kept.
+
+No two programs write to the same place: the gradients of centres and coefficients are added up in
+parts of the inputs, and these after that, so that results are the same bits every run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_TILE = 1024  # inputs of a program
+_CENTERS, _INPUTS = 32, 32  # of a tile of which gradients of functions are added up
+_PROGRAMS = 4096  # among which these sums are shared, if there are inputs enough
+
+
+def forward(
+    a: Tensor, centers: Tensor, coefficients: Tensor, green: str, bandwidth: Any
+) -> tuple[Tensor, ...]:
+    """The values at inputs, (N, U)."""
+    return (_at_inputs(None, a, centers, coefficients, green, bandwidth),)
+
+
+def backward(
+    grad: Tensor,
+    a: Tensor,
+    centers: Tensor,
+    coefficients: Tensor,
+    green: str,
+    bandwidth: Any,
+    needed: tuple[bool, bool],
+    *_: Tensor,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of the inputs, and of centres and coefficients, if they are needed."""
+    of_a = of_centers = of_coefficients = None
+    if needed[0]:
+        of_a = _at_inputs(grad.contiguous(), a, centers, coefficients, green, bandwidth)
+    if needed[1]:
+        functions, d = centers.shape
+        # One row a function, so that neighbours in memory are inputs of one function.
+        inputs, grads = (t.reshape(-1, functions).t().contiguous() for t in (a, grad))
+        blocks, count = triton.cdiv(d, _CENTERS), inputs.size(1)
+        parts = max(1, min(triton.cdiv(count, _TILE), _PROGRAMS // (functions * blocks)))
+        sums = a.new_zeros(2, parts, functions, d)
+        if functions and count:
+            with torch.cuda.device_of(a):
+                _of_functions[(functions, blocks, parts)](
+                    grads, inputs, centers, _exponent(a, bandwidth), sums, count, d,
+                    GREEN=green, CENTERS=_CENTERS, INPUTS=_INPUTS,
+                )  # fmt: skip
+        slopes, of_coefficients = sums.sum(1, dtype=torch.double).to(a.dtype)
+        of_centers = -coefficients * slopes
+    return of_a, of_centers, of_coefficients
+
+
+def _at_inputs(
+    grad: Tensor | None,
+    a: Tensor,
+    centers: Tensor,
+    coefficients: Tensor,
+    green: str,
+    bandwidth: Any,
+) -> Tensor:
+    """The values, or the slopes times gradients."""
+    (rows, units), (functions, d) = a.shape, centers.shape
+    out = a.new_empty(a.shape)
+    if not a.numel():
+        return out
+    tables = [t.t().contiguous() for t in (centers, coefficients)]  # units side by side
+    width = min(32, triton.next_power_of_2(units))
+    grid = triton.cdiv(rows, _TILE // width), triton.cdiv(units, width)
+    given = a if grad is None else grad
+    with torch.cuda.device_of(a):
+        _each_input[grid](
+            given, a, *tables, _exponent(a, bandwidth), out, rows, units, functions, d,
+            GREEN=green, BACK=grad is not None, ROWS=_TILE // width, UNITS=width,
+        )  # fmt: skip
+    return out
+
+
+def _exponent(like: Tensor, bandwidth: Any) -> Tensor:
+    """That of Gaussians at distance 1: a number handed to a kernel would lose digits."""
+    return like.new_full((1,), 0.0 if bandwidth is None else -0.5 / bandwidth**2)
+
+
+@triton.jit
+def _green(z, exponent, GREEN: tl.constexpr):
+    """The Green function and its slope at some distances; at 0 that from the left."""
+    if GREEN == "gaussian":
+        value = tl.exp(z * z * exponent)
+        slope = 2 * exponent * z * value
+    elif GREEN == "abs":
+        value = tl.abs(z)
+        slope = tl.where(z <= 0, -1.0, 1.0)
+    else:
+        value = tl.where(z <= 0, 0.0, z)  # lets NaN through
+        slope = tl.where(z <= 0, 0.0, 1.0)
+    return value, slope
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _each_input(
+    grad, a, centers, coefficients, exponent, out, rows, units, functions, d,
+    GREEN: tl.constexpr, BACK: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    unit = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
+    at, inside = row[:, None] * units + unit[None, :], (row < rows)[:, None] & (unit < units)
+    there = unit < units
+    function = tl.where(functions > 1, unit, 0)
+    x, scale = tl.load(a + at, mask=inside, other=0.0), tl.load(exponent)
+    total, slopes = tl.zeros_like(x), tl.zeros_like(x)
+    for k in range(d):
+        center = tl.load(centers + k * functions + function, mask=there, other=0.0)
+        factor = tl.load(coefficients + k * functions + function, mask=there, other=0.0)
+        value, slope = _green(x - center[None, :], scale, GREEN)
+        total += factor[None, :] * value
+        slopes += factor[None, :] * slope
+    if BACK:
+        total = tl.load(grad + at, mask=inside, other=0.0) * slopes
+    elif GREEN != "gaussian":  # at infinity only the line counts, not infinite terms of both signs
+        far = x == float("inf")
+        if GREEN == "abs":
+            far = tl.abs(x) == float("inf")
+        total = tl.where(far, slopes * x, total)
+    tl.store(out + at, total, mask=inside)
+
+
+@triton.jit(do_not_specialize=["count"])
+def _of_functions(
+    grad, a, centers, exponent, sums, count, d,
+    GREEN: tl.constexpr, CENTERS: tl.constexpr, INPUTS: tl.constexpr,
+):  # fmt: skip
+    function, part, parts = tl.program_id(0).to(tl.int64), tl.program_id(2), tl.num_programs(2)
+    k, i = tl.program_id(1) * CENTERS + tl.arange(0, CENTERS), tl.arange(0, INPUTS)
+    center = tl.load(centers + function * d + k, mask=k < d, other=0.0)
+    scale = tl.load(exponent)
+    slopes = tl.zeros([INPUTS, CENTERS], center.dtype)
+    values = tl.zeros([INPUTS, CENTERS], center.dtype)
+    last = (part + 1).to(tl.int64) * count // parts
+    for first in range(part.to(tl.int64) * count // parts, last, INPUTS):
+        here = first + i
+        x = tl.load(a + function * count + here, mask=here < last, other=0.0)
+        g = tl.load(grad + function * count + here, mask=here < last, other=0.0)
+        value, slope = _green(x[:, None] - center[None, :], scale, GREEN)
+        slopes += g[:, None] * slope
+        values += g[:, None] * value
+    place = sums + (part * tl.num_programs(0) + function) * d + k
+    tl.store(place, tl.sum(slopes, axis=0), mask=k < d)
+    second = parts * tl.num_programs(0).to(tl.int64) * d
+    tl.store(place + second, tl.sum(values, axis=0), mask=k < d)
