@@ -130,6 +130,14 @@ class Layout:
             return torch.arange(self.num_texts, device=self.start.device)
         return torch.argsort(self.length, descending=True, stable=True)
 
+    def active(self) -> list[int]:
+        """The number of texts that have a token at each step."""
+        if self.full:
+            return [self.num_texts] * self.num_steps
+        step = torch.arange(self.num_steps, device=self.length.device)
+        found: list[int] = (self.length > step.unsqueeze(1)).sum(1).tolist()
+        return found
+
     def rows_at(self, rows: Tensor, step: int | Tensor) -> Tensor:
         """The rows of one token of each text, :obj:`(B, F)`; past its end that of its last."""
         if self.full:

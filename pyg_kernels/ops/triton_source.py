@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import linecache
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 
@@ -54,3 +55,30 @@ def kernel_of(source: str, sizes: Sequence[str] = ()) -> Any:
     space = {"tl": tl, "__name__": __name__}
     exec(compile(source, file, "exec"), space)
     return triton.jit(space["kernel"], do_not_specialize=sizes)
+
+
+def launcher(
+    kernel: Any, grid: tuple[int, int, int], args: Sequence[Any], **given: Any
+) -> Callable[..., None]:
+    """What launches a kernel again and again, with further arguments of its own each time.
+
+    The others are looked at once, which takes longer than a launch.
+
+    Args:
+        kernel: The kernel, which does not depend on values of the further arguments.
+        grid: The programs.
+        args: The first arguments; the first one is a tensor.
+        given: The last ones, constants, and Triton's own options.
+    """
+    constants = [given[parameter] for parameter in kernel.arg_names if parameter in given]
+    compiled: Any = None
+
+    def launch(*further: Any) -> None:
+        nonlocal compiled
+        with torch.cuda.device_of(args[0]):
+            if compiled:
+                compiled[grid](*args, *further, *constants)
+            else:  # Triton's interpreter compiles nothing
+                compiled = kernel[grid](*args, *further, **given)
+
+    return launch

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main)
     content = json.loads(path.read_text())
     assert list(dict.fromkeys(table["table"] for table in content["tables"])) == list(names)
     assert content["ops"] == backend(device)
-    assert content["versions"]["torch"] == torch.__version__
+    assert content["versions"]["torch"] == version("torch")
     name = "cpu" if device == "cpu" else torch.cuda.get_device_name()
     assert f"device: {name}, " in out
     before = path.read_bytes()

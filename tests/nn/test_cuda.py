@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pyg_kernels.nn import KernelActivation
+from tests.conventions.graph_layers import CONVS
 from tests.conventions.test_graph_edge_weights import E, every_layer, layer_of
 from tests.graphs import random_graph
 from tests.sequence.texts import close
@@ -29,16 +30,16 @@ def results(module: nn.Module, x: Tensor, **graph: Tensor) -> list[Tensor]:
     return [*outputs, *grads]
 
 
-def check(module: nn.Module, x: Tensor, **graph: Tensor) -> None:
-    """Twice the same bits, and those of the CPU within their precision."""
+def check(module: nn.Module, x: Tensor, repeats: bool = True, **graph: Tensor) -> None:
+    """The CPU's numbers within their precision, and where it `repeats`, the same bits again."""
     moved = copy.deepcopy(module).to(DEVICE)
     there = {name: part.to(DEVICE) for name, part in graph.items()}
     limit = 1e-9 if x.dtype == torch.float64 else 1e-3
     expected = results(module, x, **graph)
     found, again = (results(moved, x.to(DEVICE), **there) for _ in range(2))
     for here, one, other in zip(expected, found, again, strict=True):
-        assert one.device.type == DEVICE and torch.equal(one, other)
-        close(one.cpu(), here, rtol=limit, atol=limit)
+        assert one.device.type == DEVICE and (not repeats or torch.equal(one, other))
+        close(one.cpu(), here, rtol=limit, atol=limit * max(1.0, here.detach().abs().max().item()))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
@@ -49,7 +50,7 @@ def test_layers(build: Any, sizes: tuple[int, ...], bonds: str | None, dtype: to
     kinds = 3 if bonds == "few" else None
     graph = random_graph(0, 300, 800, edge_dim=E, kinds=kinds, dtype=dtype)
     given = {} if bonds is None else {"edge_attr": graph.edge_attr}
-    check(layer, graph.x, edge_index=graph.edge_index, **given)
+    check(layer, graph.x, build in CONVS.values(), edge_index=graph.edge_index, **given)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
@@ -181,3 +182,40 @@ def test_autocast_changes_no_precision(green: str) -> None:
             again = torch.autograd.grad(out, leaves, torch.ones_like(out), create_graph=True)
         for one, other in zip(again, expected[2:], strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def interpreted() -> None:
+    """Runs Triton's kernels on CPU, in a process whose Triton interprets them."""
+    assert activation._SCAN._kernels([torch.zeros(1)]).__name__.endswith("activation_cuda")
+    cases = [*CASES.values()]
+    for case, name in zip([*cases[::5], *SOME.values()], itertools.cycle(LAYOUTS), strict=False):
+        assert_same(case, LAYOUTS[name], inputs_of(case, LAYOUTS[name], d=2), 1e-10)
+    layout = Layout.of_ptr(torch.tensor([0, 2, 3, 3]), 2, 3)
+    assert_same(SOME["relu, line"], layout, inputs_of(SOME["relu, line"], layout, 70, 1), 1e-10)
+
+
+def compiled() -> None:
+    """Compiles Triton's kernels for a GPU that need not be there."""
+    import triton
+
+    made: list[str] = []
+
+    def warm_up(kernel: Any, *args: Any, **given: Any) -> None:
+        made.append(kernel.warmup(*args, **given).asm["ptx"])
+
+    triton.JITFunction.__getitem__ = lambda self, grid: functools.partial(warm_up, self, grid=grid)
+    layout = Layout.of_grid(1, 70, torch.device("cpu"))
+    for case, dtype in zip(
+        SOME.values(), (torch.float32, torch.float64, torch.float32), strict=True
+    ):
+        tensors = inputs_of(case, layout, 40, 20, dtype)
+        activation_scan(case.form, layout, *tensors)[0].sum().backward()  # type: ignore[arg-type]
+    assert len(made) == 9 and not any("atom." in ptx for ptx in made)
+
+
+def test_triton_interpreted(interpreter: ProcessPoolExecutor) -> None:
+    interpreter.submit(interpreted).result()
+
+
+def test_triton_compiled(compiler: ProcessPoolExecutor) -> None:
+    compiler.submit(compiled).result()

@@ -44,7 +44,15 @@ def test_same_numbers_as_on_the_cpu(
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
     "name",
-    ["rcnn-input", "rkm-rkm-lstm", "rkm-scan", "rkm-cnn", "rkm-wavelets", "kbrn-abs", "kbrn-norm"],
+    [
+        "rcnn-input",
+        "rkm-rkm-lstm",
+        "rkm-scan-linear",
+        "rkm-cnn",
+        "rkm-wavelets",
+        "kbrn-abs",
+        "kbrn-norm",
+    ],
 )
 def test_half_precision(name: str, dtype: torch.dtype) -> None:
     layer = EVERY[name].build(scale=0.3).float().to(DEVICE)

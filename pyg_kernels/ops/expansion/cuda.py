@@ -71,20 +71,24 @@ def _at_inputs(
     out = a.new_empty(a.shape)
     if not a.numel():
         return out
-    tables = [t.t().contiguous() for t in (centers, coefficients)]  # units side by side
     width = min(32, triton.next_power_of_2(units))
     grid = triton.cdiv(rows, _TILE // width), triton.cdiv(units, width)
     given = a if grad is None else grad
     with torch.cuda.device_of(a):
         _each_input[grid](
-            given, a, *tables, _exponent(a, bandwidth), out, rows, units, functions, d,
+            given, a, *tables_of(centers, coefficients, bandwidth), out, rows, units, functions, d,
             GREEN=green, BACK=grad is not None, ROWS=_TILE // width, UNITS=width,
         )  # fmt: skip
     return out
 
 
+def tables_of(centers: Tensor, coefficients: Tensor, bandwidth: Any) -> tuple[Tensor, ...]:
+    """Centres and coefficients, functions side by side, and the exponent at distance 1."""
+    return centers.t().contiguous(), coefficients.t().contiguous(), _exponent(centers, bandwidth)
+
+
 def _exponent(like: Tensor, bandwidth: Any) -> Tensor:
-    """That of Gaussians at distance 1: a number handed to a kernel would lose digits."""
+    """A tensor, because a number handed to a kernel loses digits."""
     return like.new_full((1,), 0.0 if bandwidth is None else -0.5 / bandwidth**2)
 
 
@@ -103,6 +107,27 @@ def _green(z, exponent, GREEN: tl.constexpr):
     return value, slope
 
 
+@triton.jit
+def value_and_slope(
+    x, centers, coefficients, exponent, unit, there, functions, d, GREEN: tl.constexpr
+):
+    """Of the functions of units, at inputs side by side; tables are (d, R)."""
+    function, scale = tl.where(functions > 1, unit, 0), tl.load(exponent)
+    value, slope = tl.zeros_like(x), tl.zeros_like(x)
+    for k in range(d):
+        center = tl.load(centers + k * functions + function, mask=there, other=0.0)
+        factor = tl.load(coefficients + k * functions + function, mask=there, other=0.0)
+        green, steep = _green(x - center[None, :], scale, GREEN)
+        value += factor[None, :] * green
+        slope += factor[None, :] * steep
+    if GREEN != "gaussian":  # at infinity only the line counts, not infinite terms of both signs
+        far = x == float("inf")
+        if GREEN == "abs":
+            far = tl.abs(x) == float("inf")
+        value = tl.where(far, slope * x, value)
+    return value, slope
+
+
 @triton.jit(do_not_specialize=["rows"])
 def _each_input(
     grad, a, centers, coefficients, exponent, out, rows, units, functions, d,
@@ -111,24 +136,13 @@ def _each_input(
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     unit = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
     at, inside = row[:, None] * units + unit[None, :], (row < rows)[:, None] & (unit < units)
-    there = unit < units
-    function = tl.where(functions > 1, unit, 0)
-    x, scale = tl.load(a + at, mask=inside, other=0.0), tl.load(exponent)
-    total, slopes = tl.zeros_like(x), tl.zeros_like(x)
-    for k in range(d):
-        center = tl.load(centers + k * functions + function, mask=there, other=0.0)
-        factor = tl.load(coefficients + k * functions + function, mask=there, other=0.0)
-        value, slope = _green(x - center[None, :], scale, GREEN)
-        total += factor[None, :] * value
-        slopes += factor[None, :] * slope
+    x = tl.load(a + at, mask=inside, other=0.0)
+    value, slope = value_and_slope(
+        x, centers, coefficients, exponent, unit, unit < units, functions, d, GREEN
+    )
     if BACK:
-        total = tl.load(grad + at, mask=inside, other=0.0) * slopes
-    elif GREEN != "gaussian":  # at infinity only the line counts, not infinite terms of both signs
-        far = x == float("inf")
-        if GREEN == "abs":
-            far = tl.abs(x) == float("inf")
-        total = tl.where(far, slopes * x, total)
-    tl.store(out + at, total, mask=inside)
+        value = tl.load(grad + at, mask=inside, other=0.0) * slope
+    tl.store(out + at, value, mask=inside)
 
 
 @triton.jit(do_not_specialize=["count"])

@@ -12,6 +12,7 @@ from torch import Tensor
 from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.expansion.definition import Green, direct_sum, linear_pieces, read_pieces
+from pyg_kernels.ops.operator import path_of
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.definition import loop
 from pyg_kernels.ops.scan.operator import Scan
@@ -126,7 +127,7 @@ def _normalized(a: Tensor, token: Tensor, eps: float) -> Tensor:
 
 def _fake(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
     x, (functions, d) = tensors[0], tensors[3].shape
-    pieces = form.green != "gaussian"
+    pieces = form.green != "gaussian" and path_of(x) != "triton"
     return (
         x.new_empty(x.shape),
         x.new_empty(x.shape),
@@ -143,7 +144,7 @@ _SCAN = Scan(
     Form,
     define,
     _fake,
-    f"{__name__}_cpu",
+    {"numba": f"{__name__}_cpu", "triton": f"{__name__}_cuda"},
     num_outputs=6,
     num_defined=2,
 )

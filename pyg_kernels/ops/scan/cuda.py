@@ -19,7 +19,7 @@ from torch import Tensor
 from pyg_kernels.ops.expression import Row, in_order
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.traced import Index, Inputs, Kernels, Memory, Written
-from pyg_kernels.ops.triton_source import kernel_of, statements
+from pyg_kernels.ops.triton_source import kernel_of, launcher, statements
 
 _BLOCK = 32  # channels of a program, which is one warp, unless channels depend on each other
 # Loads are issued some steps ahead of their use. None of these is tuned on a device.
@@ -91,25 +91,15 @@ class Kernel:
         block = max(_BLOCK, triton.next_power_of_2(channels)) if self.whole else _BLOCK
         loads = max(1, sum("tl.load" in line for line in self._body))
         ahead = max(1, min(stages, _LOADS // loads, _BYTES // (loads * block * self._size)))
-        grid, compiled = (layout.num_texts, triton.cdiv(channels, block), 1), None
-
-        def launch(begin: int, end: int) -> None:
-            nonlocal compiled
-            with torch.cuda.device_of(args[0]):
-                if compiled:  # without looking at the arguments again, which takes most of the time
-                    compiled[grid](*args, begin, end, block, ahead)
-                    return
-                compiled = self._function[grid](
-                    *args,
-                    begin,
-                    end,
-                    BLOCK=block,
-                    STAGES=ahead,
-                    num_warps=max(1, min(8, block // 128)),
-                    enable_fp_fusion=not self.whole,  # equal values differ by exactly 0
-                )
-
-        return launch
+        return launcher(
+            self._function,
+            (layout.num_texts, triton.cdiv(channels, block), 1),
+            args,
+            BLOCK=block,
+            STAGES=ahead,
+            num_warps=max(1, min(8, block // 128)),
+            enable_fp_fusion=not self.whole,  # equal values differ by exactly 0
+        )
 
     def _read(self, inputs: Inputs, outputs: Written, used: set[int]) -> None:
         after = {_CARRIED.get(name) for name in outputs}
@@ -181,10 +171,8 @@ class _Steps:
     def __init__(self, layout: Layout) -> None:
         self.layout, self.full, self.number = layout, layout.full, layout.num_steps
         if not self.full:
-            step = torch.arange(self.number, device=layout.length.device)
-            active = (layout.length > step.unsqueeze(1)).sum(1).tolist()
             order = layout.order()
-            self.texts = [order[:count] for count in active]
+            self.texts = [order[:count] for count in layout.active()]
             self._first = layout.start.index_select(0, order)
 
     def rows(self, step: int) -> Tensor:

@@ -165,5 +165,13 @@ def _like(form: tuple[()], layout: Layout, tensors: Sequence[Any]) -> tuple[Tens
 
 _ENDS = Form(1, pooling="max")
 _SUM = Scan(
-    "sum_max_scan", "x decay table seen", tuple, _sum_maxima, _like, f"{__name__}_cpu", 4, 2, 2
+    "sum_max_scan",
+    "x decay table seen",
+    tuple,
+    _sum_maxima,
+    _like,
+    {"numba": f"{__name__}_cpu"},
+    4,
+    2,
+    2,
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, get_type_hints
 
 from torch import Tensor
 
-from pyg_kernels.ops.operator import Operator, Outputs, runs_compiled
+from pyg_kernels.ops.operator import Operator, Outputs, path_of
 from pyg_kernels.ops.ragged import Layout
 
 _SCHEMA_TYPES = {int: "SymInt", bool: "bool", float: "float", float | None: "float?"}
@@ -25,9 +25,10 @@ class Scan(Operator):
         form: The named tuple of its settings; the layout's follow.
         define: What computes its outputs by PyTorch's ops, from a form, a layout and tensors.
         like: Empty tensors like all outputs of its kernels, from a form, a layout and tensors.
-        kernels: The module of its kernels on CPU. It has ``forward(form, layout, tensors)``, all
-            outputs, and ``backward(form, layout, tensors, outputs, grads, needed)``, the gradients
-            of the tensors.
+        kernels: The modules of its kernels, by path: see `path_on`. They have
+            ``forward(form, layout, tensors)``, all outputs, and
+            ``backward(form, layout, tensors, outputs, grads, needed)``, the gradients of the
+            tensors.
         num_outputs: How many outputs there are with those that the backward reads again.
         num_defined: How many the definition has.
         first_kept: See `Operator`.
@@ -40,7 +41,7 @@ class Scan(Operator):
         form: type,
         define: Callable[..., Outputs],
         like: Callable[[Any, Layout, Sequence[Any]], Outputs],
-        kernels: str,
+        kernels: Mapping[str, str],
         num_outputs: int,
         num_defined: int,
         first_kept: int = 0,
@@ -50,7 +51,7 @@ class Scan(Operator):
         fields = get_type_hints(form).items()
         typed += [f"{_SCHEMA_TYPES.get(kind, 'str')} {name}" for name, kind in fields]
         self._form, self._count = form, len(names) - 2
-        self._define, self._like, self._module = define, like, kernels
+        self._define, self._like, self._modules = define, like, kernels
         self._num_defined = num_defined
         super().__init__(
             name,
@@ -74,13 +75,14 @@ class Scan(Operator):
         layout = Layout.of_settings(start, length, tensors[0].size(0), tuple(settings[-4:]))
         return self._form(*settings[:-4]), layout, tensors
 
-    def _compiled(self, tensors: Sequence[Any]) -> bool:
-        """Whether kernels take tensors like these."""
-        return runs_compiled(tensors[0])
+    def _module(self, tensors: Sequence[Any]) -> str | None:
+        """The module of the kernels that take tensors like these; None for the definition."""
+        return self._modules.get(path_of(tensors[0]))
 
     def _kernels(self, tensors: Sequence[Any]) -> Any:
         """The kernels; None for the definition."""
-        return import_module(self._module) if self._compiled(tensors) else None
+        module = self._module(tensors)
+        return module and import_module(module)
 
     def _by_torch(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)
@@ -109,4 +111,4 @@ class Scan(Operator):
     def _fake(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)
         found = self._like(form, layout, tensors)
-        return self.padded(found if self._compiled(tensors) else found[: self._num_defined])
+        return self.padded(found if self._module(tensors) else found[: self._num_defined])

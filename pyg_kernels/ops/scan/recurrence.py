@@ -7,7 +7,6 @@ derivative are the programs that the loop on CPU calls for each token, and Trito
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
@@ -15,12 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pyg_kernels.ops.checks import check_shapes
-from pyg_kernels.ops.operator import path_of
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.definition import loop
 from pyg_kernels.ops.scan.operator import Scan
 
-_CPU, _CUDA = "pyg_kernels.ops.scan.cpu", "pyg_kernels.ops.scan.cuda"
+_MODULES = {"numba": "pyg_kernels.ops.scan.cpu", "triton": "pyg_kernels.ops.scan.cuda"}
 
 
 class Token(NamedTuple):
@@ -68,7 +66,7 @@ class Recurrence(Scan):
     ) -> None:
         self.step, self.columns, self.narrow = step, columns, params
         tensors = "x params weight? beside? feed? mask? h0 c0"
-        super().__init__(name, tensors, form, self.define, _like, _CPU, 4, 3)
+        super().__init__(name, tensors, form, self.define, _like, _MODULES, 4, 3)
 
     def scan(  # type: ignore[override]
         self,
@@ -160,14 +158,9 @@ class Recurrence(Scan):
         every = torch.stack([layout.collect(steps) for steps in states.unbind(1)])
         return layout.collect(outs), torch.cat((every, c0.to(x.dtype)), 1), c
 
-    def _compiled(self, tensors: Sequence[Any]) -> bool:
-        return path_of(tensors[0]) != "definition"
-
     def _kernels(self, tensors: Sequence[Any]) -> Any:
-        path = path_of(tensors[0])
-        if path == "definition":
-            return None
-        return import_module(_CUDA if path == "triton" else _CPU).kernels(self)
+        module = super()._kernels(tensors)
+        return module and module.kernels(self)
 
 
 def _like(form: Any, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
