@@ -62,23 +62,24 @@ def launcher(
 ) -> Callable[..., None]:
     """What launches a kernel again and again, with further arguments of its own each time.
 
-    The others are looked at once, which takes longer than a launch.
+    What takes longer than a launch is done once: looking at the other arguments, and at the device
+    and its stream, which must be the current ones.
 
     Args:
         kernel: The kernel, which does not depend on values of the further arguments.
         grid: The programs.
-        args: The first arguments; the first one is a tensor.
+        args: The first arguments.
         given: The last ones, constants, and Triton's own options.
     """
     constants = [given[parameter] for parameter in kernel.arg_names if parameter in given]
-    compiled: Any = None
+    run: Any = None
+    stream = torch.cuda.current_stream().cuda_stream if torch.cuda.is_available() else None
 
     def launch(*further: Any) -> None:
-        nonlocal compiled
-        with torch.cuda.device_of(args[0]):
-            if compiled:
-                compiled[grid](*args, *further, *constants)
-            else:  # Triton's interpreter compiles nothing
-                compiled = kernel[grid](*args, *further, **given)
+        nonlocal run
+        if run:
+            run(*args, *further, *constants, stream=stream)
+        elif compiled := kernel[grid](*args, *further, **given):
+            run = compiled[grid]  # Triton's interpreter compiles nothing
 
     return launch

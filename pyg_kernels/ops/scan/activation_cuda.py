@@ -34,16 +34,17 @@ def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor,
     carried, across = h0.index_select(0, order), feed.t()
     fed = torch.empty_like(carried)
     line = x if slope is None else torch.stack((slope, intercept)).expand(2, units).contiguous()
-    launch = _launcher(
-        _step, form, layout,
-        x, fed, carried, h, before, slopes, statistics, layout.start[order],
-        *tables_of(centers, coefficients, form.bandwidth), _norm(form, x, weight, bias), line,
-        x.new_full((1,), form.eps), layout.stride, steps, units, *centers.shape,
-        GREEN=form.green, LINE=slope is not None,
-    )  # fmt: skip
-    for t, active in enumerate(layout.active()):
-        torch.mm(carried[:active], across, out=fed[:active])
-        launch(t, active)
+    with torch.cuda.device_of(x):
+        launch = _launcher(
+            _step, form, layout,
+            x, fed, carried, h, before, slopes, statistics, layout.start[order],
+            *tables_of(centers, coefficients, form.bandwidth), _norm(form, x, weight, bias), line,
+            x.new_full((1,), form.eps), layout.stride, steps, units, *centers.shape,
+            GREEN=form.green, LINE=slope is not None,
+        )  # fmt: skip
+        for t, active in enumerate(layout.active()):
+            torch.mm(carried[:active], across, out=fed[:active])
+            launch(t, active)
     spare = x.new_empty(0, 0, 0), x.new_empty(0, 0, dtype=torch.long)
     return h, before, slopes, *spare, statistics
 
@@ -67,15 +68,16 @@ def backward(
     inputs = new(x.shape) if form.normalize else before
     given, carried = torch.empty_like(h0), torch.zeros_like(h0)
     g_norm = x.new_zeros(2, units, dtype=torch.double)
-    launch = _launcher(
-        _step_back, form, layout,
-        grads[0].contiguous(), carried, given, before, slopes, statistics, layout.start[order],
-        _norm(form, x, weight, bias), reaching, inputs, g_x, g_norm,
-        layout.stride, steps, units,
-    )  # fmt: skip
-    for t, active in reversed([*enumerate(layout.active())]):
-        launch(t, active)
-        torch.mm(given[:active], feed, out=carried[:active])
+    with torch.cuda.device_of(x):
+        launch = _launcher(
+            _step_back, form, layout,
+            grads[0].contiguous(), carried, given, before, slopes, statistics, layout.start[order],
+            _norm(form, x, weight, bias), reaching, inputs, g_x, g_norm,
+            layout.stride, steps, units,
+        )  # fmt: skip
+        for t, active in reversed([*enumerate(layout.active())]):
+            launch(t, active)
+            torch.mm(given[:active], feed, out=carried[:active])
     g_h0 = torch.empty_like(h0).index_copy_(0, order, carried)
     of_functions: Sequence[Tensor | None] = (None, None)
     if any(needed[3:5]):

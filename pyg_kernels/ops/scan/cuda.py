@@ -185,14 +185,15 @@ class _Steps:
 
 
 def _run(kernel: Kernel, layout: Layout, memory: Memory, fed: Sequence[Any], back: bool) -> None:
-    if not fed:
-        kernel.along(layout, memory)(0, layout.num_steps)
-        return
-    launch, steps = kernel.along(layout, memory, stages=1), _Steps(layout)
-    if back:
-        _back_fed(launch, steps, *fed)
-    else:
-        _along_fed(launch, steps, *fed)
+    with torch.cuda.device_of(layout.start):
+        if not fed:
+            kernel.along(layout, memory)(0, layout.num_steps)
+            return
+        launch, steps = kernel.along(layout, memory, stages=1), _Steps(layout)
+        if back:
+            _back_fed(launch, steps, *fed)
+        else:
+            _along_fed(launch, steps, *fed)
 
 
 def _along_fed(
