@@ -5,7 +5,8 @@
 rank, with their parameters in the first of the files that has them; cells are means and standard
 deviations over the runs, the best of each column in bold.
 
-``.. timings:: NAME`` has the tables of that name in ``results/timings.json``, one for each size.
+``.. timings:: NAME`` has the tables of that name in ``results/timings.json``, one for each size;
+``.. timings:: NAME cuda`` those in ``results/timings_cuda.json``.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ TITLES = {
     "milliseconds": "ms",
     "products_milliseconds": "products",
     "peak_mebibytes": "MiB",
+    "gigabytes_a_second": "GB/s",
     "gigaflop_a_second": "GFLOP/s",
     "products_gigaflop_a_second": "products alone",
 }
-COUNTS = ("parameters", "batches", "molecules", "molecules_a_second")
+COUNTS = ("parameters", "batches", "molecules", "molecules_a_second", "words_a_second")
 
 
 def column(path: Path) -> pd.DataFrame:
@@ -76,20 +78,22 @@ class Timings(SphinxDirective):
     """The directive."""
 
     required_arguments = 1
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """A caption and a block of text for each size."""
-        path = Path(self.env.srcdir) / "results" / "timings.json"
+        name, *device = self.arguments
+        path = Path(self.env.srcdir) / "results" / f"{'_'.join(['timings', *device])}.json"
         self.env.note_dependency(str(path))
         tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
         lines: list[str] = []
         for found in tables:
-            if found["table"] == self.arguments[0]:
+            if found["table"] == name:
                 text = self._text(pd.DataFrame(found["rows"]))
                 lines += [found["size"], "", ".. code-block:: text", ""]
                 lines += [*(f"   {line}" for line in text.splitlines()), ""]
         if not lines:
-            raise self.error(f"{path} has no table {self.arguments[0]!r}")
+            raise self.error(f"{path} has no table {name!r}")
         return self.parse_text_to_nodes("\n".join(lines))
 
     @staticmethod

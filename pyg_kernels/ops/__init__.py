@@ -17,10 +17,10 @@ def backend(device: str | torch.device = "cpu") -> dict[str, str]:
 
     Returns:
         One entry an op: ``neighbor_sum``, the sums over a node's edges; ``scan``, what RCNN and RKM
-        carry along texts; ``maximum_scan``, that with maxima over walks; ``activation_scan``, that
-        of KBRN; ``expansion``, learned activations. Each is ``'numba'`` (kernels compiled on the
-        CPU at their first call), ``'triton'`` (on CUDA) or ``'definition'`` (PyTorch's ops). The
-        definition also serves the transforms of ``torch.func``, second derivatives and ONNX.
+        carry along texts; ``activation_scan``, what KBRN carries; ``maximum_scan``, maxima over an
+        RCNN's walks; ``expansion``, learned activations. Each is ``'numba'`` (kernels compiled on
+        the CPU at their first call), ``'triton'`` (on CUDA) or ``'definition'`` (PyTorch's ops).
+        The definition also serves the transforms of ``torch.func``, second derivatives and ONNX.
 
     Example:
         >>> from pyg_kernels.ops import backend
@@ -28,6 +28,5 @@ def backend(device: str | torch.device = "cpu") -> dict[str, str]:
         True
     """
     path = path_on(torch.device(device))
-    found = dict.fromkeys(("neighbor_sum", "scan", "expansion"), path)
-    on_cpu_alone = "definition" if path == "triton" else path
-    return found | dict.fromkeys(("maximum_scan", "activation_scan"), on_cpu_alone)
+    found = dict.fromkeys(("neighbor_sum", "scan", "activation_scan", "expansion"), path)
+    return found | {"maximum_scan": "definition" if path == "triton" else path}
