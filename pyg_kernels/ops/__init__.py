@@ -17,10 +17,11 @@ def backend(device: str | torch.device = "cpu") -> dict[str, str]:
 
     Returns:
         One entry an op: ``neighbor_sum``, the sums over a node's edges; ``scan``, what RCNN and RKM
-        carry along texts; ``activation_scan``, what KBRN carries; ``maximum_scan``, maxima over an
-        RCNN's walks; ``expansion``, learned activations. Each is ``'numba'`` (kernels compiled on
-        the CPU at their first call), ``'triton'`` (on CUDA) or ``'definition'`` (PyTorch's ops).
-        The definition also serves the transforms of ``torch.func``, second derivatives and ONNX.
+        carry along texts; ``activation_scan``, what KBRN carries; ``maximum_scan``, maxima of sums
+        over an RCNN's walks; ``expansion``, learned activations. Each is ``'numba'`` (kernels
+        compiled on the CPU at their first call), ``'triton'`` (on CUDA) or ``'definition'``
+        (PyTorch's ops). The definition also serves the transforms of ``torch.func``, second
+        derivatives and ONNX.
 
     Example:
         >>> from pyg_kernels.ops import backend

@@ -7,11 +7,15 @@ it computes; :func:`gradients` gives the expressions of its derivative. Of these
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import torch
 
 Number: TypeAlias = "Value | float"
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class Value:
@@ -102,6 +106,21 @@ class Row(NamedTuple):
     index: int  # type: ignore[assignment]
     wide: bool = True
     adds: bool = False
+
+
+def apart(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function that is called in a thread of its own.
+
+    In this one the overriding of PyTorch's ops, by which they are traced, may be switched off: it
+    is within methods of subclasses of ``Tensor``, such as ``backward``.
+    """
+
+    @wraps(function)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(function, *args, **kwargs).result()
+
+    return run
 
 
 def leaf(row: Row) -> Value:

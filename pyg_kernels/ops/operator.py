@@ -60,7 +60,7 @@ class Operator:
         self.forward = forward
         self.op = torch.library.custom_op(
             f"pyg_kernels::{name}",
-            forward,
+            self._run_forward,
             mutates_args=(),
             schema=f"({arguments}) -> ({', '.join(['Tensor'] * num_outputs)})",
         )
@@ -92,10 +92,18 @@ class Operator:
         called: Outputs = self.op(*args)
         return called
 
+    def _run_forward(self, *args: Any) -> Outputs:
+        with self._in_own_precision(args):
+            return self.forward(*args)
+
     def _defined(self, *args: Any) -> Outputs:
-        like = next(t for t in args[: self._num_tensors] if t is not None)
-        with without_autocast(like.device):
+        with self._in_own_precision(args):
             return self.definition(*args)
+
+    def _in_own_precision(self, args: Sequence[Any]) -> Any:
+        """A context without autocast on the device of the first tensor that there is."""
+        like = next(t for t in args[: self._num_tensors] if t is not None)
+        return without_autocast(like.device)
 
     def _setup(self, ctx: Any, inputs: tuple[Any, ...], output: Outputs) -> None:
         ctx.set_materialize_grads(False)
@@ -128,7 +136,8 @@ class Operator:
         needed: Sequence[bool],
         *settings: Any,
     ) -> list[Tensor]:
-        found = self._run_backward(grads, tensors, outputs, settings, needed)
+        with self._in_own_precision(tensors):
+            found = self._run_backward(grads, tensors, outputs, settings, needed)
         return [
             like.zero_() if grad is None or not like.numel() else grad.contiguous()
             for grad, like in zip(found, _likes(tensors, outputs, needed), strict=True)
@@ -159,8 +168,7 @@ class Operator:
         """
         keep = torch.is_grad_enabled()
         gradients: list[Tensor | None] = [None] * len(tensors)
-        device = next(t.device for t in tensors if t is not None)
-        with torch.enable_grad(), without_autocast(device):
+        with torch.enable_grad(), self._in_own_precision(tensors):
             own = [
                 None if t is None else t.view_as(t) if keep else t.detach().requires_grad_(need)
                 for t, need in zip(tensors, needed, strict=True)

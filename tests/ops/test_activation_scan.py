@@ -192,6 +192,11 @@ def interpreted() -> None:
         assert_same(case, LAYOUTS[name], inputs_of(case, LAYOUTS[name], d=2), 1e-10)
     layout = Layout.of_ptr(torch.tensor([0, 2, 3, 3]), 2, 3)
     assert_same(SOME["relu, line"], layout, inputs_of(SOME["relu, line"], layout, 70, 1), 1e-10)
+    case = SOME["abs, norm, line"]
+    tensors = inputs_of(case, layout)
+    scan = torch.compile(activation_scan, backend="aot_eager")
+    outs = [each(case.form, layout, *tensors)[0] for each in (scan, activation_scan)]
+    torch.testing.assert_close(*(gradients(out, tensors, out) for out in outs))
 
 
 def compiled() -> None:

@@ -321,7 +321,12 @@ def interpreted() -> None:
         assert torch.equal(found.nan_to_num(), expected.nan_to_num())
         assert torch.autograd.grad(found.sum(), chi)[0].isnan().all()
         c[0, 2] = torch.nan
-        assert kernel_expansion(draw(1, 4, 1), c, chi, green).isnan().all()
+        assert kernel_expansion(draw(1, 4, 1), c, chi, green, 0.0).isnan().all()
+        # A function that is flat on both sides, in single precision.
+        chi = draw(4, 1, 40)
+        flat = [t.float() for t in (1e4 + draw(5, 50, 1), draw(3, 1, 40), chi - chi.mean())]
+        expected = direct_sum(*(t.double() for t in flat), green, BANDWIDTH)
+        close(kernel_expansion(*flat, green).double(), expected, 1e-6)
 
 
 def compiled() -> None:

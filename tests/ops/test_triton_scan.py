@@ -156,6 +156,20 @@ def test_products_of_the_outputs_before(interpreter: ProcessPoolExecutor) -> Non
     interpreter.submit(check, [*FED, *(case._replace(layout=RAGGED) for case in FED[:4])]).result()
 
 
+def compiled_under_autocast() -> None:
+    """Compiled, an op is as exact as it is alone."""
+    case = Case(FED[0].form, RAGGED, dtype=torch.float32, fed=1)
+    tensors = case.tensors()
+    expected = run(case, tensors, True)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = torch.compile(run, backend="eager")(case, tensors, True)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_compiled_under_autocast(interpreter: ProcessPoolExecutor) -> None:
+    interpreter.submit(compiled_under_autocast).result()
+
+
 def test_sizes_and_single_precision(interpreter: ProcessPoolExecutor) -> None:
     """Several blocks of channels, or one; nothing to read."""
     forms = [walk.Form(2, gate="logits", width=width) for width in (1, 2)] + MEMORIES[:1]

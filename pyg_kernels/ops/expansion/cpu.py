@@ -24,7 +24,7 @@ from pyg_kernels.ops.expansion.definition import (
     least_offset,
     linear_pieces,
 )
-from pyg_kernels.ops.expression import Row, as_value, gradients, leaf
+from pyg_kernels.ops.expression import Row, apart, as_value, gradients, leaf
 from pyg_kernels.ops.program import Program, call
 
 _BLOCK = 256  # inputs whose pieces are searched for side by side
@@ -134,6 +134,7 @@ def gaussian_program(
 
 
 @cache
+@apart
 def _gaussian(kind: str, dtype: torch.dtype) -> Program:
     here = Row(1, wide=False)
     exponent, a, grad = leaf(Row(0, wide=False)), leaf(here), leaf(here)

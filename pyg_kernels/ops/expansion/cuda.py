@@ -1,6 +1,9 @@
 # mypy: disable-error-code="no-untyped-def"
 """Kernel expansions on CUDA, in Triton: sums over all centres, none of whose terms are kept.
 
+Lines are added up in double precision, because large terms of both signs may add up to a small
+number, as those of a function that is flat on both sides do; Gaussians in the inputs' own.
+
 No two programs write to the same place: the gradients of centres and coefficients are added up in
 parts of the inputs, and these after that, so that results are the same bits every run.
 """
@@ -37,6 +40,8 @@ def backward(
     *_: Tensor,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the inputs, and of centres and coefficients, if they are needed."""
+    if not a.numel():
+        return torch.zeros_like(a), torch.zeros_like(centers), torch.zeros_like(coefficients)
     of_a = of_centers = of_coefficients = None
     if needed[0]:
         of_a = _at_inputs(grad.contiguous(), a, centers, coefficients, green, bandwidth)
@@ -46,14 +51,13 @@ def backward(
         inputs, grads = (t.reshape(-1, functions).t().contiguous() for t in (a, grad))
         blocks, count = triton.cdiv(d, _CENTERS), inputs.size(1)
         parts = max(1, min(triton.cdiv(count, _TILE), _PROGRAMS // (functions * blocks)))
-        sums = a.new_zeros(2, parts, functions, d)
-        if functions and count:
-            with torch.cuda.device_of(a):
-                _of_functions[(functions, blocks, parts)](
-                    grads, inputs, centers, _exponent(a, bandwidth), sums, count, d,
-                    GREEN=green, CENTERS=_CENTERS, INPUTS=_INPUTS,
-                )  # fmt: skip
-        slopes, of_coefficients = sums.sum(1, dtype=torch.double).to(a.dtype)
+        sums = a.new_empty(2, parts, functions, d, dtype=torch.double)
+        with torch.cuda.device_of(a):
+            _of_functions[(functions, blocks, parts)](
+                grads, inputs, centers, _exponent(a, green, bandwidth), sums, count, d,
+                GREEN=green, CENTERS=_CENTERS, INPUTS=_INPUTS,
+            )  # fmt: skip
+        slopes, of_coefficients = sums.sum(1).to(a.dtype)
         of_centers = -coefficients * slopes
     return of_a, of_centers, of_coefficients
 
@@ -73,23 +77,26 @@ def _at_inputs(
         return out
     width = min(32, triton.next_power_of_2(units))
     grid = triton.cdiv(rows, _TILE // width), triton.cdiv(units, width)
-    given = a if grad is None else grad
+    given, tables = a if grad is None else grad, tables_of(centers, coefficients, green, bandwidth)
     with torch.cuda.device_of(a):
         _each_input[grid](
-            given, a, *tables_of(centers, coefficients, bandwidth), out, rows, units, functions, d,
+            given, a, *tables, out, rows, units, functions, d,
             GREEN=green, BACK=grad is not None, ROWS=_TILE // width, UNITS=width,
         )  # fmt: skip
     return out
 
 
-def tables_of(centers: Tensor, coefficients: Tensor, bandwidth: Any) -> tuple[Tensor, ...]:
+def tables_of(
+    centers: Tensor, coefficients: Tensor, green: str, bandwidth: Any
+) -> tuple[Tensor, ...]:
     """Centres and coefficients, functions side by side, and the exponent at distance 1."""
-    return centers.t().contiguous(), coefficients.t().contiguous(), _exponent(centers, bandwidth)
+    exponent = _exponent(centers, green, bandwidth)
+    return centers.t().contiguous(), coefficients.t().contiguous(), exponent
 
 
-def _exponent(like: Tensor, bandwidth: Any) -> Tensor:
+def _exponent(like: Tensor, green: str, bandwidth: Any) -> Tensor:
     """A tensor, because a number handed to a kernel loses digits."""
-    return like.new_full((1,), 0.0 if bandwidth is None else -0.5 / bandwidth**2)
+    return like.new_full((1,), -0.5 / bandwidth**2 if green == "gaussian" else 0.0)
 
 
 @triton.jit
@@ -113,10 +120,12 @@ def value_and_slope(
 ):
     """Of the functions of units, at inputs side by side; tables are (d, R)."""
     function, scale = tl.where(functions > 1, unit, 0), tl.load(exponent)
+    kind = x.dtype if GREEN == "gaussian" else tl.float64
+    x = x.to(kind)
     value, slope = tl.zeros_like(x), tl.zeros_like(x)
     for k in range(d):
-        center = tl.load(centers + k * functions + function, mask=there, other=0.0)
-        factor = tl.load(coefficients + k * functions + function, mask=there, other=0.0)
+        center = tl.load(centers + k * functions + function, mask=there, other=0.0).to(kind)
+        factor = tl.load(coefficients + k * functions + function, mask=there, other=0.0).to(kind)
         green, steep = _green(x - center[None, :], scale, GREEN)
         value += factor[None, :] * green
         slope += factor[None, :] * steep
@@ -125,7 +134,7 @@ def value_and_slope(
         if GREEN == "abs":
             far = tl.abs(x) == float("inf")
         value = tl.where(far, slope * x, value)
-    return value, slope
+    return value.to(exponent.dtype.element_ty), slope.to(exponent.dtype.element_ty)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -152,15 +161,16 @@ def _of_functions(
 ):  # fmt: skip
     function, part, parts = tl.program_id(0).to(tl.int64), tl.program_id(2), tl.num_programs(2)
     k, i = tl.program_id(1) * CENTERS + tl.arange(0, CENTERS), tl.arange(0, INPUTS)
-    center = tl.load(centers + function * d + k, mask=k < d, other=0.0)
     scale = tl.load(exponent)
-    slopes = tl.zeros([INPUTS, CENTERS], center.dtype)
-    values = tl.zeros([INPUTS, CENTERS], center.dtype)
+    kind = scale.dtype if GREEN == "gaussian" else tl.float64
+    center = tl.load(centers + function * d + k, mask=k < d, other=0.0).to(kind)
+    slopes = tl.zeros([INPUTS, CENTERS], kind)
+    values = tl.zeros([INPUTS, CENTERS], kind)
     last = (part + 1).to(tl.int64) * count // parts
     for first in range(part.to(tl.int64) * count // parts, last, INPUTS):
         here = first + i
-        x = tl.load(a + function * count + here, mask=here < last, other=0.0)
-        g = tl.load(grad + function * count + here, mask=here < last, other=0.0)
+        x = tl.load(a + function * count + here, mask=here < last, other=0.0).to(kind)
+        g = tl.load(grad + function * count + here, mask=here < last, other=0.0).to(kind)
         value, slope = _green(x[:, None] - center[None, :], scale, GREEN)
         slopes += g[:, None] * slope
         values += g[:, None] * value

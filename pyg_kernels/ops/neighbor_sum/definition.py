@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.expression import Row, Value, as_value, gradients, leaf
+from pyg_kernels.ops.expression import Row, Value, apart, as_value, gradients, leaf
 
 Activation = Callable[[Tensor], Tensor]
 Gate = tuple[Tensor, Tensor, Tensor | None]
@@ -48,6 +48,7 @@ def message(rows: Sequence[Any], act: str | Activation) -> Any:
     return found
 
 
+@apart
 def traced(
     there: Sequence[bool], act: str, of: Sequence[int] = (), by_part: bool = False
 ) -> tuple[list[Value], list[tuple[Row, Value]]]:

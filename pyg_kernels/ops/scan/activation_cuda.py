@@ -38,7 +38,8 @@ def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor,
         launch = _launcher(
             _step, form, layout,
             x, fed, carried, h, before, slopes, statistics, layout.start[order],
-            *tables_of(centers, coefficients, form.bandwidth), _norm(form, x, weight, bias), line,
+            *tables_of(centers, coefficients, form.green, form.bandwidth),
+            _norm(form, x, weight, bias), line,
             x.new_full((1,), form.eps), layout.stride, steps, units, *centers.shape,
             GREEN=form.green, LINE=slope is not None,
         )  # fmt: skip
@@ -87,7 +88,7 @@ def backward(
     if slope is not None:
         of_line = [t.sum(0).sum_to_size(slope.shape) for t in (reaching * inputs, reaching)]
     g_feed = g_x.t() @ layout.before(h, h0)
-    return [g_x, g_h0, g_feed, *of_functions, *of_line, *g_norm.to(x.dtype)]
+    return [g_x, g_h0, g_feed, *of_functions, *of_line, *(g.to(x.dtype, copy=True) for g in g_norm)]
 
 
 def _launcher(

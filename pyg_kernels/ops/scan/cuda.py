@@ -36,7 +36,7 @@ def kernel({arguments}, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     inside = k < D
     zeros = tl.zeros([BLOCK], {dtype})
     first, steps = tl.load(start + text), tl.minimum(tl.load(length + text), end)
-    before = tl.where(begin > 0, first + (begin - 1) * stride, N + text)
+    before = tl.where((begin > 0) & (begin < steps), first + (begin - 1) * stride, N + text)
     {ahead}
     for i in tl.range(begin, steps, num_stages=STAGES):
         t = {step}

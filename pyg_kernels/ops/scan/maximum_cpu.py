@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pyg_kernels.ops.compiled import array, inlined, kernel, run
-from pyg_kernels.ops.expression import Row, leaf
+from pyg_kernels.ops.expression import Row, apart, leaf
 from pyg_kernels.ops.program import Program, call
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.loop import Tasks, copy, share_of
@@ -27,6 +27,7 @@ _TOKEN, _LAG, _START, _END, _SUMS = range(5)  # what rows belong to; the lag is 
 
 
 @cache
+@apart
 def _program(order: int, dtype: torch.dtype) -> Program:
     """Offers a token to the sums that start at an earlier one, and those sums to the token.
 

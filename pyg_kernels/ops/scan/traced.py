@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.expression import Row, Value, as_value, gradients, in_order, leaf
+from pyg_kernels.ops.expression import Row, Value, apart, as_value, gradients, in_order, leaf
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.recurrence import Recurrence, Token
 
@@ -79,7 +79,7 @@ class Traced:
         x = [x + fed for x, fed in zip(of["x"], of["kept"], strict=False)] + of["x"][num_fed:]
         weight, beside_it = (next(iter(of[name]), None) for name in ("weight", "beside"))
         read = Token(x, of["params"], weight, beside_it, of["h"][0], of["c"])
-        self._h, self._c = recurrence.step(form, read)
+        self._h, self._c = apart(recurrence.step)(form, read)
         self.holds = any(value is of["h"][0] for value in in_order([self._h, *self._c]))
         self.reads = self.holds or num_fed > 0
         if not self.holds:
