@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pyg_kernels.kernels.arguments import checked_count
 from pyg_kernels.kernels.count_kernel import CountKernel, LabelCounts
-from pyg_kernels.kernels.gp import KernelGP
+from pyg_kernels.kernels.gp import KernelGP, KernelGPClassifier
 from pyg_kernels.kernels.patterns import pattern_names
 from pyg_kernels.kernels.reading import read_chunks
 
@@ -46,7 +46,9 @@ class Explanation:
         return float(self.shares.sum()) + sum(self.others.values()) + self.bias
 
 
-def explain(model: KernelGP | Pipeline, x: Any, target: int = 0) -> Explanation:
+def explain(
+    model: KernelGP | KernelGPClassifier | Pipeline, x: Any, target: int = 0
+) -> Explanation:
     r"""Divides the prediction of one graph among its patterns and its nodes.
 
     A model that is linear in counts, :math:`\sum_a c_a \#_a(x) + b`, gives pattern a its summand.
@@ -56,15 +58,18 @@ def explain(model: KernelGP | Pipeline, x: Any, target: int = 0) -> Explanation:
     the other patterns as well. Either way the parts add up to the prediction.
 
     Args:
-        model: A fitted :class:`KernelGP`, whose mean is divided; or a pipeline of a kernel of
-            counts and an estimator: a linear one on its features (``predict``, or
-            ``decision_function`` of a classifier), or, with ``output='gram'``, ``KernelRidge``,
-            ``SVR`` or ``SVC`` of two classes with ``kernel='precomputed'``.
+        model: A fitted :class:`KernelGP`, whose mean is divided; a :class:`KernelGPClassifier`, of
+            which it is the posterior mean of the log odds of the second of two classes, or of the
+            logit of one of several; or a pipeline of a kernel of counts and an estimator: a linear
+            one on its features (``predict``, or ``decision_function`` of a classifier), or, with
+            ``output='gram'``, ``KernelRidge``, ``SVR`` or ``SVC`` of two classes with
+            ``kernel='precomputed'``.
         x: One graph or molecule.
-        target: Which target, or which row of ``coef_``.
+        target: Which target, which of more than two classes, or which row of ``coef_``.
 
     Raises:
-        TypeError: On another model, or a kernel that does not say where its patterns occur.
+        TypeError: On another model, a kernel that does not say where its patterns occur, or a
+            classifier of several targets with more than two classes.
         ValueError: If there is no such target; on inputs as for the kernels.
 
     Example:
@@ -83,41 +88,55 @@ def explain(model: KernelGP | Pipeline, x: Any, target: int = 0) -> Explanation:
         networks.
     """
     checked_count(target, "target", least=0)
-    if isinstance(model, KernelGP):
-        return _of_process(model, x, target)
+    if isinstance(model, KernelGP | KernelGPClassifier):
+        check_is_fitted(model, "weights_")
+        return _of_process(model, x, _signs(model, target))
     if isinstance(model, Pipeline) and len(model.steps) == 2:
         kernel, estimator = (step for _, step in model.steps)
         if isinstance(kernel, CountKernel):
             check_is_fitted(kernel, "labels_")
             return _of_estimator(kernel, estimator, x, target)
     raise TypeError(
-        f"{model!r}: expected a KernelGP, or a pipeline of a kernel of counts and an estimator"
+        f"{model!r}: expected a KernelGP, a KernelGPClassifier, or a pipeline of a kernel of "
+        "counts and an estimator"
     )
 
 
+def _signs(gp: KernelGP | KernelGPClassifier, target: int) -> dict[int, float]:
+    """Which of a process's functions, times what, are the sum that is divided."""
+    if isinstance(gp, KernelGP):
+        return {_chosen(target, len(gp._fits)): 1.0}
+    sizes = [len(classes) for classes in gp._every_class]
+    if sizes == [2] * len(sizes):
+        first = 2 * _chosen(target, len(sizes))
+        return {first: -1.0, first + 1: 1.0}
+    if len(sizes) > 1:
+        raise TypeError(f"targets of {sizes} classes: expected one target, or two classes of each")
+    return {_chosen(target, sizes[0]): 1.0}
+
+
 @torch.no_grad()
-def _of_process(gp: KernelGP, x: Any, target: int) -> Explanation:
-    check_is_fitted(gp, "weights_")
-    fit = gp._fits[_chosen(target, len(gp._fits))]
-    alpha = fit.alpha[:, 0].double().numpy() * fit.scale
-    factors = iter(fit.weights / gp._scales)
+def _of_process(gp: KernelGP | KernelGPClassifier, x: Any, signs: dict[int, float]) -> Explanation:
+    fits = [(gp._fits[number], sign) for number, sign in signs.items()]
+    alphas = [sign * fit.scale * fit.alpha[:, 0].double().numpy() for fit, sign in fits]
+    factors = iter(np.stack([fit.weights / gp._scales for fit, _ in fits], 1))
     parts: list[tuple[int, CountKernel, LabelCounts, NDArray[Any]]] = []
     others: dict[int, float] = {}
     for number, kernel in enumerate(gp.kernels_):
-        own, known = kernel._read([x], kernel.collection_), kernel.collection_.part(fit.items)
-        shares, levels = np.zeros(0), (gp._levels(kernel, each) for each in (own, known))
+        own, shares = kernel._read([x], kernel.collection_), np.zeros(0)
         if isinstance(kernel, CountKernel):
             shares = np.zeros(own.matrix.shape[1])
             parts.append((number, kernel, own, shares))
-        for one, other in zip(*levels, strict=True):
-            factor = float(next(factors))
-            if isinstance(kernel, CountKernel):
-                found = kernel._kernel_shares(one, other, factor * alpha)
-                shares[: len(found)] += found  # a level has the first of the patterns
-            else:
-                row = kernel._gram(one, other)[0].double().cpu().numpy()
-                others[number] = others.get(number, 0.0) + factor * float(row @ alpha)
-    return _explanation(x, parts, others, fit.mean)
+        known = (gp._levels(kernel, kernel.collection_.part(fit.items)) for fit, _ in fits)
+        for one, *each in zip(gp._levels(kernel, own), *known, strict=True):
+            for factor, alpha, other in zip(next(factors), alphas, each, strict=True):
+                if isinstance(kernel, CountKernel):
+                    found = kernel._kernel_shares(one, other, factor * alpha)
+                    shares[: len(found)] += found  # a level has the first of the patterns
+                else:
+                    row = kernel._gram(one, other)[0].double().cpu().numpy()
+                    others[number] = others.get(number, 0.0) + float(factor * (row @ alpha))
+    return _explanation(x, parts, others, sum(sign * fit.mean for fit, sign in fits))
 
 
 def _of_estimator(kernel: CountKernel, estimator: Any, x: Any, target: int) -> Explanation:

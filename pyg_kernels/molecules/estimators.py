@@ -470,8 +470,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             A :class:`MoleculeExplanation`.
 
         Raises:
-            ValueError: If a member is neither a network of this package nor, in regression, a
-                ``'gp'``, ``'pooled'`` or ``'wl-gp'``, nor a ``'wl-ridge'`` without extra
+            ValueError: If a member is neither a network of this package nor a ``'gp'``,
+                ``'wl-gp'`` or, in regression, ``'pooled'``, nor a ``'wl-ridge'`` without extra
                 columns.
         """
         from pyg_kernels.molecules.explanation import explained

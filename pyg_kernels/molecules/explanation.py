@@ -34,7 +34,8 @@ class MoleculeExplanation:
 
     Of regression the prediction is explained, in the target's units, and where ``spikes_`` has a
     value what it is elsewhere, or that it is elsewhere; of classes the mean over the
-    members of the log odds of the second class, or of the logit of the class.
+    members of the log odds of the second class, or of the logit of the class, of processes their
+    posterior means.
 
     Attributes:
         smiles: The molecules; atoms are counted in their order.
@@ -214,8 +215,13 @@ def _of_kernels(member: Any, molecules: Molecules, k: int, target: int) -> Itera
     graphs = molecules.graphs()
     row, models = target, []
     shares: Any = np.ones((1, len(graphs)))
-    if member.model in PROCESSES and member.is_regression:
+    if member.model in PROCESSES and (member.is_regression or member.model != "pooled"):
         models = member.pool
+        if member.task.kind == "multiclass":
+            places = np.flatnonzero(models[0].classes_[0] == target)
+            if not len(places):
+                raise ValueError(f"target={target}: model={member.model!r} saw none of this class")
+            row = int(places[0])
         if len(models) > 1:
             shares = member.pooled(graphs)[1][:, :, target]
     elif member.model == "wl-ridge" and not molecules.columns:
@@ -225,7 +231,8 @@ def _of_kernels(member: Any, molecules: Molecules, k: int, target: int) -> Itera
     else:
         raise ValueError(
             f"model={member.model!r} cannot be explained here: networks of this package can, "
-            f"{', '.join(map(repr, PROCESSES))} in regression, and 'wl-ridge' without extra columns"
+            f"{', '.join(map(repr, PROCESSES))} (the second in regression), and 'wl-ridge' without "
+            "extra columns"
         )
     for graph, mol, own in zip(graphs, molecules.rdkit(), shares.T, strict=True):
         parts = [

@@ -20,6 +20,7 @@ from torch_geometric.data import Batch, Data
 from pyg_kernels.kernels import (
     CountKernel,
     KernelGP,
+    KernelGPClassifier,
     LabelSequenceKernel,
     RandomWalkKernel,
     ShortestPathKernel,
@@ -245,6 +246,27 @@ def test_parts_add_up(options: dict[str, Any]) -> None:
             assert set(found.others) == {1} and not found.kernels.any()
 
 
+def test_parts_of_a_classifier() -> None:
+    """Those of the mean log odds, or of a class's logit; items may be missing of a target."""
+    kernels = [WLSubtreeKernel(2, compare="minmax"), RandomWalkKernel(2, node_feature="x")]
+    pairs = np.stack([Y > 0, np.median(Y) < Y], 1).astype(float)
+    pairs[:3, 1] = np.nan
+    for labels in (Y > 0, pairs, np.arange(len(Y)) % 3):
+        gp = KernelGPClassifier(kernels).fit(GRAPHS, labels)
+        means = gp._posterior([NEW], False)[0][0]
+        expected = means if means.size == 3 else means[1::2] - means[::2]
+        for target, value in enumerate(expected):
+            found = assert_adds_up(gp, NEW, value, target)
+            assert set(found.others) == {1}
+        with pytest.raises(ValueError, match=f"target={len(expected)}"):
+            explain(gp, NEW, len(expected))
+    likely = gp.predict_proba([NEW])[0]
+    assert likely.argmax() == means.argmax()
+    gp = KernelGPClassifier(kernels[0]).fit(GRAPHS, np.stack([np.arange(len(Y)) % 3, Y > 0], 1))
+    with pytest.raises(TypeError, match=r"targets of \[3, 2\] classes"):
+        explain(gp, NEW)
+
+
 @pytest.mark.usefixtures("chem")
 def test_parts_of_molecules() -> None:
     gp = KernelGP(molecule_kernels()).fit(MOLECULES, np.arange(9.0))
@@ -297,7 +319,7 @@ NOT_LINEAR = [(GRAM, SVR()), (GRAM, KernelRidge()), (COUNTED, PoissonRegressor()
 @pytest.mark.parametrize(
     ("model", "target", "error", "match"),
     [
-        (Ridge(), 0, TypeError, "expected a KernelGP, or a pipeline"),
+        (Ridge(), 0, TypeError, "a KernelGPClassifier, or a pipeline"),
         (make_pipeline(RandomWalkKernel(), Ridge()), 0, TypeError, "expected a KernelGP"),
         (KernelGP(COUNTED), 1, ValueError, "target=1"),
         (make_pipeline(COUNTED, Ridge()), 1, ValueError, "target=1"),

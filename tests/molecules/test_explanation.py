@@ -12,6 +12,7 @@ import pytest
 from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
 from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
 
+RINGS_OF = np.arange(len(SMILES)) % 4
 WALKS = ["wl", "wl-gated", "graph-kernel", "random-walk", "gated-walk"]
 
 
@@ -72,6 +73,26 @@ def test_pictures_and_pages(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert page.count("<svg") == 2
     assert found._repr_html_() in page
+
+
+@pytest.mark.parametrize("model", ["gp", "wl-gp", "auto"])
+def test_shares_of_processes_of_classes(model: str) -> None:
+    """Of two classes, the first of two targets, and three classes."""
+    half = np.arange(len(SMILES)) % 2
+    for y, target in ((AROMATIC, 0), (np.stack([AROMATIC == "yes", half], 1), 0), (RINGS_OF, 2)):
+        fitted = MoleculeClassifier(model, **SMALL).fit(SMILES, y)
+        found = fitted.explain(SMILES[:3], target=target)
+        for i in range(3):
+            assert found.atoms[i].sum() + found.constant[i] == pytest.approx(found.output[i])
+        if model != "auto" and target == 0:
+            likely = fitted.predict_proba(SMILES[:3])[:, int(y is AROMATIC)]
+            assert ((found.output > 0) == (likely > 0.5)).all()
+
+
+def test_trees_of_classes_are_refused() -> None:
+    fitted = MoleculeClassifier("pooled", **SMALL).fit(SMILES, AROMATIC)
+    with pytest.raises(ValueError, match="the second in regression"):
+        fitted.explain(SMILES[:1])
 
 
 def test_other_models_are_refused() -> None:
