@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -73,13 +74,12 @@ def launcher(
     """
     constants = [given[parameter] for parameter in kernel.arg_names if parameter in given]
     run: Any = None
-    stream = torch.cuda.current_stream().cuda_stream if torch.cuda.is_available() else None
 
     def launch(*further: Any) -> None:
         nonlocal run
         if run:
-            run(*args, *further, *constants, stream=stream)
-        elif compiled := kernel[grid](*args, *further, **given):
-            run = compiled[grid]  # Triton's interpreter compiles nothing
+            run(*args, *further, *constants)
+        elif compiled := kernel[grid](*args, *further, **given):  # the interpreter compiles nothing
+            run = partial(compiled[grid], stream=torch.cuda.current_stream().cuda_stream)
 
     return launch
