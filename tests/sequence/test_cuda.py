@@ -55,6 +55,37 @@ def test_half_precision(name: str, dtype: torch.dtype) -> None:
     close(found.float(), expected, rtol=0.05, atol=0.05)
 
 
+class _Outputs(torch.nn.Module):
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.layer(x)[0]
+        return output
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rcnn-input", "rcnn-recurrent", "rcnn-stack", "rkm-rkm-lstm", "rkm-scan-linear", "kbrn-abs"],
+)
+def test_cuda_graphs(name: str) -> None:
+    """Captured once and replayed, a layer gives the numbers of its launches one by one."""
+    eager = _Outputs(EVERY[name].build(scale=0.3).to(DEVICE))
+    captured = copy.deepcopy(eager)
+    x, other = (torch.randn(12, 3, SIZE, device=DEVICE, dtype=torch.float64) for _ in range(2))
+    x, other = x.requires_grad_(), other.requires_grad_()
+    torch.cuda.make_graphed_callables(captured, (torch.zeros_like(x, requires_grad=True),))
+    for inputs in (x, other):
+        results = []
+        for layer in (eager, captured):
+            output = layer(inputs)
+            gradients = torch.autograd.grad(output.sin().sum(), [inputs, *layer.parameters()])
+            results.append([output.detach().clone(), *(g.clone() for g in gradients)])
+        for expected, found in zip(*results, strict=True):
+            close(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_backend_says_which_path() -> None:
     found = backend("cuda")
     assert found["scan"] == found["activation_scan"] in ("triton", "definition")
