@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 
 # The tests run in parallel processes: read when NumPy, SciPy and PyTorch are first imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -16,6 +17,14 @@ TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 torch.set_num_threads(1)
 gc.set_threshold(50_000, 20, 20)  # a search goes through a million objects of the libraries
 torch.sparse.check_sparse_tensor_invariants.disable()
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """PyTorch's threads, which the tests have one of."""
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -95,6 +95,7 @@ def test_widths_and_long_texts(case: Case, units: int, d: int) -> None:
     assert_same(case, layout, inputs_of(case, layout, units, d), 1e-9)
 
 
+@pytest.mark.usefixtures("two_threads")
 @every_case
 def test_single_precision(case: Case) -> None:
     """Of texts that threads share."""

@@ -95,6 +95,7 @@ def test_widths_and_long_texts(case: Case, channels: int) -> None:
     assert_same(case, layout, inputs_of(case, layout, channels, torch.float32), 1e-5)
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_products_that_threads_share() -> None:
     case, layout = FORMS["lstm"], Layout.of_padded_grid(torch.tensor([3, 2, 3, 3, 1, 3, 3] * 5), 3)
     assert_same(case, layout, inputs_of(case, layout, 130), 1e-10)
