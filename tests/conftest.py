@@ -20,10 +20,11 @@ torch.sparse.check_sparse_tensor_invariants.disable()
 
 
 @pytest.fixture
-def two_threads() -> Iterator[None]:
-    """PyTorch's threads, which the tests have one of."""
-    torch.set_num_threads(2)
-    yield
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """How many threads PyTorch has: two, or what `request` says; tests without it have one."""
+    number: int = getattr(request, "param", 2)
+    torch.set_num_threads(number)
+    yield number
     torch.set_num_threads(1)
 
 

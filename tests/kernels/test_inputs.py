@@ -326,7 +326,7 @@ def test_one_vector_against_many() -> None:
 # Threads and modes -------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("threads")
 def test_gradients_with_threads() -> None:
     """Of texts, and of an activation's own parameters."""
     texts = [torch.zeros(0, 2, dtype=F64) for _ in range(30)]
@@ -350,7 +350,7 @@ def test_gradients_with_threads() -> None:
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("threads")
 def test_modes_and_errors_with_threads() -> None:
     kernel, items = RandomWalkKernel(max_memory=1), [ring(x=g.x.float()) for g in rings()]
     expected = kernel(items)

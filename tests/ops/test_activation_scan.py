@@ -95,11 +95,11 @@ def test_widths_and_long_texts(case: Case, units: int, d: int) -> None:
     assert_same(case, layout, inputs_of(case, layout, units, d), 1e-9)
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("threads")
 @every_case
 def test_single_precision(case: Case) -> None:
     """Of texts that threads share."""
-    layout = Layout.of_grid(3, 70, torch.device("cpu"))
+    layout = Layout.of_grid(3, 300, torch.device("cpu"))
     tensors = inputs_of(case, layout, 40, 20)
     found = run(case, layout, [None if t is None else t.float() for t in tensors])
     for one, other in zip(found, defined(case, layout, tensors, None), strict=True):
@@ -107,17 +107,12 @@ def test_single_precision(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [SOME["relu, line"], CASES["gaussian"]], ids=["relu", "gaussian"])
-@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("threads", [2, 3], indirect=True)
 def test_texts_that_fill_each_thread(case: Case, threads: int) -> None:
     """Of ragged texts, four a thread: nothing is added to them."""
     ends = torch.arange(4 * threads + 1).cumsum(0)
     layout = Layout.of_ptr(ends, 4 * threads, int(ends[-1]))
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        assert_same(case, layout, inputs_of(case, layout), 1e-10)
-    finally:
-        torch.set_num_threads(before)
+    assert_same(case, layout, inputs_of(case, layout), 1e-10)
 
 
 @some_cases

@@ -60,13 +60,10 @@ def test_expansions() -> None:
         kernel_expansion(torch.randn(7, 5), torch.randn(3, 4), torch.randn(3, 4), "relu")
 
 
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("threads", [40], indirect=True)
 def test_blocks_of_channels_on_many_threads() -> None:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(40)
-    try:
-        x = torch.randn(4, 2050)
-        layout = Layout.of_grid(4, 1, x.device)
-        found = linear_scan(torch.ones(1), x, layout, x.new_zeros(1, 2050))
-    finally:
-        torch.set_num_threads(threads)
+    x = torch.randn(4, 2050)
+    layout = Layout.of_grid(4, 1, x.device)
+    found = linear_scan(torch.ones(1), x, layout, x.new_zeros(1, 2050))
     torch.testing.assert_close(found, x.cumsum(0))

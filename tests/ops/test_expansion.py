@@ -124,7 +124,7 @@ def test_sizes(green: str, path: str, units: int) -> None:
             assert_is_direct_sum(green, draw(6, rows, units), draw(7, 1, d), d == 4)
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("threads")
 @ways
 @pytest.mark.parametrize(
     ("rows", "units", "d"), [(20_000, 2, 5), (3, 700, 6), (1, 50, 300)], ids=str

@@ -320,7 +320,7 @@ def test_nan_and_infinity_stay_in_their_channel_and_text(mapping: str) -> None:
         assert out.isfinite().logical_not().equal(broken)
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("threads")
 def test_two_threads_and_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """More channels than a task has, and more threads than texts."""
     layout, x = ragged([70, 63]), torch.randn(133, 3 * 131, dtype=F64, requires_grad=True)

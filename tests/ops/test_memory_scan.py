@@ -95,9 +95,9 @@ def test_widths_and_long_texts(case: Case, channels: int) -> None:
     assert_same(case, layout, inputs_of(case, layout, channels, torch.float32), 1e-5)
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("threads")
 def test_products_that_threads_share() -> None:
-    case, layout = FORMS["lstm"], Layout.of_padded_grid(torch.tensor([3, 2, 3, 3, 1, 3, 3] * 5), 3)
+    case, layout = FORMS["lstm"], Layout.of_padded_grid(torch.tensor([3, 2, 3, 3, 1, 3, 3] * 10), 3)
     assert_same(case, layout, inputs_of(case, layout, 130), 1e-10)
 
 

@@ -114,7 +114,7 @@ def test_no_edges(sources: int) -> None:
         assert out.shape == (2, 4) and not out.any() and not x.grad.any()
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("threads")
 def test_many_edges_on_several_threads() -> None:
     """Parts of the sources, threads, and the same bits every time."""
     torch.manual_seed(0)

@@ -103,7 +103,7 @@ def test_single_precision(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
         torch.testing.assert_close(found / scale, expected / scale, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("threads")
 def test_threads_and_torchs_own_check() -> None:
     """Blocks of channels on two threads; several Python threads at once; `opcheck`."""
     layout = Layout.of_grid(400, 2, torch.device("cpu"))
