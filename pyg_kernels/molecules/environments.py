@@ -43,7 +43,7 @@ def wl_output(net: Module, batch: Batch) -> Tensor | None:
         return None
     if not isinstance(net, WLKernelNet) or net.training or torch.is_grad_enabled():
         return None
-    if net.readout != "sum" or any(conv.order != 2 for conv in net.convs):
+    if net.levels is not None or net.readout != "sum" or any(c.order != 2 for c in net.convs):
         return None
     if batch.x.device.type != "cpu" or len(batch.x) < FEWEST_ATOMS or batch.edge_attr is None:
         return None

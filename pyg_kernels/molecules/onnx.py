@@ -93,6 +93,9 @@ def export(options: Namespace) -> None:
     kernels = [m.model for m in estimator.members_ if isinstance(m, KernelMethod)]
     if kernels:
         raise ValueError(f"{run.folder}: {kernels[0]} keeps its molecules, only networks export")
+    levels = [m.model for m in estimator.members_ if getattr(m.net.net, "levels", None) is not None]
+    if levels:
+        raise ValueError(f"{run.folder}: ONNX has no eigenvalues, which {levels[0]} reads")
     say("exporting ...")
     program = exported(estimator)
     partial = path.with_name(f".{path.name}.partial")
