@@ -45,7 +45,12 @@ class GraphNet(Module, ABC):
         sizes = (checked_nodes(x).size(0),) * 2
         checked_batch(batch, sizes[0])
         edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
-        states = self.node_states(x, edges)
+        return self.of_states(x, self.node_states(x, edges), edges, batch, batch_size)
+
+    def of_states(
+        self, x: Tensor, states: Tensor, edges: Edges, batch: OptTensor, batch_size: int | None
+    ) -> Tensor:
+        """What the network makes of the states of its nodes."""
         if self.levels is not None:
             shares = self.levels(levels_input(x, states), edges, batch=batch, batch_size=batch_size)
             states = torch.cat([states, shares], 1)
