@@ -64,8 +64,8 @@ def wl_output(net: Module, batch: Batch) -> Tensor | None:
             states = states + state.index_select(0, level.of_atom)
     if net.levels is None:
         return net.head(total)
-    number, edge_types = len(batch.x), batch.environments[1]
-    edges = Edges(*batch.edge_index, number, number, *edge_types)
+    (source, target), (attr, edge_type) = batch.edge_index, batch.environments[1]
+    edges = Edges(source, target, len(batch.x), len(batch.x), attr, edge_type)
     return net.of_states(batch.x, states, edges, batch.batch, batch.num_graphs)
 
 
