@@ -364,7 +364,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         """The positions of the validation part; of each class its share."""
         if given is not None:
             chosen = np.asarray(given, dtype=None if len(given) else int)
-            if chosen.dtype != bool and (chosen < 0).any():
+            known = chosen.ndim == 1 and chosen.dtype.kind in "biu"
+            if not known or (chosen.dtype != bool and (chosen < 0).any()):
                 raise ValueError(f"validation: expected positions of 0 to {len(y) - 1}, or a mask")
             positions = np.unique(np.arange(len(y))[chosen])
             methods = [KERNEL_METHODS.get(model, object) for model in self._models()]
