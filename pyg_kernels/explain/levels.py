@@ -36,7 +36,7 @@ def parts_of_levels(
     places = torch.minimum(every, last)
     vectors = eigenvectors(site, coupling, edges.source, edges.target, batch, places)
     source, target = (vectors.index_select(0, index) for index in (edges.source, edges.target))
-    of_edge = edges.target.new_empty(0) if not edges.num_edges else batch[edges.target]
+    of_edge = batch[edges.target]
     values = site.new_zeros(real.shape)
     values.index_add_(0, batch, site.unsqueeze(1) * vectors.square())
     values.index_add_(0, of_edge, coupling.unsqueeze(1) * source * target)

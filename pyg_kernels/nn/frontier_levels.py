@@ -26,9 +26,9 @@ class FrontierLevels(Module):
         \quad \text{along edges} \\
         q &= \sum_v \mathrm{sigmoid}(\langle f, x_v \rangle + f_0)
 
-    Of the eigenvalues :math:`\lambda_1 \geq \ldots \geq \lambda_N` of a
-    graph the first q are filled, and the layer gives the F lowest filled and the F highest empty
-    ones, interpolated linearly between whole numbers and held at the first and the last:
+    Of the eigenvalues :math:`\lambda_1 \geq \ldots \geq \lambda_N` of a graph the first q are
+    filled, and the layer gives the F lowest filled and the F highest empty ones, interpolated
+    linearly between whole numbers and held at the first and the last:
 
     .. math::
         \epsilon_k = \lambda(q - k + 1), \qquad \epsilon_{F + k} = \lambda(q + k), \qquad
@@ -57,11 +57,13 @@ class FrontierLevels(Module):
         - **output:** shares :math:`(N, 2F)`
 
     The gradients are those of the levels, with eigenvectors held (Hellmann and Feynman): exact for
-    what is made of sums over nodes. Eigenvalues are computed in double precision; time grows with
-    the cube of the nodes of a graph. A graph with a number that is not finite has shares of NaN.
+    what is made of sums over nodes. There are no second derivatives, and none by ``torch.func``.
+    Eigenvalues are computed in double precision; time grows with the cube of the nodes of a graph.
+    A graph with a number that is not finite has shares of NaN.
 
     Raises:
         ValueError: For sizes below 1, and for inputs of other shapes.
+        NotImplementedError: For gradients that are to have gradients (``create_graph=True``).
 
     Example:
         >>> import torch
@@ -110,21 +112,15 @@ class FrontierLevels(Module):
         if batch is None:
             batch, batch_size = edges.source.new_zeros(number), 1
         elif batch_size is None:
-            batch_size = int(batch[-1]) + 1 if number else 0
+            batch_size = int(batch.max()) + 1 if number else 0
         return self.shares(x, edges, batch, batch_size).to(x.dtype)
 
     def shares(self, x: Tensor, edges: Edges, batch: Tensor, batch_size: int) -> Tensor:
         """The shares of the nodes, ``(N, 2F)``, in double precision."""
         site, coupling, filling = self.matrix(x, edges)
         lower, upper, share = self.places(filling, batch, batch_size)
-        vectors = eigenvectors(
-            site.detach(),
-            coupling.detach(),
-            edges.source,
-            edges.target,
-            batch,
-            torch.cat([lower, upper], 1),
-        )
+        places = torch.cat([lower, upper], 1)
+        vectors = eigenvectors(site, coupling, edges.source, edges.target, batch, places)
         carried = coupling.unsqueeze(1) * vectors.index_select(0, edges.source)
         image = (site.unsqueeze(1) * vectors).index_add(0, edges.target, carried)
         first, second = (vectors * image).chunk(2, dim=1)

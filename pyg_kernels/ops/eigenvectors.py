@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -15,7 +17,10 @@ def eigenvectors(
     graph: Tensor,
     place: Tensor,
 ) -> Tensor:
-    """Some eigenvectors of each graph's matrix, of unit length, node by node; without derivatives.
+    """Some eigenvectors of each graph's matrix, of unit length, node by node.
+
+    They are held in gradients, which is right for what is the same to first order whatever they
+    are, as eigenvalues are.
 
     Args:
         diagonal: The entries of nodes, float64 of shape :obj:`(N,)`.
@@ -29,6 +34,9 @@ def eigenvectors(
 
     Returns:
         Their numbers, :obj:`(N, K)`; NaN for a graph with a number that is not finite.
+
+    Raises:
+        NotImplementedError: In a backward that is to have derivatives: it would lack a part.
     """
     size = torch.bincount(graph, minlength=place.size(0))
     first, order = size.cumsum(0) - size, torch.sort(graph, stable=True)[1]
@@ -64,3 +72,12 @@ def _(
     place: Tensor,
 ) -> Tensor:
     return diagonal.new_empty(graph.size(0), place.size(1))
+
+
+def _held(ctx: Any, grad: Tensor) -> tuple[None, ...]:
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        raise NotImplementedError("levels have no second derivatives, and none by torch.func")
+    return (None,) * 6
+
+
+eigenvectors.register_autograd(_held)

@@ -86,6 +86,7 @@ def test_levels_are_those_of_the_formula(num_levels: int) -> None:
     batch = data.batch[order]
     shares = made(data.x[order], place[data.edge_index], data.edge_attr, None, batch, number)
     together = summed(shares, batch, number)
+    assert shares.equal(made(data.x[order], place[data.edge_index], data.edge_attr, batch=batch))
     assert not together[len(GRAPHS) :].any()
     for row, graph in zip(together, GRAPHS, strict=False):
         expected = torch.stack(levels_of(made, graph))
@@ -104,6 +105,14 @@ def test_gradients_are_those_of_the_formula() -> None:
     found = torch.autograd.grad((shares.sum(0) * weights).sum(), inputs)
     expected = torch.autograd.grad((torch.stack(levels_of(made, graph)) * weights).sum(), inputs)
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_second_derivatives_are_refused() -> None:
+    """They would lack what moves eigenvectors."""
+    made, graph = layer(), random_graph(1)
+    loss = made(graph.x, graph.edge_index, graph.edge_attr).sum()
+    with pytest.raises(NotImplementedError, match="levels have no second derivatives"):
+        torch.autograd.grad(loss, made.lin_site.weight, create_graph=True)
 
 
 def test_powers_are_sums_over_closed_walks() -> None:
@@ -190,7 +199,14 @@ def test_as_pytorch_knows_it() -> None:
     made = layer()
     compiled = torch.compile(made, fullgraph=True, backend="aot_eager")
     given = graph.x, graph.edge_index, graph.edge_attr
-    torch.testing.assert_close(compiled(*given), made(*given))
+    found, expected = compiled(*given), made(*given)
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn(4, dtype=F64)
+    grads = [
+        torch.autograd.grad((out.sum(0) * weights).sum(), [*made.parameters()])
+        for out in (found, expected)
+    ]
+    torch.testing.assert_close(*grads)
 
 
 def test_bad_arguments() -> None:
