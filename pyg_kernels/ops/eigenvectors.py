@@ -36,14 +36,17 @@ def eigenvectors(
         Their numbers, :obj:`(N, K)`; NaN for a graph with a number that is not finite.
 
     Raises:
+        ValueError: For an edge between two graphs.
         NotImplementedError: In a backward that is to have derivatives: it would lack a part.
     """
+    of_edge = graph[source]
+    if not of_edge.equal(graph[target]):
+        raise ValueError("edge_index joins two graphs of the batch: they have no levels")
     size = torch.bincount(graph, minlength=place.size(0))
     first, order = size.cumsum(0) - size, torch.sort(graph, stable=True)[1]
     position = torch.empty_like(graph)
     position[order] = torch.arange(len(graph), device=graph.device) - first[graph[order]]
     found = diagonal.new_empty(len(graph), place.size(1))
-    of_edge = graph[source]
     for nodes in size.unique().tolist():  # graphs of one size at a time
         if nodes:
             graphs = (size == nodes).nonzero()[:, 0]

@@ -34,7 +34,7 @@ NETS: dict[str, Any] = {
     "RandomWalkNet": lambda: RandomWalkNet(4, 8, 2, order=3, gated=True, edge_dim=3),
     "GraphKernelNet": lambda: GraphKernelNet(4, 8, 2, num_layers=1, gated=True, edge_dim=3),
     "WLKernelNet": lambda: WLKernelNet(
-        *(4, 8, 2, 2), gated=False, decay="learned", tie_weights=None, edge_dim=3, num_levels=2
+        4, 8, 2, num_iterations=2, gated=False, decay="learned", tie_weights=None, edge_dim=3
     ),
     "EmbeddedMeanField": lambda: EmbeddedMeanField(4, 8, 2, num_iterations=1, edge_dim=3),
     "EmbeddedLoopyBP": lambda: EmbeddedLoopyBP(4, 8, 2, num_iterations=1, edge_dim=3),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.export import Dim
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.explain.levels import parts_of_levels
@@ -209,7 +211,29 @@ def test_as_pytorch_knows_it() -> None:
     torch.testing.assert_close(*grads)
 
 
+@pytest.mark.traces
+def test_exported() -> None:
+    """A network, for any numbers of nodes and edges."""
+    torch.manual_seed(0)
+    net = WLKernelNet(4, 6, 2, num_levels=2, edge_dim=3).double()
+
+    def given(graph: Graph) -> dict[str, Any]:
+        batch = (torch.arange(graph.num_nodes) >= graph.num_nodes - 1).long()
+        return {"edge_attr": graph.edge_attr, "batch": batch, "batch_size": 2}
+
+    graph, other = random_graph(0), random_graph(1, 9, 20)
+    nodes, edges = Dim("nodes", min=2), Dim("edges", min=2)
+    shapes: dict[str, Any] = {"x": {0: nodes}, "edge_index": {1: edges}, "edge_attr": {0: edges}}
+    shapes |= {"batch": {0: nodes}, "batch_size": None}
+    read = graph.x, graph.edge_index
+    program = torch.export.export(net, read, given(graph), dynamic_shapes=shapes, strict=False)
+    found = program.module()(other.x, other.edge_index, **given(other))
+    torch.testing.assert_close(found, net(other.x, other.edge_index, **given(other)))
+
+
 def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="edge_index joins two graphs of the batch"):
+        layer(2, None)(torch.randn(2, 4).double(), torch.tensor([[0], [1]]), batch=torch.arange(2))
     with pytest.raises(ValueError, match="num_levels"):
         FrontierLevels(4, 0)
     with pytest.raises(ValueError, match=r"in_channels=-1 with num_levels: expected their number"):
