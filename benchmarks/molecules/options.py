@@ -48,7 +48,7 @@ class Models(Device, Results):
         resample: draw training molecules so that all bins of this width of the target are equally
             likely
         model: auto, gp, pooled, wl-gp, fingerprint-gp, random-walk-gp, wl-ridge, wl-forest, wl,
-            wl-gated, wl-levels, graph-kernel, random-walk, gated-walk, gin, gine, attentive-fp,
+            wl-gated, graph-kernel, random-walk, gated-walk, gin, gine, attentive-fp,
             neural-fingerprint, embedded-mean-field, embedded-loopy-bp, mean, wl-subtree-3,
             wl-subtree-6 (wl-ridge of so many iterations), gin-relu, gin-prelu, gin-kernel,
             chemprop, or package.module:Net

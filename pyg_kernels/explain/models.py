@@ -19,7 +19,6 @@ from pyg_kernels.explain.arguments import (
     checked_place,
 )
 from pyg_kernels.explain.evaluation import as_stored, evaluating
-from pyg_kernels.explain.levels import parts_of_levels
 from pyg_kernels.explain.linearized import LinearizedChain, Stage, stages_of
 from pyg_kernels.explain.search import Walk
 from pyg_kernels.explain.walk_sum import WalkSum, best_of, side_by_side
@@ -27,7 +26,6 @@ from pyg_kernels.explain.walks import WalkLayer, edges_of, walk_of, walk_sum
 from pyg_kernels.nn.arguments import checked_batch
 from pyg_kernels.nn.conv import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
 from pyg_kernels.nn.models import GraphKernelNet, RandomWalkNet, WLKernelNet
-from pyg_kernels.nn.models.graph_net import GraphNet, levels_input
 from pyg_kernels.nn.models.graph_vector import sum_over_nodes
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.propagation.graph import EdgeSource
@@ -42,7 +40,7 @@ class ModelContributions:
         edges: The share of each edge, :obj:`(E,)`, in the order of the given index, or of a sparse
             adjacency's entries; they add up to :obj:`total` less :obj:`single_nodes`.
         walks: The k best walks by absolute value: the nodes, first to last, and the value.
-        total: What the graph's walks, and its levels where the network has some, add to the output.
+        total: What the graph's walks add to the output.
         remainder: The constant that biases and normalisations add.
         output: The output, :obj:`total` and :obj:`remainder`.
         single_nodes: The part of :obj:`total` that walks of one node add, which take no edge.
@@ -90,9 +88,7 @@ def model_contributions(
     :class:`~pyg_kernels.nn.WLKernelNet` they are the labels of each iteration, in which a node
     stands for its neighbourhood; what a walk, node or edge adds is its sum over the iterations
     that are read out. In a :class:`~pyg_kernels.nn.GraphKernelNet` they are the states that its
-    last layer reads. Levels (``num_levels``) are shared out over nodes and edges alone
-    (:class:`~pyg_kernels.nn.FrontierLevels`), as the entries of their matrix at nodes and edges,
-    half of an edge's at each end.
+    last layer reads.
 
     Args:
         model: The network. Its activations after the walks are piecewise linear, its
@@ -146,44 +142,28 @@ def contributions_to(
     """
     with evaluating(model), as_stored(graphs.x):
         reading = _read(model, graphs)
-        num_graphs, width = reading.pooled.shape
-        batch = graphs.batch
-        batch = reading.edges.source.new_zeros(len(graphs.x)) if batch is None else batch
-        net, parts = cast(GraphNet, model), [reading.pooled]
-        levels = net.levels
-        if levels is not None:
-            read = levels_input(graphs.x, net.node_states(graphs.x, reading.edges))
-            shares = levels.shares(read, reading.edges, batch, num_graphs).to(read.dtype)
-            parts.append(sum_over_nodes(shares, batch, num_graphs))
-        head = LinearizedChain(reading.stages, torch.cat(parts, 1))
+        head = LinearizedChain(reading.stages, reading.pooled)
         checked_output(head.output, _output(model, graphs))
         weights = weigh(head.output)
         theta, constants = head.pull_back(weights)
         constant = constants.sum()
         sums: list[WalkSum] = []
-        for of_graphs, layer in zip(reading.parts(theta[:, :width]), reading.layers, strict=True):
+        for of_graphs, layer in zip(reading.parts(theta), reading.layers, strict=True):
             ends = _on_nodes(of_graphs, graphs)
             if layer.after is not None:
                 ends, more = layer.after.pull_back(ends)
                 constant = constant + more.sum()
             sums.append(walk_sum(layer.walk, layer.x, reading.edges, ends))
-        walks = side_by_side(sums)
-        nodes, of_edges, single_nodes = walks.nodes(), walks.edges(), walks.single_nodes()
-        total = walks.total()
-        if levels is not None:
-            sites, pairs = parts_of_levels(levels, read, reading.edges, batch, theta[:, width:])
-            nodes, of_edges = nodes + sites, of_edges + pairs
-            for side in (reading.edges.source, reading.edges.target):
-                nodes = nodes.index_add(0, side, pairs / 2)
-            single_nodes, total = single_nodes + sites.sum(), total + sites.sum() + pairs.sum()
+    walks = side_by_side(sums)
+    total = checked_finite(walks.total())
     return ModelContributions(
-        nodes,
-        of_edges,
+        walks.nodes(),
+        walks.edges(),
         best_of(walks, k),
-        checked_finite(total),
+        total,
         constant,
         (weights * head.output).sum(),
-        single_nodes,
+        walks.single_nodes(),
     )
 
 

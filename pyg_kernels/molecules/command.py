@@ -189,7 +189,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--split-column", metavar="COLUMN", help="train, valid or test; with --split column")
     add = train.add_argument_group("model").add_argument
     models = "auto, by how many molecules there are; gp, pooled, wl-gp, wl-ridge, wl-forest, "
-    models += "random-walk-gp, mean, wl, wl-gated, wl-levels, graph-kernel, "
+    models += "random-walk-gp, mean, wl, wl-gated, graph-kernel, "
     models += "random-walk, gated-walk, gin, gine, attentive-fp, neural-fingerprint, "
     models += "embedded-mean-field, embedded-loopy-bp, or package.module:Net; "
     models += "several are stacked (auto)"

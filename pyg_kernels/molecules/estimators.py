@@ -520,10 +520,9 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             ``'pooled'``, it and randomized trees
             (:class:`~pyg_kernels.molecules.methods.ProcessMethod`); ``'wl-gp'``, ``'wl-ridge'``,
             ``'wl-forest'``, ``'random-walk-gp'``; ``'mean'``, that of the targets; a network
-            of this package, ``'wl'``, ``'wl-gated'``, ``'wl-levels'`` (with
-            :class:`~pyg_kernels.nn.FrontierLevels`), ``'graph-kernel'``, ``'random-walk'``,
-            ``'gated-walk'``, ``'embedded-mean-field'``, ``'embedded-loopy-bp'``, or of PyG,
-            ``'gin'``, ``'gine'``, ``'attentive-fp'``,
+            of this package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``, ``'random-walk'``,
+            ``'gated-walk'``, ``'embedded-mean-field'``,
+            ``'embedded-loopy-bp'``, or of PyG, ``'gin'``, ``'gine'``, ``'attentive-fp'``,
             ``'neural-fingerprint'``; the import path of another, ``'mypkg.nets:Net'`` (see
             :func:`~pyg_kernels.molecules.networks.build_network`); or several of these, which are
             added up with weights of at least 0 that fit the validation part; or ``'auto'``, some of

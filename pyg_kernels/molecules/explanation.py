@@ -44,8 +44,7 @@ class MoleculeExplanation:
             `output`.
         bonds: The shares of its bonds, in the order of RDKit's; another way to divide the same sum,
             but for walks of one atom.
-        walks: The k walks that add most, by absolute value: atoms, first to last, and value; what
-            levels add (``'wl-levels'``) is shared out over atoms and bonds alone.
+        walks: The k walks that add most, by absolute value: atoms, first to last, and value.
         constant: What no walk adds, ``(M,)``; of kernel methods, what no pattern adds: descriptors,
             extra columns and the mean. Kernel methods share out among atoms alone.
     """
@@ -179,8 +178,8 @@ def _of_network(member: Any, molecules: Molecules, k: int, target: int) -> Itera
     net = member.net
     if not isinstance(net.net, (GraphKernelNet, RandomWalkNet, WLKernelNet)):
         raise ValueError(
-            f"model={member.model!r} is no sum over walks: 'wl', 'wl-gated', 'wl-levels', "
-            "'graph-kernel', 'random-walk' and 'gated-walk' are"
+            f"model={member.model!r} is no sum over walks: 'wl', 'wl-gated', 'graph-kernel', "
+            "'random-walk' and 'gated-walk' are"
         )
     device = next(net.parameters()).device
     graphs = zip(molecules.dataset(member.featurizer), molecules.rdkit(), strict=True)

@@ -138,9 +138,6 @@ NETWORKS: dict[str, NetworkKind] = {
     "wl-gated": NetworkKind(
         WLKernelNet, 92, {"gated": True, "tie_weights": None}, "num_iterations"
     ),
-    "wl-levels": NetworkKind(
-        WLKernelNet, 112, {"gated": False, "tie_weights": None, "num_levels": 4}, "num_iterations"
-    ),
     "graph-kernel": NetworkKind(GraphKernelNet, 140, {"order": 2}),
     "random-walk": NetworkKind(RandomWalkNet, 560, {"gated": False, "act": "relu"}, "order"),
     "gated-walk": NetworkKind(RandomWalkNet, 380, {"gated": True, "act": "relu"}, "order"),

@@ -18,7 +18,6 @@ from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import KernelMethod, Outputs
 from pyg_kernels.molecules.runs import Run
 from pyg_kernels.molecules.training import MoleculeBatches, quiet
-from pyg_kernels.nn.models.graph_net import GraphNet
 from pyg_kernels.tables import FileError, refuse_existing
 
 EXAMPLES = ["CCO", "c1ccccc1C", "CC(=O)O"]  # any will do: all sizes are left open
@@ -94,10 +93,6 @@ def export(options: Namespace) -> None:
     kernels = [m.model for m in estimator.members_ if isinstance(m, KernelMethod)]
     if kernels:
         raise ValueError(f"{run.folder}: {kernels[0]} keeps its molecules, only networks export")
-    nets = [(member.model, member.net.net) for member in estimator.members_]
-    levels = [model for model, net in nets if isinstance(net, GraphNet) and net.levels is not None]
-    if levels:
-        raise ValueError(f"{run.folder}: ONNX has no eigenvalues, which {levels[0]} reads")
     say("exporting ...")
     program = exported(estimator)
     partial = path.with_name(f".{path.name}.partial")

@@ -2,7 +2,6 @@
 
 from pyg_kernels.nn.activation import KernelActivation
 from pyg_kernels.nn.conv import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
-from pyg_kernels.nn.frontier_levels import FrontierLevels
 from pyg_kernels.nn.models import (
     EmbeddedLoopyBP,
     EmbeddedMeanField,
@@ -14,7 +13,6 @@ from pyg_kernels.nn.models import (
 __all__ = [
     "EmbeddedLoopyBP",
     "EmbeddedMeanField",
-    "FrontierLevels",
     "GatedWalkConv",
     "GraphKernelConv",
     "GraphKernelNet",

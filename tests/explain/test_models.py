@@ -38,8 +38,6 @@ MODELS: dict[str, tuple[type[Module], dict[str, Any]]] = {
     "wl-layer": (WLKernelNet, {"num_iterations": 2, "order": 3, "tie_weights": None, "norm": None}),
     "wl-last": (WLKernelNet, {"num_iterations": 3, "readout": "last", "gated": False}),
     "wl-concat": (WLKernelNet, {"num_iterations": 3, "readout": "concat", "norm": "head"}),
-    "wl-levels": (WLKernelNet, {"num_iterations": 2, "num_levels": 2}),
-    "deep-levels": (GraphKernelNet, {"num_layers": 2, "num_levels": 3}),
     "wl-mul": (WLKernelNet, {"num_iterations": 2, "relabel": "mul", "tie_weights": "relabel"}),
 }
 
@@ -105,9 +103,7 @@ def test_adds_up_to_the_output(name: str) -> None:
     assert found.nodes.equal(expected.nodes) and found.output.equal(expected.output)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in MODELS if name.startswith("wl") and "levels" not in name]
-)
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("wl")])
 def test_wl_network_is_the_sum_over_iterations(name: str) -> None:
     model, graph = build(name).eval(), random_graph(1)
     label, states, inputs = model.embedding(graph.x), [], []

@@ -13,7 +13,7 @@ from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
 from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
 
 RINGS_OF = np.arange(len(SMILES)) % 4
-WALKS = ["wl", "wl-gated", "wl-levels", "graph-kernel", "random-walk", "gated-walk"]
+WALKS = ["wl", "wl-gated", "graph-kernel", "random-walk", "gated-walk"]
 
 
 @pytest.mark.parametrize("model", WALKS)

@@ -32,7 +32,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "classes": f"kind --model random-walk {NETWORK} --num-layers 2",
         "ridge": "y --model wl-ridge",
         "attentive": f"y --model attentive-fp {NETWORK}",
-        "levels": f"y --model wl-levels {NETWORK}",
     }.items():
         assert run(folder, f"train +m.csv --out +{name} --target-columns {words}") == 0
     return folder
@@ -93,7 +92,6 @@ def test_probabilities_are_those_of_predict(
     [
         ("+ridge +o.onnx", "wl-ridge keeps its molecules"),
         ("+attentive +o.onnx", "cannot export attentive-fp"),
-        ("+levels +o.onnx", "ONNX has no eigenvalues, which wl-levels reads"),
         ("+ridge +o.txt", "expected a file .onnx in a folder that exists"),
     ],
 )

@@ -199,7 +199,7 @@ def test_environments_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> Non
         [*SMILES, "C[C@H](N)O", "C", "[Na+].[Cl-]"], featurizer=DefaultFeaturizer()
     )
     made = dataset.featurizer
-    for model in ("wl", "wl-gated", "wl-levels"):
+    for model in ("wl", "wl-gated"):
         torch.manual_seed(0)
         sizes = Sizes(made.atom_dim, 3, made.bond_dim, hidden_channels=7, num_layers=3)
         net = MoleculeNet(build_network(model, sizes), 0, model).double().eval()

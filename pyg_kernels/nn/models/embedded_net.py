@@ -75,7 +75,7 @@ class EmbeddedNet(GraphNet):
         with torch.no_grad():  # a sum over about three neighbours then keeps the variance
             self.lin_message.weight.mul_(_USUAL_NEIGHBORS**-0.5)
 
-    def node_states(self, x: Tensor, edges: Edges) -> Tensor:
+    def _states(self, x: Tensor, edges: Edges) -> Tensor:
         out = self.lin_out(self._iterated(x, edges))
         return out if self.act is None else self.act(out)
 

@@ -12,7 +12,7 @@ from pyg_kernels.nn.arguments import (
     checked_dropout,
 )
 from pyg_kernels.nn.conv import GraphKernelConv
-from pyg_kernels.nn.models.graph_net import GraphNet, levels_of
+from pyg_kernels.nn.models.graph_net import GraphNet
 from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.walk import Combine
@@ -41,9 +41,6 @@ class GraphKernelNet(GraphNet):
             ``'batch'``, ``'layer'``, or over the batch and of the graph vector alone, ``'head'``;
             None, as in the paper, for none.
         dropout: The probability of dropping a channel of a layer's output.
-        num_levels: How many levels stand beside the graph vector on either side of the filling
-            (:class:`FrontierLevels`, of the features of nodes and their states with mean 0 and
-            variance 1); 0: none. :obj:`in_channels` has then to be given.
 
     Shapes:
         - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)` or a transposed
@@ -82,7 +79,6 @@ class GraphKernelNet(GraphNet):
         edge_dim: int | None = None,
         norm: str | None = "batch",
         dropout: float = 0.0,
-        num_levels: int = 0,
     ) -> None:
         super().__init__()
         checked_count(hidden_channels, "hidden_channels")
@@ -104,13 +100,9 @@ class GraphKernelNet(GraphNet):
             )
             for layer in range(num_layers)
         )
-        if num_levels:
-            self.levels = levels_of(in_channels, hidden_channels, num_levels, edge_dim)
-        self.head = GraphHead(
-            hidden_channels + 2 * num_levels, hidden_channels, out_channels, norm, act
-        )
+        self.head = GraphHead(hidden_channels, hidden_channels, out_channels, norm, act)
 
-    def node_states(self, x: Tensor, edges: Edges) -> Tensor:
+    def _states(self, x: Tensor, edges: Edges) -> Tensor:
         for conv in self.convs:
             x = F.dropout(conv(x, edges), self.dropout, self.training)
         return x

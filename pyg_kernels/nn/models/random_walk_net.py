@@ -98,7 +98,7 @@ class RandomWalkNet(GraphNet):
         self.act = build_activation(act)
         self.head = Linear(hidden_channels, out_channels)
 
-    def node_states(self, x: Tensor, edges: Edges) -> Tensor:
+    def _states(self, x: Tensor, edges: Edges) -> Tensor:
         return self.convs[0](x, edges)
 
     def _output(self, graph: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from pyg_kernels.nn.arguments import (
 )
 from pyg_kernels.nn.conv import WLKernelConv
 from pyg_kernels.nn.linear import UnitLinear
-from pyg_kernels.nn.models.graph_net import GraphNet, levels_of
+from pyg_kernels.nn.models.graph_net import GraphNet
 from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.walk import Combine
@@ -60,9 +60,6 @@ class WLKernelNet(GraphNet):
             ``'batch'``, ``'layer'``, or over the batch and of the graph vector alone, ``'head'``;
             None, as in the paper, for none.
         dropout: The probability of dropping a channel of the labels.
-        num_levels: How many levels stand beside the graph vector on either side of the filling
-            (:class:`FrontierLevels`, of the features of nodes and their states with mean 0 and
-            variance 1); 0: none. :obj:`in_channels` has then to be given.
 
     Shapes:
         - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)` or a transposed
@@ -105,7 +102,6 @@ class WLKernelNet(GraphNet):
         readout: Literal["sum", "last", "concat"] = "sum",
         norm: str | None = "batch",
         dropout: float = 0.0,
-        num_levels: int = 0,
     ) -> None:
         super().__init__()
         checked_count(hidden_channels, "hidden_channels")
@@ -140,11 +136,9 @@ class WLKernelNet(GraphNet):
             convs.append(conv)
         self.convs = ModuleList(convs)
         width = hidden_channels * (num_iterations if readout == "concat" else 1)
-        if num_levels:
-            self.levels = levels_of(in_channels, width, num_levels, edge_dim)
-        self.head = GraphHead(width + 2 * num_levels, hidden_channels, out_channels, norm, act)
+        self.head = GraphHead(width, hidden_channels, out_channels, norm, act)
 
-    def node_states(self, x: Tensor, edges: Edges) -> Tensor:
+    def _states(self, x: Tensor, edges: Edges) -> Tensor:
         label = self.embedding(x)
         states = []
         *before, last = self.convs

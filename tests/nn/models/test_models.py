@@ -37,13 +37,11 @@ MODELS: dict[str, Callable[..., torch.nn.Module]] = {
     "wl-code": partial(WLKernelNet, 4, 6, 2, readout="last", relabel="mul"),
     "wl-no-norm": partial(WLKernelNet, 4, 6, 2, norm=None, dropout=0.2),
     "wl-concat": partial(WLKernelNet, 4, 6, 2, readout="concat"),
-    "wl-levels": partial(WLKernelNet, 4, 6, 2, num_levels=2),
-    "graph-kernel-levels": partial(GraphKernelNet, 4, 6, 2, num_layers=2, num_levels=3),
     "mean-field": partial(EmbeddedMeanField, 4, 6, 2, norm=None, dropout=0.2),
     "loopy-bp": partial(EmbeddedLoopyBP, 4, 6, 2, norm=None, dropout=0.2),
 }
 #: With bonds and without; the others vary these by an option.
-EACH_WAY = ("random-walk", "graph-kernel", "wl", "wl-levels", "mean-field", "loopy-bp")
+EACH_WAY = ("random-walk", "graph-kernel", "wl", "mean-field", "loopy-bp")
 CASES = [
     pytest.param(build, bonds, id=f"{name}{'-bonds' if bonds else ''}")
     for number, (name, build) in enumerate(MODELS.items())
