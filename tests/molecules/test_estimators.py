@@ -220,7 +220,9 @@ def test_the_validation_part_can_be_given() -> None:
     with pytest.raises(ValueError, match="expected positions of 0 to"):
         fitted.fit(SMILES, LOGP, validation=[-1])
     for wrong in ((SMILES[:4], LOGP[:4]), SMILES[:4], [0.5]):
-        with pytest.raises(ValueError, match=r"validation: expected positions of 0 to 39, or a mask"):
+        with pytest.raises(
+            ValueError, match=r"validation: expected positions of 0 to 39, or a mask"
+        ):
             fitted.fit(SMILES, LOGP, validation=wrong)
     with pytest.raises(ValueError, match="validation is empty"):
         fitted.fit(SMILES, LOGP, validation=mask & False)
