@@ -363,9 +363,13 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     def _validation(self, y: NDArray[np.float64], given: Any, random: Any) -> NDArray[Any]:
         """The positions of the validation part; of each class its share."""
         if given is not None:
-            chosen = np.asarray(given, dtype=None if len(given) else int)
-            known = chosen.ndim == 1 and chosen.dtype.kind in "biu"
-            if not known or (chosen.dtype != bool and (chosen < 0).any()):
+            try:
+                chosen = np.asarray(given)
+            except ValueError:  # ragged
+                chosen = np.array(None)
+            if not chosen.size:
+                chosen = chosen.astype(int)
+            if chosen.ndim != 1 or chosen.dtype.kind not in "biu" or (chosen < 0).any():
                 raise ValueError(f"validation: expected positions of 0 to {len(y) - 1}, or a mask")
             positions = np.unique(np.arange(len(y))[chosen])
             methods = [KERNEL_METHODS.get(model, object) for model in self._models()]

@@ -217,12 +217,9 @@ def test_the_validation_part_can_be_given() -> None:
     np.testing.assert_array_equal(again.scores_, fitted.scores_)
     with pytest.raises(IndexError, match="index 40 is out of bounds"):
         fitted.fit(SMILES, LOGP, validation=[40])
-    with pytest.raises(ValueError, match="expected positions of 0 to"):
-        fitted.fit(SMILES, LOGP, validation=[-1])
-    for wrong in ((SMILES[:4], LOGP[:4]), SMILES[:4], [0.5]):
-        with pytest.raises(
-            ValueError, match=r"validation: expected positions of 0 to 39, or a mask"
-        ):
+    parts = (SMILES[:4], LOGP[:4]), (SMILES[:4], np.ones((4, 2)))
+    for wrong in ([-1], *parts, SMILES[:4], [0.5], 0.2, 3):
+        with pytest.raises(ValueError, match="validation: expected positions of 0 to 39, or a"):
             fitted.fit(SMILES, LOGP, validation=wrong)
     with pytest.raises(ValueError, match="validation is empty"):
         fitted.fit(SMILES, LOGP, validation=mask & False)
