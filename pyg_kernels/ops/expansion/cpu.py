@@ -9,12 +9,17 @@ R (d + 1).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 from torch import Tensor
 
 from pyg_kernels.ops.compiled import array, inlined, kernel, run
@@ -25,9 +30,9 @@ from pyg_kernels.ops.expansion.definition import (
     linear_pieces,
 )
 from pyg_kernels.ops.expression import Row, apart, as_value, gradients, leaf
-from pyg_kernels.ops.program import Program, call
+from pyg_kernels.ops.program import WORD, Program, call, load, splat
 
-_BLOCK = 256  # inputs whose pieces are searched for side by side
+_BLOCK = 16  # centres that an input is compared with at once
 _PARTS = 16  # the most parts of the inputs of which sums are taken on their own
 _ROWS = 512  # rows of which sums are taken in the inputs' precision
 _SUMS = 2**20  # the most numbers of such sums
@@ -44,7 +49,8 @@ def forward(
         return (out,)
     entries = a.new_empty(a.shape, dtype=torch.int32)
     table, order = piece_table(centers, coefficients, green)
-    run(_linear_forward, a.size(0), 4 * a.numel(), *map(array, (a, table, out, entries)))
+    tables = array(a), array(table), blocks_of(table)
+    run(_linear_forward, a.size(0), 4 * a.numel(), *tables, array(out), array(entries))
     return out, entries, table, order
 
 
@@ -86,6 +92,18 @@ def piece_table(centers: Tensor, coefficients: Tensor, green: Green) -> tuple[Te
     for rows, part in zip(table[1:], lines, strict=True):
         rows.copy_(part)
     return table, order
+
+
+def blocks_of(table: Tensor) -> np.ndarray:
+    """The sorted centres for `read`, (R, L): the last of each block of them, and all.
+
+    Both are filled up to whole blocks with infinity; of one block there is no last one.
+    """
+    every = F.pad(table[0, :, :-1], (0, (1 - table.size(2)) % _BLOCK), value=math.inf)
+    last = every[:, _BLOCK - 1 :: _BLOCK]
+    if last.size(1) == 1:
+        return array(every)
+    return array(torch.cat((F.pad(last, (0, -last.size(1) % _BLOCK), value=math.inf), every), 1))
 
 
 def _gaussian_backward(
@@ -166,42 +184,46 @@ def offset(a, origin, least):
     return least if right < least else right
 
 
+@intrinsic
+def _passed(typing, x, address):
+    """How many of the centres of a block, from an address on, an input is not at or left of."""
+
+    def generate(context, build, signature, values):
+        x, address = values
+        kind, size = ir.VectorType(x.type, _BLOCK), context.get_abi_sizeof(x.type)
+        centers = load(build, address, kind, size)
+        right = build.fcmp_unordered(">", splat(build, x, kind), centers)
+        return build.zext(build.ctpop(build.bitcast(right, ir.IntType(_BLOCK))), WORD)
+
+    return types.intp(x, types.intp), generate
+
+
 @inlined
-def read(a, table, out, found):
+def read(a, table, blocks, out, found):
     """Writes the values at inputs, (n, U), and the entries of their pieces; NaN is in the last."""
     _, functions, size = table.shape
-    flat = table.reshape(4, -1)
-    centers, origins, values, slopes = flat[0], flat[1], flat[2], flat[3]
-    least, units = centers[size - 1], a.shape[1]
-    block = max(1, _BLOCK // max(units, 1))
-    for begin in range(0, len(a), block):
-        here = slice(begin, begin + block)
-        inputs, result, places = a[here].reshape(-1), out[here].reshape(-1), found[here]
-        for m in range(len(places)):
-            for unit in range(units):
-                places[m, unit] = unit * size if functions > 1 else 0
-        # Unsigned, so that nobody asks whether they are negative.
-        entries = places.reshape(-1).view(np.uint32)
-        count = size - 1
-        while count > 1:
-            half = count >> 1
-            for i in range(inputs.size):
-                at = entries[i]
-                right = np.uint32(at + half)
-                entries[i] = at if inputs[i] <= centers[np.uint32(right - 1)] else right
-            count -= half
-        for i in range(inputs.size):
-            at = entries[i]
-            entries[i] = at if inputs[i] <= centers[at] else at + 1
-        for i in range(inputs.size):
-            at = entries[i]
-            result[i] = values[at] + slopes[at] * offset(inputs[i], origins[at], least)
+    flat, number = table.reshape(4, -1), (size + _BLOCK - 2) // _BLOCK
+    least, origins, values, slopes = flat[0, size - 1], flat[1], flat[2], flat[3]
+    lasts = blocks.shape[1] // _BLOCK - number
+    step = _BLOCK * blocks.itemsize
+    for m in range(len(a)):
+        for unit in range(a.shape[1]):
+            x, function, block = a[m, unit], unit if functions > 1 else 0, 0
+            address = blocks.ctypes.data + function * blocks.strides[0]
+            for _ in range(lasts):
+                block += _passed(x, address)
+                address += step
+            block = min(block, number - 1)
+            piece = block * _BLOCK + _passed(x, address + block * step)
+            at = np.uint32(function * size + min(piece, size - 1))
+            found[m, unit] = at
+            out[m, unit] = values[at] + slopes[at] * offset(x, origins[at], least)
 
 
 @kernel
-def _linear_forward(first, last, a, table, out, entries):
+def _linear_forward(first, last, a, table, blocks, out, entries):
     """Tasks are rows."""
-    read(a[first:last], table, out[first:last], entries[first:last])
+    read(a[first:last], table, blocks, out[first:last], entries[first:last])
 
 
 @kernel

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.compiled import array, inlined, kernel, run
 from pyg_kernels.ops.expansion.cpu import backward as of_expansion
-from pyg_kernels.ops.expansion.cpu import gaussian_program, piece_table, read
+from pyg_kernels.ops.expansion.cpu import blocks_of, gaussian_program, piece_table, read
 from pyg_kernels.ops.product import multiply, panels_of, products
 from pyg_kernels.ops.program import call
 from pyg_kernels.ops.ragged import Layout
@@ -58,20 +58,21 @@ def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor,
         carried.new_empty(*text.shape, t.size(1), dtype=t.dtype) for t in (entries, slopes)
     )
     table, order = x.new_empty(0, 0, 0), x.new_empty(0, 0, dtype=torch.long)
+    blocks = array(None, x)
     program: tuple[Any, ...] = (0, np.zeros((0, 2), np.int64), None)
     if is_gaussian:
         rows = {"value": [(carried.view(-1, 1), 0)], "slope": [(steep.view(-1, 1), 0)]}
         program = gaussian_program("slope", a, centers, coefficients, form.bandwidth, rows)
     else:
         table, order = piece_table(centers, coefficients, form.green)
+        blocks = blocks_of(table)
     line = None if slope is None else torch.stack((slope, intercept)).expand(2, x.size(1))
     given = (
         *map(array, (carried, fed, a, found, steep, x, before, h, entries, slopes, statistics)),
         *(_norm(form, x, weight, bias), form.eps, array(line, x)),
-        *(array(table), *program[:2], *centers.shape),
+        *(array(table), blocks, *program[:2], *centers.shape),
     )
-    across = products(x.dtype), array(feed.t())
-    run(_forward, len(text), h.numel(), tokens, *across, *given)
+    run(_forward, len(text), h.numel(), tokens, products(x.dtype), array(feed), *given)
     return h, before, slopes if is_gaussian else entries, table, order, statistics
 
 
@@ -141,26 +142,27 @@ def _list_rows(tokens, task, t, out):
 
 @kernel
 def _forward(
-    first_task, last_task, tokens, products, across,
+    first_task, last_task, tokens, products, feed,
     carried, fed, a, found, steep, x, before, h, entries, slopes, statistics,
-    norm, eps, line, table, program, places, num_functions, num_centers,
+    norm, eps, line, table, blocks, program, places, num_functions, num_centers,
 ):  # fmt: skip
     """The steps of each task.
 
     Args:
-        tokens, products, across: The rows, see `_shares`; the functions for `multiply`, and the
-            recurrent map's transpose.
+        tokens, products, feed: The rows, see `_shares`; the functions for `multiply`, and the
+            recurrent map.
         carried, fed, a: The outputs of the texts, their products, and inputs, (P, M, H).
         found, steep: The entries of pieces and the slopes there, (P, M, H) or (P, M, 0).
         entries, slopes: The same of all tokens, (N, H) or (0, 0).
         statistics: Means and inverse deviations, (2, T, H).
         norm, line: Scale and shift, slopes and intercepts, (2, H) or (0, 0).
-        table, program, places: The pieces; or the program of Gaussians and its table.
+        table, blocks, program, places: The pieces and the centres to search for them; or the
+            program of Gaussians and its table.
     """
     most, units = carried.shape[1:]
     rows, index = np.empty(most, np.int64), np.zeros(4, np.int64)
     for task in range(first_task, last_task):
-        panels, out = panels_of(across), carried[task]
+        panels, out = panels_of(feed.T), carried[task]
         for t in range(tokens[3]):
             active = _list_rows(tokens, task, t, rows)
             if active == 0:
@@ -179,7 +181,7 @@ def _forward(
                     index[2] = i % units if num_functions > 1 else 0
                     call(program, places.ctypes.data, index.ctypes.data, 0, num_centers)
             else:
-                read(a[task, :active], table, out[:active], found[task, :active])
+                read(a[task, :active], table, blocks, out[:active], found[task, :active])
             for m in range(active):
                 if line.size:
                     for k in range(units):
@@ -191,13 +193,13 @@ def _forward(
 
 @kernel
 def _backward(
-    first_task, last_task, tokens, products, back,
+    first_task, last_task, tokens, products, feed,
     carried, fed, g_out, slopes, reaching, g_x, before, inputs, statistics, norm, g_norm,
 ):  # fmt: skip
     """The derivative of the steps.
 
     Args:
-        back: The recurrent map.
+        feed: The recurrent map.
         carried, fed: The gradients that later tokens give the outputs, and those of products.
         reaching: The whole gradients of the outputs.
         inputs: The inputs of the functions, where they are normalized.
@@ -206,7 +208,7 @@ def _backward(
     most, units = fed.shape[1:]
     rows = np.empty(most, np.int64)
     for task in range(first_task, last_task):
-        panels = panels_of(back)
+        panels = panels_of(feed)
         for t in range(tokens[3] - 1, -1, -1):
             active = _list_rows(tokens, task, t, rows)
             for m in range(active):

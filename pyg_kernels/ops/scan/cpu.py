@@ -24,7 +24,7 @@ def _run(program: Program, layout: Layout, memory: Memory, fed: Sequence[Any], b
         run(along, *given, back)
         return
     feed, mask, *others = fed
-    arrays = array(feed if back else feed.t()), array(mask, feed), *map(array, others)
+    arrays = array(feed), array(mask, feed), *map(array, others)
     run(back_fed if back else along_fed, *given, products(rows.dtype), *arrays)
 
 

@@ -114,12 +114,12 @@ def along(first_task, last_task, tasks, program, table, backwards):
 
 
 @kernel
-def along_fed(first_task, last_task, tasks, program, table, products, across, mask, h0, h, kept):
+def along_fed(first_task, last_task, tasks, program, table, products, feed, mask, h0, h, kept):
     """The same from step to step, with products of the outputs before.
 
     Args:
         products: The functions for `multiply`.
-        across: What they are multiplied by, (D, R).
+        feed: The map of the outputs before, (R, D).
         mask: Factors on them, (B, D), or empty.
         h0: The outputs before the texts, (B, D).
         h: The outputs, (N, D), perhaps with those before the texts behind them.
@@ -130,9 +130,9 @@ def along_fed(first_task, last_task, tasks, program, table, products, across, ma
     for task in range(first_task, last_task):
         texts, first, last = share_of(task, tasks)
         index[_PART] = task
-        fed = padded(texts.size, across.shape[1], h)
+        fed = padded(texts.size, feed.shape[0], h)
         before = padded(texts.size, channels, h)
-        panels = panels_of(across)
+        panels = panels_of(feed.T)
         for t in range(length[texts[0]] if texts.size else 0):
             active = 0
             while active < texts.size and length[texts[active]] > t:
@@ -140,7 +140,7 @@ def along_fed(first_task, last_task, tasks, program, table, products, across, ma
                 past = h[index[_BEFORE]] if t else h0[texts[active]]
                 _read(past, mask, texts[active], before[active])
                 active += 1
-            multiply(products, before, active, panels, across.shape[1], fed)
+            multiply(products, before, active, panels, feed.shape[0], fed)
             for m in range(active):
                 _place(index, texts[m], t, start, stride, num_rows)
                 copy(fed[m], kept[index[_TOKEN]])
@@ -148,11 +148,11 @@ def along_fed(first_task, last_task, tasks, program, table, products, across, ma
 
 
 @kernel
-def back_fed(first_task, last_task, tasks, program, table, products, back, mask, g_x, g_h):
+def back_fed(first_task, last_task, tasks, program, table, products, feed, mask, g_x, g_h):
     """Its derivative.
 
     Args:
-        back: What the gradients of the products are multiplied by, (R, D).
+        feed: The map, by which the gradients of the products are multiplied, (R, D).
         g_x: Those gradients in its first R columns, (N, K), which the program writes.
         g_h: The gradients of the outputs before, (B, D), to which theirs are added.
     """
@@ -161,15 +161,15 @@ def back_fed(first_task, last_task, tasks, program, table, products, back, mask,
     for task in range(first_task, last_task):
         texts, first, last = share_of(task, tasks)
         index[_PART] = task
-        g_fed = padded(texts.size, back.shape[0], g_x)
+        g_fed = padded(texts.size, feed.shape[0], g_x)
         given = padded(texts.size, channels, g_x)
-        panels = panels_of(back)
+        panels = panels_of(feed)
         for t in range((length[texts[0]] if texts.size else 0) - 1, -1, -1):
             active = 0
             while active < texts.size and length[texts[active]] > t:
                 _place(index, texts[active], t, start, stride, num_rows)
                 call(program, table.ctypes.data, index.ctypes.data, first, last)
-                copy(g_x[index[_TOKEN]][: back.shape[0]], g_fed[active])
+                copy(g_x[index[_TOKEN]][: feed.shape[0]], g_fed[active])
                 active += 1
             multiply(products, g_fed, active, panels, channels, given)
             for m in range(active):
