@@ -124,10 +124,11 @@ def multiply(products, left, rows, panels, columns, out):
     """The first rows and columns of the product of a matrix and one in panels; see `padded`."""
     (size, width), tall = panels.shape[1:], rows - rows % _TILE
     tall = rows if rows - tall > _TILE // 2 else tall
+    number = (columns + width - 1) // width
     out[:rows] = 0
     for term in range(0, size, _TERMS):
-        for first in range(0, (columns + width - 1) // width, _TILE):
-            for panel in range(first, first + _TILE, products[2]):
+        for first in range(0, number, _TILE):
+            for panel in range(first, min(first + _TILE, number), products[2]):
                 for row in range(0, tall, _TILE):
                     _add(products[0], left, row, panels, panel, term, out)
             for row in range(tall, rows):

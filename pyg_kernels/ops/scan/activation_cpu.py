@@ -169,10 +169,10 @@ def _forward(
                 break
             multiply(products, out, active, panels, units, fed[task])
             for m in range(active):
-                now = before[rows[m]]
-                copy(x[rows[m]], now)
-                add(fed[task, m, :units], now)
-                copy(now, a[task, m])
+                given, product = x[rows[m]], fed[task, m]
+                now, own = before[rows[m]], a[task, m]
+                for k in range(units):
+                    now[k] = own[k] = given[k] + product[k]
             if norm.size:
                 _normalize(a[task, :active], statistics[0, t], statistics[1, t], norm, eps)
             if program:
