@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from rdkit import Chem
 from rdkit.Chem import rdCIPLabeler
 
 from pyg_kernels.chem.codes import MolCodeStore
-from pyg_kernels.chem.encoding import CodeReader
+from pyg_kernels.chem.encoding import CodeReader, atoms_and_bonds
 from pyg_kernels.chem.features import Feature, bond_type, elements, indicator, numbers
 from pyg_kernels.chem.featurizer import Featurizer
 
@@ -67,9 +68,7 @@ class DefaultReader(CodeReader):
 
     def read(self, mol: Chem.Mol, smiles: str | None = None) -> None:
         """Appends one sanitised molecule, after its stereochemistry has been labeled."""
-        self._has_stereo = smiles is None or not _SIGNS_OF_STEREO.isdisjoint(smiles)
-        if self._has_stereo:
-            label_stereo(mol)
+        self._has_stereo = label_stereo(mol, smiles)
         super().read(mol, smiles)
 
     def read_atoms(self, atoms: list[Any], elements: list[int]) -> None:
@@ -94,19 +93,24 @@ class DefaultReader(CodeReader):
         return super().store(positions)
 
 
-def label_stereo(mol: Chem.Mol) -> None:
-    """Labels atoms and bonds by the rules of Cahn, Ingold and Prelog, in place."""
+def label_stereo(mol: Chem.Mol, smiles: str | None = None) -> bool:
+    """Labels atoms and bonds by the rules of Cahn, Ingold and Prelog, in place.
+
+    False where the SMILES that it was, if it was one, has no stereochemistry to be labeled.
+    """
+    if smiles is not None and _SIGNS_OF_STEREO.isdisjoint(smiles):
+        return False
     Chem.AssignStereochemistry(mol, cleanIt=True)  # done already where the molecule was a SMILES
     _clear_labels(mol)
     try:
         rdCIPLabeler.AssignCIPLabels(mol, maxRecursiveIterations=_MOST_COMPARISONS)
     except RuntimeError:
         _clear_labels(mol)
+    return True
 
 
 def _clear_labels(mol: Chem.Mol) -> None:
-    labeled: list[Any] = [*mol.GetAtoms(), *mol.GetBonds()]
-    for atom_or_bond in labeled:
+    for atom_or_bond in chain(*atoms_and_bonds(mol)):
         atom_or_bond.ClearProp(_LABEL)
 
 

@@ -84,6 +84,12 @@ def sanitized(molecule: str | Chem.Mol) -> Chem.Mol:
     return mol
 
 
+def atoms_and_bonds(mol: Chem.Mol) -> tuple[list[Any], list[Any]]:
+    """Those of a molecule, by their numbers: in half the time of GetAtoms and GetBonds."""
+    atoms = map(mol.GetAtomWithIdx, range(mol.GetNumAtoms()))
+    return list(atoms), list(map(mol.GetBondWithIdx, range(mol.GetNumBonds())))
+
+
 def _molecule(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
     """The molecule, if there is one and it has atoms."""
     try:
@@ -125,12 +131,10 @@ class CodeReader:
 
     def read(self, mol: Chem.Mol, smiles: str | None = None) -> None:
         """Appends one sanitised molecule that is not refused, and its SMILES if it was one."""
-        # By their numbers atoms and bonds are listed in half the time of GetAtoms and GetBonds.
-        atoms: list[Any] = list(map(mol.GetAtomWithIdx, range(mol.GetNumAtoms())))
+        atoms, bonds = atoms_and_bonds(mol)
         elements = list(map(Chem.Atom.GetAtomicNum, atoms))
         self.read_atoms(atoms, elements)
         self._num_atoms.append(len(atoms))
-        bonds: list[Any] = list(map(mol.GetBondWithIdx, range(mol.GetNumBonds())))
         self._begin.extend(map(Chem.Bond.GetBeginAtomIdx, bonds))
         self._end.extend(map(Chem.Bond.GetEndAtomIdx, bonds))
         has_orders = smiles is not None and _SIGNS_OF_TYPES.isdisjoint(smiles)

@@ -7,7 +7,9 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, reduce
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -82,36 +84,46 @@ def _featurizer(name: str | None) -> Callable[[Any], Data]:
 
 
 def _labeled(molecule: Any) -> Data:
+    from rdkit.Chem import Atom, Bond
+
     from pyg_kernels.chem.default_featurizer import chirality_of, label_stereo, stereo_of
-    from pyg_kernels.chem.encoding import sanitized
+    from pyg_kernels.chem.encoding import atoms_and_bonds, sanitized
 
     mol = sanitized(molecule)
     # RDKit's own tags depend on the order of the atoms, these labels on the molecule alone.
-    label_stereo(mol)
-    own, valence, role = [], [], []
-    for atom in mol.GetAtoms():
-        z, charge, hydrogens = atom.GetAtomicNum(), atom.GetFormalCharge(), atom.GetTotalNumHs()
-        aromatic, chirality = atom.GetIsAromatic(), chirality_of(atom)
-        own.append(
-            (z, charge, atom.GetTotalDegree(), hydrogens, atom.IsInRing(), aromatic, chirality)
-        )
-        several = sum(bond.GetBondTypeAsDouble() != 1 for bond in atom.GetBonds())
-        valence.append((z, atom.GetDegree(), several, charge))
-        donates = z in _POLAR and hydrogens > 0
-        role.append((donates, z in _ACCEPTORS, aromatic, charge, z in _HALOGENS, z == 16))
-    bonds = [
-        (b.GetBeginAtomIdx(), b.GetEndAtomIdx(), int(b.GetBondType()), stereo_of(b))
-        for b in mol.GetBonds()
-    ]
-    table = torch.tensor(bonds, dtype=torch.long).reshape(-1, 4)
-    x, both_ways = torch.tensor(own, dtype=torch.long), torch.cat([table, table[:, [1, 0, 2, 3]]])
+    has_stereo = label_stereo(mol, molecule if isinstance(molecule, str) else None)
+    atoms, bonds = atoms_and_bonds(mol)
+
+    def read(items: list[Any], *properties: Callable[[Any], int]) -> NDArray[np.int64]:
+        """A column for each property."""
+        columns = [list(map(each, items)) for each in properties]
+        return np.array(columns, dtype=np.int64).reshape(len(columns), len(items)).T.copy()
+
+    def none(_: Any) -> int:
+        return 0
+
+    own = read(
+        atoms, Atom.GetAtomicNum, Atom.GetFormalCharge, Atom.GetTotalDegree, Atom.GetTotalNumHs,
+        Atom.IsInRing, Atom.GetIsAromatic, chirality_of if has_stereo else none,
+    )  # fmt: skip
+    z, charge, _, hydrogens, _, aromatic, _ = own.T
+    found = read(
+        bonds, Bond.GetBeginAtomIdx, Bond.GetEndAtomIdx, Bond.GetBondType,
+        stereo_of if has_stereo else none,
+    )  # fmt: skip
+    both_ways = np.concatenate((found, found[:, [1, 0, 2, 3]]))
+    orders: NDArray[Any] = np.array(list(map(Bond.GetBondTypeAsDouble, bonds)))
+    degree = np.bincount(found[:, :2].ravel(), minlength=len(atoms))
+    several = np.bincount(found[orders != 1, :2].ravel(), minlength=len(atoms))
+    is_in = [[atom in known for atom in z.tolist()] for known in (_POLAR, _ACCEPTORS, _HALOGENS)]
+    role = (is_in[0] & (hydrogens > 0), is_in[1], aromatic, charge, is_in[2], z == 16)
     return LabeledData(
-        x=x,
-        element=x[:, :1].contiguous(),
-        valence=torch.tensor(valence, dtype=torch.long),
-        role=torch.tensor(role, dtype=torch.long),
-        edge_index=both_ways[:, :2].t().contiguous(),
-        edge_attr=both_ways[:, 2:].contiguous(),
+        x=torch.from_numpy(own),
+        element=torch.from_numpy(z.copy()).unsqueeze(1),
+        valence=torch.from_numpy(np.stack((z, degree, several, charge), 1)),
+        role=torch.from_numpy(np.stack(role, 1)),
+        edge_index=torch.from_numpy(both_ways[:, :2].T.copy()),
+        edge_attr=torch.from_numpy(both_ways[:, 2:].copy()),
         descriptors=torch.tensor([_descriptors(mol)], dtype=torch.float64),
         mol=mol,
     )
