@@ -138,9 +138,10 @@ def multiply(products, left, rows, panels, columns, out):
 @inlined
 def _add(function, left, row, panels, panel, term, out):
     """Adds to sums the products of some terms, of the rows and panels from these on."""
-    size, width = panels.shape[1:]
     _call(
-        function, left[row:, term:].ctypes.data, left.strides[0],
-        panels[panel:, term:].ctypes.data, panels.strides[0],
-        out[row:, panel * width :].ctypes.data, out.strides[0], min(_TERMS, size - term),
+        function,
+        left.ctypes.data + row * left.strides[0] + term * left.itemsize, left.strides[0],
+        panels.ctypes.data + panel * panels.strides[0] + term * _BYTES, panels.strides[0],
+        out.ctypes.data + row * out.strides[0] + panel * _BYTES, out.strides[0],
+        min(_TERMS, panels.shape[1] - term),
     )  # fmt: skip
