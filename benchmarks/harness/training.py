@@ -182,6 +182,7 @@ def quieten_lightning() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     for message in (
         r".*does not have many workers.*",
+        r".*have no `val_dataloader`.*",
         r".*Checkpoint directory .* exists and is not empty.*",
         r".*Trying to infer the `batch_size`.*",
         r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",
