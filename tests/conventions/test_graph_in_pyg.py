@@ -103,8 +103,7 @@ def test_bipartite_relabeling_is_that_of_one_set_of_nodes() -> None:
     found = layer((source, target), index, attr, weight, return_states=True)
     together = index + torch.tensor([[0], [7]])
     out = layer(torch.cat([source, target]), together, attr, weight, return_states=True)
-    for f, o in zip(found, out, strict=True):
-        torch.testing.assert_close(f, o[7:])
+    torch.testing.assert_close(found, [o[7:] for o in out])
 
 
 @every_conv
@@ -122,8 +121,13 @@ def test_get_embeddings_of_networks(name: str) -> None:
     assert [tuple(t.shape) for t in found] == [(6, 6)] * len(model.convs)
 
 
-def classes_of(level: str) -> dict[str, str]:
-    return {"mode": "multiclass_classification", "task_level": level, "return_type": "raw"}
+def explainer_of(model: Module, algorithm: Any, level: str, **options: Any) -> Explainer:
+    """Of classes, unless `options` say something else."""
+    config = {"mode": "multiclass_classification", "task_level": level, "return_type": "raw"}
+    config["mode"] = options.pop("mode", config["mode"])
+    pg = isinstance(algorithm, PGExplainer)
+    options = {"explanation_type": "phenomenon" if pg else "model", **options}
+    return Explainer(model, algorithm, edge_mask_type="object", model_config=config, **options)
 
 
 class Nodes(Module):
@@ -141,14 +145,8 @@ class Nodes(Module):
 
 @every_conv
 def test_gnn_explainer_of_nodes(conv) -> None:
-    explainer = Explainer(
-        seeded(Nodes, conv),
-        GNNExplainer(epochs=5),
-        explanation_type="model",
-        node_mask_type="attributes",
-        edge_mask_type="object",
-        model_config=classes_of("node"),
-    )
+    model = seeded(Nodes, conv)
+    explainer = explainer_of(model, GNNExplainer(epochs=5), "node", node_mask_type="attributes")
     explanation = explainer(GRAPH.x, GRAPH.edge_index, index=1, edge_weight=torch.rand(9))
     assert explanation.edge_mask.shape == (9,) and explanation.edge_mask.any()
     assert explanation.node_mask.shape == (6, C)
@@ -158,30 +156,14 @@ def test_gnn_explainer_of_nodes(conv) -> None:
 def test_gnn_explainer_finds_the_edges_that_matter() -> None:
     """The mask reaches the sums: only walks into the explained node count."""
     model = seeded(GatedWalkConv, C, 1)
-    explainer = Explainer(
-        model,
-        GNNExplainer(epochs=20),
-        explanation_type="model",
-        edge_mask_type="object",
-        model_config={"mode": "regression", "task_level": "node", "return_type": "raw"},
-    )
+    explainer = explainer_of(model, GNNExplainer(epochs=20), "node", mode="regression")
     mask = explainer(GRAPH.x[:4], torch.tensor([[0, 2], [1, 3]]), index=1).edge_mask
     assert mask[0] > 0 and mask[1] == 0
 
 
-def pg_explainer(model: Module, level: str) -> Explainer:
-    return Explainer(
-        model,
-        PGExplainer(epochs=2),
-        explanation_type="phenomenon",
-        edge_mask_type="object",
-        model_config=classes_of(level),
-    )
-
-
 @every_conv
 def test_pg_explainer_of_nodes(conv) -> None:
-    explainer = pg_explainer(seeded(Nodes, conv).eval(), "node")
+    explainer = explainer_of(seeded(Nodes, conv).eval(), PGExplainer(epochs=2), "node")
     inputs = {"target": torch.tensor([0, 1, 2, 0, 1, 2]), "edge_weight": torch.rand(9)}
     for epoch in range(2):
         for node in range(5):
@@ -197,27 +179,16 @@ def graphs() -> Batch:
     return Batch.from_data_list([Data(x=g.x, edge_index=g.edge_index) for g in found])
 
 
-@pytest.mark.parametrize("explained", ["GNNExplainer", "PGExplainer"])
+@pytest.mark.parametrize("algorithm", [GNNExplainer, PGExplainer])
 @pytest.mark.parametrize("name", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
-def test_explainers_of_networks(name: str, explained: str) -> None:
+def test_explainers_of_networks(name: str, algorithm: Any) -> None:
     model, batch = seeded(NETS[name], C, 6, 2).eval(), graphs()
-    inputs = {"batch": batch.batch, "batch_size": 3}
-    target = torch.tensor([0, 1, 1])
-    if explained == "PGExplainer":
-        explainer = pg_explainer(model, "graph")
+    inputs = {"batch": batch.batch, "batch_size": 3, "target": torch.tensor([0, 1, 1])}
+    explainer = explainer_of(model, algorithm(epochs=2), "graph", explanation_type="phenomenon")
+    if algorithm is PGExplainer:
         for epoch in range(2):
-            explainer.algorithm.train(
-                epoch, model, batch.x, batch.edge_index, target=target, **inputs
-            )
-    else:
-        explainer = Explainer(
-            model,
-            GNNExplainer(epochs=5),
-            explanation_type="phenomenon",
-            edge_mask_type="object",
-            model_config=classes_of("graph"),
-        )
-    explanation = explainer(batch.x, batch.edge_index, target=target, **inputs)
+            explainer.algorithm.train(epoch, model, batch.x, batch.edge_index, **inputs)
+    explanation = explainer(batch.x, batch.edge_index, **inputs)
     assert explanation.edge_mask.shape == (27,) and explanation.edge_mask.any()
 
 

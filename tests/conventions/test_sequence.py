@@ -54,21 +54,6 @@ def test_positional_arguments_are_those_of_nn_lstm(family: Family) -> None:
         assert positional == expected
 
 
-@families
-def test_keywords_of_nn_lstm(family: Family) -> None:
-    """Those that change shapes, and where and in which precision parameters are."""
-    options: dict[str, Any] = {
-        "input_size": SIZE, "hidden_size": 5, "num_layers": 2, "bias": True, "batch_first": True,
-        "dropout": 0.1, "bidirectional": True, "device": "cpu", "dtype": torch.float64,
-    }  # fmt: skip
-    x = random_text(3, 6, SIZE)
-    for made in (nn.LSTM, family.layer):
-        output, state = made(**options).eval()(x)
-        h = state if isinstance(state, torch.Tensor) else state[0]
-        assert output.shape == (3, 6, 10) and output.dtype == torch.float64
-        assert h.shape == (4, 3, 5)
-
-
 @of_some
 def test_copies(variant: Variant) -> None:
     """deepcopy, pickle, torch.save and a state_dict round trip keep the function; also states."""
@@ -198,8 +183,7 @@ def test_order_one_needs_no_dimension_for_the_order(pooling: Any, bidirectional:
     flat = [part.squeeze(2) if part.dim() == 4 else part for part in middle]
     found, end = rcnn(x[2:], tuple(flat))
     close(found, expected[2:])
-    for a, b in zip(end, state, strict=True):
-        close(a, b)
+    close(end, state)
 
 
 def test_order_one_of_a_cell() -> None:

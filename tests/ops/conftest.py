@@ -10,7 +10,9 @@ import multiprocessing
 import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -34,6 +36,19 @@ def compile_for_hopper() -> None:
         get_current_stream=lambda device: 0,
     )
     triton.runtime.driver.set_active(driver)
+
+
+def compiled_kernels() -> list[str]:
+    """The code of all kernels that are launched from now on: none of them runs."""
+    import triton
+
+    made: list[str] = []
+
+    def warm_up(kernel: Any, *args: Any, **given: Any) -> None:
+        made.append(kernel.warmup(*args, **given).asm["ptx"])
+
+    triton.JITFunction.__getitem__ = lambda self, grid: partial(warm_up, self, grid=grid)
+    return made
 
 
 @pytest.fixture(scope="session")

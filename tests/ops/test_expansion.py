@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
@@ -17,6 +15,7 @@ from torch import Tensor
 from pyg_kernels.ops import expansion
 from pyg_kernels.ops.expansion import GREENS, definition, kernel_expansion
 from tests.nn.activation_equations import close, direct_sum, geometric
+from tests.ops.conftest import compiled_kernels
 
 BANDWIDTH = 0.4
 WAYS = [(green, path) for green in GREENS for path in ("compiled", "definition")]
@@ -46,8 +45,7 @@ def assert_is_direct_sum(
         torch.autograd.grad(out, operands, weights, allow_unused=True, materialize_grads=True)
         for out in (expected, found)
     )
-    for x, y in zip(gradients, wanted, strict=True):
-        close(x, y)
+    close(gradients, wanted)
 
 
 @pytest.fixture
@@ -58,9 +56,8 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return request.param
 
 
-def ways(test: Callable[..., None]) -> Callable[..., None]:
-    """Each Green function; by kernels and by the definition."""
-    return pytest.mark.parametrize(("green", "path"), WAYS, indirect=["path"])(test)
+#: Each Green function; by kernels and by the definition.
+ways = pytest.mark.parametrize(("green", "path"), WAYS, indirect=["path"])
 
 
 @st.composite
@@ -151,8 +148,7 @@ def test_not_a_number(green: str, path: str) -> None:
     assert torch.equal(out.isnan(), at)
     assert torch.equal(out[~at], plain[0][~at])
     assert torch.equal(of_a[~at], plain[1][~at])
-    for x, y in ((of_centers, plain[2]), (of_chi, plain[3])):
-        close(x[[0, 2]], y[[0, 2]], 1e-13)
+    close([t[[0, 2]] for t in (of_centers, of_chi)], [t[[0, 2]] for t in plain[2:]], 1e-13)
     assert of_chi[1].isnan().all()
 
 
@@ -169,22 +165,19 @@ def test_minus_infinity(green: str, path: str) -> None:
 
 
 @ways
-@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
-@pytest.mark.parametrize("place", [0, 1])
-def test_parameter_that_is_not_finite(green: str, path: str, value: float, place: int) -> None:
+def test_parameter_that_is_not_finite(green: str, path: str) -> None:
     """Stays in its unit, in outputs and gradients."""
-    a, parameters = draw(0, 6, 3), [draw(1, 3, 5), draw(2, 3, 5)]
 
-    def run() -> list[Any]:
-        leaves = [t.clone().requires_grad_() for t in (a, *parameters)]
+    def run(place: int = 0, value: float = 0.5) -> list[Any]:
+        a, *parameters = draw(0, 6, 3), draw(1, 3, 5), draw(2, 3, 5)
+        parameters[place][1, 3] = value
+        leaves = [t.requires_grad_() for t in (a, *parameters)]
         out = kernel_expansion(*leaves, green, BANDWIDTH)
         of_a, *others = torch.autograd.grad(out.sum(), leaves)
         return [out.t()[[0, 2]], of_a.t()[[0, 2]], *(g[[0, 2]] for g in others)]
 
-    expected = run()
-    parameters[place][1, 3] = value
-    for x, y in zip(run(), expected, strict=True):
-        close(x, y, 1e-13)
+    for place, value in itertools.product((0, 1), (torch.nan, torch.inf, -torch.inf)):
+        close(run(place, value), run(), 1e-13)
 
 
 @ways
@@ -249,8 +242,8 @@ def test_gradients_of_many_rows(green: str, path: str) -> None:
     expected = direct_sum(a.double(), *exact, green, BANDWIDTH)
     weights = torch.full_like(found, 0.1)
     wanted = torch.autograd.grad(expected, exact, weights.double())
-    for x, y in zip(torch.autograd.grad(found, operands, weights), wanted, strict=True):
-        torch.testing.assert_close(x.double(), y, rtol=1e-5, atol=1e-2)
+    slopes = [g.double() for g in torch.autograd.grad(found, operands, weights)]
+    torch.testing.assert_close(slopes, wanted, rtol=1e-5, atol=1e-2)
 
 
 def operands(green: str, dtype: torch.dtype = torch.float64) -> tuple[Any, ...]:
@@ -270,10 +263,7 @@ def test_transforms(green: str) -> None:
     run = lambda *t: kernel_expansion(*t, green, BANDWIDTH)  # noqa: E731
     by_sum = lambda *t: direct_sum(*t, green, BANDWIDTH)  # noqa: E731
     tangents = tuple(draw(7 + k, *t.shape) for k, t in enumerate(tensors))
-    for x, y in zip(
-        *(torch.func.jvp(f, tuple(tensors), tangents) for f in (run, by_sum)), strict=True
-    ):
-        close(x, y)
+    close(*(torch.func.jvp(f, tuple(tensors), tangents) for f in (run, by_sum)))
     for k in range(3):
         close(torch.func.jacrev(run, k)(*tensors), torch.func.jacrev(by_sum, k)(*tensors))
     several = draw(9, 4, *tensors[0].shape)
@@ -332,14 +322,7 @@ def interpreted() -> None:
 
 def compiled() -> None:
     """Compiles Triton's kernels for a GPU that need not be there."""
-    import triton
-
-    made: list[str] = []
-
-    def warm_up(kernel: Any, *args: Any, **given: Any) -> None:
-        made.append(kernel.warmup(*args, **given).asm["ptx"])
-
-    triton.JITFunction.__getitem__ = lambda self, grid: functools.partial(warm_up, self, grid=grid)
+    made = compiled_kernels()
     for green, dtype in itertools.product(GREENS, (torch.float32, torch.float64)):
         a, c = torch.zeros(70, 5, dtype=dtype), torch.zeros(5, 9, dtype=dtype)
         leaves = [t.requires_grad_() for t in (a, c, torch.ones_like(c))]

@@ -73,8 +73,7 @@ def assert_same(case: Case, layout: Layout, inputs: list[Tensor], tolerance: flo
     form, _ = case
     found, expected = memory_scan(form, layout, *inputs), defined(form, layout, *inputs)
     seeds = [torch.randn_like(t) for t in expected]
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
     pairs = zip(gradients(found, inputs, seeds), gradients(expected, inputs, seeds), strict=True)
     for one, other in pairs:
         bound = tolerance * max(1.0, other.abs().max().item() if other.numel() else 1.0)
@@ -110,8 +109,7 @@ def test_one_output_alone(case: Case) -> None:
     for k in range(3):
         seeds = [torch.randn_like(expected[k])]
         pair = (gradients([outs[k]], inputs, seeds) for outs in (found, expected))
-        for one, other in zip(*pair, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(*pair, rtol=1e-10, atol=1e-10)
 
 
 @some_cases
@@ -121,8 +119,7 @@ def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
     inputs = [t.detach() for t in inputs_of(case, layout)]
     inputs[0][4, -1] = value
     found, expected = memory_scan(case[0], layout, *inputs), defined(case[0], layout, *inputs)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, equal_nan=True)
+    torch.testing.assert_close(found, expected, equal_nan=True)
 
 
 @some_cases
@@ -200,5 +197,6 @@ def test_functions_of_ones_own(case: Case, layout: Layout) -> None:
     if cell.carried != "none":
         given["q"] = torch.sin
     expected = defined(cell, layout, *inputs, **given)
-    for one, other in zip(memory_scan(cell, layout, *inputs, **given), expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(
+        memory_scan(cell, layout, *inputs, **given), expected, rtol=1e-10, atol=1e-12
+    )

@@ -90,8 +90,7 @@ def test_equals_the_definition(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     first = 7 * sorted(LAYOUTS).index(name)
     for number, form in list(enumerate(FORMS, start=first))[first % 13 :: 13]:
         given = arguments(form, LAYOUTS[name], number, torch.float64)
-        for found, expected in zip(*both(given, monkeypatch), strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(*both(given, monkeypatch), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("number", range(0, len(FORMS), 23))
@@ -166,5 +165,4 @@ def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     given = arguments(FORMS[7], layout, 7, torch.float64)
     expected = walk_scan(**given)
     monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
-    for found, value in zip(walk_scan(**given), expected, strict=True):
-        torch.testing.assert_close(found, value, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(walk_scan(**given), expected, rtol=1e-10, atol=1e-10)

@@ -9,14 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.sequence import RKMCell
 from tests.covering import covering
 from tests.nn.activation_equations import GREENS
 from tests.sequence.equations import FORMS, assert_equations, read_in_form, reading
 from tests.sequence.kbrn import FAMILY as KBRN
 from tests.sequence.layers import families, of_every, of_some, single_layers, some_one_way
 from tests.sequence.rcnn import FAMILY as RCNN
-from tests.sequence.rkm import CELLS, NEVER_FED_BACK, STATIC, biased, blocks, readers
+from tests.sequence.rkm import CELLS, NEVER_FED_BACK, STATIC
 from tests.sequence.rkm import FAMILY as RKM
 from tests.sequence.texts import SIZE, assert_close, close, gradients, pointers, random_text, texts
 from tests.sequence.variants import Family, Options, Variant, like, named_parts, parts_of, plain
@@ -55,11 +54,8 @@ def assert_stepped(variant: Variant, layer: Any) -> None:
         last[2] = variant.family.joined(expected.ends)[2]
     names = ["output", *named_parts(state)]
     assert_close([found, *ends], [wanted, *last], names[: 1 + len(ends)])
-    assert_close(
-        gradients([found], inputs),
-        gradients([wanted], inputs),
-        [str(k) for k, _ in enumerate(inputs)],
-    )
+    slopes = [gradients([output], inputs) for output in (found, wanted)]
+    assert_close(*slopes, [str(k) for k, _ in enumerate(inputs)])
     alone, steps = None, []
     for x_t in x[:, 1]:
         alone = cell(x_t, alone)
@@ -158,23 +154,6 @@ def test_options_that_meet(family: Family, options: Options) -> None:
     assert_equations(variant, layer, texts(5, 0, 2), ["ptr"])
     assert_equations(variant, layer, texts(4, 4), ["grid"], from_state=False)
     assert_stepped(variant, layer)
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_parts_of_a_machine(cell: str) -> None:
-    """The filters, maps and biases of DESIGN's table; of their shapes, those of the filters."""
-    options = {"cell": cell, **({"q": "tanh"} if cell == "general" else {})}
-    for feedback, ngram in [(None, 3), (False, [1, 2, 4])]:
-        part = RKMCell(SIZE, 7, ngram=ngram, feedback=feedback, **options)
-        assert set(part.recurrent) == set(readers(cell, feedback))
-        assert set(part.biases) == set(biased(cell)) and part.norm is None
-        assert (part.static is None) == (cell not in STATIC)
-        shapes = [(size, SIZE, n) for n, size in blocks(ngram, 7)]
-        for filters in part.filters.values():
-            assert [tuple(w.shape) for w in filters.weights] == shapes
-            assert len(shapes) > 1 or filters.weight is filters.weights[0]
-    bare = RKMCell(SIZE, 7, bias=False, layer_norm=True, **options)
-    assert len(bare.biases) == 0 and isinstance(bare.norm, torch.nn.LayerNorm)
 
 
 LONG: list[tuple[Family, Options]] = [
@@ -328,8 +307,7 @@ def test_no_infinity_of_another_text(variant: Variant, lengths: list[int], value
 
     bad = [piece.clone() for piece in pieces]
     bad[0][lengths[0] // 2] = value
-    for found, expected in zip(run(bad), run(pieces), strict=True):
-        close(found, expected)
+    close(run(bad), run(pieces))
 
 
 @families
