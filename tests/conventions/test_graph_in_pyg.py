@@ -84,26 +84,16 @@ def test_bipartite_graphs_have_walks_of_two_nodes(conv, order: int) -> None:
     source, target = torch.randn(7, 8), torch.randn(3, 8)
     index = torch.stack([torch.randint(7, (9,)), torch.randint(3, (9,))])
     if order == 2:
-        layer = seeded(conv, (8, 8), 8, edge_dim=E)
-        out = layer((source, target), index, torch.randn(9, E), torch.rand(9))
-        assert out.shape == (3, 8)
+        layer, given = seeded(conv, (8, 8), 8, edge_dim=E), (torch.randn(9, E), torch.rand(9))
+        found = layer((source, target), index, *given)
+        union = torch.cat([source, target]), index + torch.tensor([[0], [7]])
+        torch.testing.assert_close(found, layer(*union, *given)[7:])
         return
     layer = seeded(conv, 8, 8, order=order)
     with pytest.raises(ValueError, match=rf"order={order} with a bipartite graph: only walks of 2"):
         layer((source, target), index)
     same = layer((source, source), index)  # as PyG passes the nodes of one set
     assert torch.equal(same, layer(source, index))
-
-
-def test_bipartite_relabeling_is_that_of_one_set_of_nodes() -> None:
-    source, target = torch.randn(7, 8), torch.randn(3, 8)
-    index = torch.stack([torch.randint(7, (9,)), torch.randint(3, (9,))])
-    layer = WLKernelConv(8, gated=True, edge_dim=E)
-    attr, weight = torch.randn(9, E), torch.rand(9)
-    found = layer((source, target), index, attr, weight, return_states=True)
-    together = index + torch.tensor([[0], [7]])
-    out = layer(torch.cat([source, target]), together, attr, weight, return_states=True)
-    torch.testing.assert_close(found, [o[7:] for o in out])
 
 
 @every_conv

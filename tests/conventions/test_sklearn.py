@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
@@ -180,23 +179,6 @@ def test_tags(kernel: type[Kernel]) -> None:
 
 
 # Parameters --------------------------------------------------------------------------------------
-
-
-@of_each_class
-def test_constructor_stores_arguments_untouched(case: Case) -> None:
-    assert isinstance(case.build(), Kernel)
-    assert isinstance(case.build(), BaseEstimator) and isinstance(case.build(), TransformerMixin)
-    kernel = case.build()
-    params = kernel.get_params(deep=False)
-    names = inspect.signature(type(kernel).__init__).parameters.keys() - {"self"}
-    expected = {name: params[name] for name in names}
-    assert params.keys() == names
-    assert isinstance(kernel, WLKernel) or {"dtype", "max_memory", "verbose"} <= names
-    rebuilt = type(kernel)(**expected)
-    assert all(getattr(rebuilt, name) is value for name, value in expected.items())
-    kernel.fit(case.collection())
-    for name, value in kernel.get_params(deep=False).items():
-        assert value is params[name]
 
 
 @of_every

@@ -613,6 +613,9 @@ def test_last_dimension(case: Case) -> None:
             module(torch.zeros(shape))
     with pytest.raises(ValueError, match=r"num_units=1"):
         case.module(1, 4)(torch.zeros(5, 2))
+    for shape in [(2, 5, 3), (3,)]:
+        with pytest.raises(ValueError, match="num_units=3 in dim=1"):
+            KernelActivation(UNITS, dim=1)(torch.zeros(shape))
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])

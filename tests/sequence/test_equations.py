@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.covering import covering
 from tests.nn.activation_equations import GREENS
-from tests.sequence.equations import FORMS, assert_equations, read_in_form, reading
+from tests.sequence.equations import FORMS, assert_equations, reading
 from tests.sequence.kbrn import FAMILY as KBRN
 from tests.sequence.layers import families, of_every, of_some, single_layers, some_one_way
 from tests.sequence.rcnn import FAMILY as RCNN
@@ -220,27 +220,6 @@ def test_gates_that_are_shut_or_open(family: Family, options: Options) -> None:
             weight.mul_(800.0)
     x[::3] = 0.0
     assert_equations(variant, layer, [x], tolerance=100 if family is RCNN else 1)
-
-
-@some_one_way
-def test_ragged_pieces(variant: Variant) -> None:
-    """Texts cut anywhere, their state passed on, are the texts fed whole."""
-    layer, family, cuts = variant.build(), variant.family, [(2, 1), (0, 3), (4, 0), (0, 0), (5, 4)]
-    pieces = texts(*map(sum, cuts))
-    heads, tails = zip(*(p.split(cut) for p, cut in zip(pieces, cuts, strict=True)), strict=True)
-    expected = reading(variant, layer, pieces)
-    first, state = layer(torch.cat(heads), ptr=pointers([*heads]))
-    for form in ("ptr", "left"):
-        second, last = read_in_form(layer, [*tails], state, form)
-        rows = zip(
-            *(t.split([*n]) for t, n in zip((first, second), zip(*cuts, strict=True), strict=True)),
-            strict=True,
-        )
-        found = torch.cat([torch.cat(both) for both in rows])
-        close(found, torch.cat(expected.outputs), rtol=1e-9, atol=1e-10)
-        ends = [t for k, t in named_parts(last).items() if k not in family.uncompared]
-        for a, b in zip(ends, family.joined(expected.ends), strict=True):
-            close(a.double(), b.double(), rtol=1e-9, atol=1e-10)
 
 
 @some_one_way

@@ -165,18 +165,6 @@ def test_the_best_ngram(options: dict[str, Any]) -> None:
                 lin.weight.abs_()
 
 
-@pytest.mark.parametrize("name", MAX)
-def test_maxima_of_a_first_piece_shorter_than_an_ngram(name: str) -> None:
-    """Where no n-gram exists yet, nothing stands in for it in the recurrence."""
-    rcnn = build(MAX[name], order=4, bias=False)
-    x = -1 - random_text(7, 2, SIZE).abs()
-    whole, _ = rcnn(x)
-    for cut in [1, 2, 3]:
-        head, state = rcnn(x[:cut])
-        tail, _ = rcnn(x[cut:], state)
-        close(torch.cat([head, tail]), whole)
-
-
 # One recurrence: the sequence layer equals the graph layer on the closure of the path
 
 
