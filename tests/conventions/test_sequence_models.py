@@ -1,7 +1,4 @@
-"""Models written for torch's recurrent layers run with these in their place, line by line the same.
-
-``nn.LSTM`` and ``nn.RNN`` run along: what is asked of the layers holds of them.
-"""
+"""Models written for torch's recurrent layers run with these in their place, line by line."""
 
 from __future__ import annotations
 
@@ -30,8 +27,6 @@ def kbrn(*args: Any, **kwargs: Any) -> KBRN:
 
 #: Each with whether its state is a pair, as nn.LSTM's, or one tensor, as nn.RNN's.
 ALL: dict[str, tuple[Layer, bool]] = {
-    "nn.LSTM": (nn.LSTM, True),
-    "nn.RNN": (nn.RNN, False),
     "RCNN": (rcnn, True),
     "RKM": (RKM, True),
     "KBRN": (kbrn, False),

@@ -331,19 +331,6 @@ class TestStart:
             if (name, init) != ("coefficients", "random"):
                 torch.testing.assert_close(value, before[name], rtol=1e-4, atol=1e-5)
 
-    @pytest.mark.parametrize("shared", [False, True])
-    def test_l1(self, shared: bool) -> None:
-        module = Case(shared=shared).random(UNITS, 6)
-        with torch.no_grad():
-            module.coefficients[0, 2] = 0
-        value = module.l1()
-        assert value.shape == ()
-        chi = module.coefficients.detach()
-        close(value.detach(), chi.abs().sum())
-        value.backward()
-        assert torch.equal(module.coefficients.grad, chi.sign())
-        assert module.centers.grad is None
-
 
 def test_running_statistics() -> None:
     """Those of torch's own layer on all rows, which no empty batch, error or evaluation changes."""

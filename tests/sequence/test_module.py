@@ -9,6 +9,13 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from pyg_kernels.sequence import (
+    RCNNProductState,
+    RCNNState,
+    RCNNTableState,
+    RKMState,
+    RKMWindowState,
+)
 from tests.sequence.kbrn import FAMILY as KBRN
 from tests.sequence.layers import FAMILIES, of_every, of_some
 from tests.sequence.rcnn import FAMILY as RCNN
@@ -142,6 +149,21 @@ def test_training_steps_change_every_parameter(variant: Variant) -> None:
         losses.append(loss.item())
     assert losses[-1] < losses[0]
     assert all(not torch.equal(p, b) for p, b in zip(layer.parameters(), before, strict=True))
+
+
+STATES: list[tuple[Family, Options, type]] = [
+    (RCNN, {}, RCNNState),
+    (RCNN, {"pooling": "max"}, RCNNProductState),
+    (RCNN, {"pooling": "max", "combine": "add"}, RCNNTableState),
+    (RKM, {}, RKMState),
+    (RKM, {"ngram": 2}, RKMWindowState),
+    (KBRN, {}, Tensor),
+]
+
+
+def test_types_of_states() -> None:
+    for family, options, expected in STATES:
+        assert type(family.layer(SIZE, 3, **options).eval()(torch.randn(5, SIZE))[1]) is expected
 
 
 SHOWN: list[tuple[Family, Options]] = [

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.nn import RandomWalkConv
-from pyg_kernels.sequence import RCNN, RCNNProductState, RCNNState, RCNNTableState
+from pyg_kernels.sequence import RCNN
 from tests.covering import covering
 from tests.ngram_maxima import read_maxima
-from tests.sequence.rcnn import MAX, ONE_WAY, build, decays, projections, random_rcnn
-from tests.sequence.texts import F64, SIZE, close, random_text
+from tests.sequence.rcnn import decays, projections, random_rcnn
+from tests.sequence.texts import F64, close, random_text
 from tests.string_kernels import ngram_states, tabulated_additive_state
 
 # Sums over n-grams. Theorem 1 of Lei et al. 2017 is among those of the exact kernels
@@ -219,12 +219,3 @@ def test_initial_values() -> None:
             assert abs(variance.mean().item() - 1) < 0.05
         assert (cell.bias == 0).all()
         assert not torch.equal(cell.lins[0].weight, cell.lins[1].weight)
-
-
-def test_states() -> None:
-    """One type for each kind of pooling."""
-    for name, options in ONE_WAY.items():
-        expected: type = RCNNState
-        if name in MAX:
-            expected = RCNNTableState if options.get("combine") == "add" else RCNNProductState
-        assert type(build(options)(random_text(5, 2, SIZE))[1]) is expected

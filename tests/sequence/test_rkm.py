@@ -16,8 +16,6 @@ from pyg_kernels.sequence import (
     RKM,
     DenseFilters,
     RKMCell,
-    RKMState,
-    RKMWindowState,
     SyncNetFilters,
 )
 from tests.sequence.equations import assert_equations
@@ -28,10 +26,8 @@ from tests.sequence.rkm import (
     ONE_WAY,
     STATIC,
     Q,
-    build,
     filters_of,
     random_rkm,
-    reach_of,
     rkm_equations,
 )
 from tests.sequence.texts import F64, SIZE, close, random_text, texts
@@ -202,18 +198,6 @@ def test_number_of_weights(cell: str) -> None:
     for n, thousands in zip((1, 3), TABLE_2[cell], strict=True):
         rkm = RKM(300, 300, cell=cell, ngram=n, device="meta")
         assert sum(p.numel() for p in rkm.parameters() if p.dim() > 1) == 1000 * thousands
-
-
-@pytest.mark.parametrize("name", ONE_WAY)
-def test_state(name: str) -> None:
-    """Two parts and, where windows reach back, the last inputs, zeros before the first."""
-    rkm, x, reach = build(ONE_WAY[name]), random_text(1, 3, SIZE), reach_of(ONE_WAY[name])
-    output, state = rkm(x)
-    close(state.h[-1], output[-1])
-    assert type(state) is (RKMWindowState if reach else RKMState)
-    if reach:
-        close(state.x[-1, :, :SIZE], x[0])
-        assert len(state.x) == reach and not state.x[:-1].any()
 
 
 # SyncNet's filters, whose four groups of parameters are learned
