@@ -289,6 +289,8 @@ def test_two_threads_at_once(green: str) -> None:
 
 def test_arguments() -> None:
     a, c = torch.zeros(2, 1), torch.zeros(1, 3)
+    with pytest.raises(ValueError, match="centers has shape"):
+        kernel_expansion(torch.zeros(7, 5), torch.zeros(3, 4), torch.zeros(3, 4), "relu")
     with pytest.raises(ValueError, match="green='tanh'"):
         kernel_expansion(a, c, c, "tanh")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="bandwidth"):
