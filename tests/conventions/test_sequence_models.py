@@ -9,7 +9,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from pyg_kernels.sequence import KBRN, RCNN, RKM
 
@@ -89,46 +88,3 @@ def test_language_model(layer: Layer, pair: bool) -> None:
         parts.append(scores)
     torch.testing.assert_close(torch.cat(parts), whole)
     torch.testing.assert_close(hidden, last)
-
-
-class Tagger(nn.Module):
-    """A BiLSTM tagger on packed sentences."""
-
-    def __init__(self, layer: Layer, pair: bool) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(WORDS, SIZE, padding_idx=0)
-        self.lstm = layer(SIZE, HIDDEN // 2, LAYERS, batch_first=True, bidirectional=True)
-        self.hidden2tag = nn.Linear(HIDDEN, 3)
-        self.pair = pair
-
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        packed = pack_padded_sequence(
-            self.embedding(ids), lengths, batch_first=True, enforce_sorted=False
-        )
-        hidden = zeros(self.pair, 2 * LAYERS, len(ids), HIDDEN // 2)
-        output, _ = self.lstm(packed, hidden)
-        padded, found = pad_packed_sequence(output, batch_first=True, total_length=ids.size(1))
-        assert torch.equal(found, lengths)
-        return self.hidden2tag(padded)
-
-
-@every_layer
-def test_tagger(layer: Layer, pair: bool) -> None:
-    torch.manual_seed(0)
-    model, lengths = Tagger(layer, pair), torch.tensor([4, 7, 1, 6])
-    is_word = torch.arange(7) < lengths.unsqueeze(1)
-    ids = torch.randint(1, WORDS, (4, 7)) * is_word
-    tags = torch.where(is_word, ids.roll(-1, 1) % 3, -100)  # which the second direction knows
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    losses = []
-    for _ in range(60):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(ids, lengths).flatten(0, 1), tags.flatten())
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.3 * losses[0]
-    scores = model.eval()(ids, lengths)
-    for sentence, length, found in zip(ids, lengths, scores, strict=True):
-        alone = model(sentence[None, :length], length[None])[0]
-        torch.testing.assert_close(found[:length], alone)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -177,9 +176,3 @@ def assert_is_definition(
             close(x, y, tolerance)
         except AssertionError as error:
             raise AssertionError(f"{case}: gradient of {name}, input {tuple(a.shape)}") from error
-
-
-def geometric(count: int, ratio: float) -> Tensor:
-    """1, ratio, ratio^2, ... and 0."""
-    powers = [math.pow(ratio, k) for k in range(count - 1)]
-    return torch.tensor([*powers, 0.0], dtype=torch.float64)

@@ -40,12 +40,19 @@ def build(weights: float | str, **options: Any) -> RandomWalkConv:
 
 
 def assert_equals_its_kernel(conv: RandomWalkConv, graph: Graph) -> None:
-    attr = None if conv.edge_dim is None else graph.edge_attr
-    states = conv(graph.x, graph.edge_index, attr)
+    """The states of every order are those of shorter walks; the last one is the output."""
+    inputs = graph.x, graph.edge_index, None if conv.edge_dim is None else graph.edge_attr
+    output = conv(*inputs)
+    conv.return_states = True
+    states = conv(*inputs)
+    conv.return_states = False
+    assert torch.equal(output, states[-1]) and len(states) == conv.order
     weights, factors = [lin.weight for lin in conv.lins], edge_weights(conv, graph)
     how = conv.combine, conv.non_backtracking
-    expected = walk_kernel(graph.x, graph.edge_index, weights, factors, *how)
-    torch.testing.assert_close(states.sum(dim=0), expected, rtol=1e-10, atol=1e-12)
+    for order, state in enumerate(states, start=1):
+        shorter = weights[:order], factors[: order - 1]
+        expected = walk_kernel(graph.x, graph.edge_index, *shorter, *how)
+        torch.testing.assert_close(state.sum(dim=0), expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -82,19 +89,6 @@ def test_an_explainers_mask_of_walks_that_never_turn_back() -> None:
     assert expected.any()
     set_masks(conv, mask, graph.edge_index, apply_sigmoid=False)
     torch.testing.assert_close(conv(graph.x, graph.edge_index), expected)
-
-
-def test_states_of_every_order() -> None:
-    torch.manual_seed(0)
-    graph = random_graph(0)
-    conv = RandomWalkConv(4, 6, order=4, return_states=True).double()
-    states = conv(graph.x, graph.edge_index)
-    assert len(states) == 4
-    for order, state in enumerate(states, start=1):
-        prefix = RandomWalkConv(4, 6, order=order).double()
-        for lin, other in zip(prefix.lins, conv.lins, strict=False):
-            lin.weight.data.copy_(other.weight)
-        torch.testing.assert_close(prefix(graph.x, graph.edge_index), state)
 
 
 def test_weights_have_unit_variance() -> None:
