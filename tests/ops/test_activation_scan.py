@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from pyg_kernels.ops.expansion import GREENS
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan import activation
 from pyg_kernels.ops.scan.activation import Form, activation_scan
-from tests.ops.conftest import compiled_kernels
+from tests.ops.conftest import assert_same_in_threads, compiled_kernels
 from tests.ops.layouts import LAYOUTS, in_turn
 
 
@@ -152,17 +152,9 @@ def test_as_pytorch_knows_it(case: Case, layout: Layout) -> None:
 
 @some_cases
 def test_two_threads_at_once(case: Case) -> None:
-    """Each gets its own numbers, the same bits every time."""
     layout = Layout.of_grid(6, 40, torch.device("cpu"))
-    tensors = inputs_of(case, layout, 130)
-
-    def once(scale: int) -> list[Tensor]:
-        given = [scale * tensors[0].detach(), *tensors[1:]]
-        return run(case, layout, given, None)
-
-    with ThreadPoolExecutor(2) as pool:
-        for scale, found in enumerate(pool.map(once, [0, 1] * 4)):
-            assert all(map(torch.equal, found, once(scale % 2)))
+    x, *others = inputs_of(case, layout, 130)
+    assert_same_in_threads(lambda scale: run(case, layout, [scale * x.detach(), *others]))
 
 
 @pytest.mark.parametrize("green", GREENS)

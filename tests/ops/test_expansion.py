@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from torch import Tensor
 from pyg_kernels.ops import expansion
 from pyg_kernels.ops.expansion import GREENS, definition, kernel_expansion
 from tests.nn.activation_equations import close, direct_sum
-from tests.ops.conftest import compiled_kernels
+from tests.ops.conftest import assert_same_in_threads, compiled_kernels
 
 BANDWIDTH = 0.4
 WAYS = [(green, path) for green in GREENS for path in ("compiled", "definition")]
@@ -273,8 +273,6 @@ def test_transforms(green: str) -> None:
 
 @pytest.mark.parametrize("green", GREENS)
 def test_two_threads_at_once(green: str) -> None:
-    """Each gets its own numbers, the same bits every time."""
-
     def run(seed: int) -> list[Tensor]:
         leaves = [
             t.requires_grad_() for t in (draw(seed, 5000, 20), draw(1, 20, 9), draw(2, 20, 9))
@@ -282,9 +280,7 @@ def test_two_threads_at_once(green: str) -> None:
         out = kernel_expansion(*leaves, green, BANDWIDTH)
         return [out, *torch.autograd.grad(out.sum(), leaves)]
 
-    with ThreadPoolExecutor(2) as pool:
-        for seed, found in enumerate(pool.map(run, [0, 1] * 4)):
-            assert all(map(torch.equal, found, run(seed % 2)))
+    assert_same_in_threads(run)
 
 
 def test_arguments() -> None:
