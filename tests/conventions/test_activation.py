@@ -109,12 +109,6 @@ def test_in_a_recurrent_network() -> None:
         layer(x)
 
 
-@pytest.mark.parametrize(("shape", "dim"), [((2, 3, 5), -1), ((2, 5, 3), 1), ((3,), 1), ((), -1)])
-def test_channels_elsewhere_are_refused(shape: tuple[int, ...], dim: int) -> None:
-    with pytest.raises(ValueError, match=rf"num_units=3 in dim={dim}"):
-        KernelActivation(3, dim=dim)(torch.zeros(shape))
-
-
 @pytest.fixture
 def axes() -> Iterator[Any]:
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="drawn with the extra 'bench'")

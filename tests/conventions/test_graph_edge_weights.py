@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,17 +23,13 @@ from tests.conventions.graph_layers import CONVS, NETS, every_conv, seeded
 from tests.graphs import random_graph
 
 C, E = 4, 3
-LAYERS = {name: (build, (C, C)) for name, build in CONVS.items()}
-LAYERS["order-3"] = (lambda *a, **k: RandomWalkConv(*a, order=3, act="tanh", **k), (C, C))
-LAYERS["onwards"] = (
-    lambda *a, **k: RandomWalkConv(*a, order=3, act="tanh", non_backtracking=True, **k),
-    (C, C),
-)
-LAYERS["gated-onwards"] = (
-    lambda *a, **k: GatedWalkConv(*a, order=3, non_backtracking=True, **k),
-    (C, C),
-)
-LAYERS["WLStates"] = (WLStates, (C, C))
+OTHERS = {
+    "order-3": partial(RandomWalkConv, order=3, act="tanh"),
+    "onwards": partial(RandomWalkConv, order=3, act="tanh", non_backtracking=True),
+    "gated-onwards": partial(GatedWalkConv, order=3, non_backtracking=True),
+    "WLStates": WLStates,
+}
+LAYERS = {name: (build, (C, C)) for name, build in {**CONVS, **OTHERS}.items()}
 LAYERS |= {name: (build, (C, 6, 2)) for name, build in NETS.items()}
 every_layer = pytest.mark.parametrize(("build", "sizes"), LAYERS.values(), ids=list(LAYERS))
 with_or_without_bonds = pytest.mark.parametrize("bonds", [False, True], ids=["bare", "bonds"])
@@ -61,35 +58,35 @@ sparse_tensor = SparseTensor if WITH_TORCH_SPARSE else Stored
 @every_layer
 @with_or_without_bonds
 def test_a_weight_counts_edges(build, sizes, bonds: bool) -> None:
-    """Two is the edge twice, zero is no edge."""
+    """Two is the edge twice, zero is no edge; gradients reach it, and PyG's messages carry it."""
     layer, graph = layer_of(build, sizes, bonds), random_graph(0, num_edges=12, kinds=2)
+
+    def run(weight: Tensor | None, index: Tensor = graph.edge_index) -> Tensor:
+        attr = graph.edge_attr if index is graph.edge_index else graph.edge_attr[order]
+        return layer(graph.x, index, edge_weight=weight, edge_attr=attr if bonds else None)
+
     count = torch.tensor([0, 1, 2, 3] * 3)
-    attr = {"edge_attr": graph.edge_attr} if bonds else {}
-    found = layer(graph.x, graph.edge_index, edge_weight=count.double(), **attr)
-    index, bond = (t.repeat_interleave(count, dim) for t, dim in zip(
-        (graph.edge_index, graph.edge_attr), (1, 0), strict=True
-    ))  # fmt: skip
-    expected = layer(graph.x, index, **({"edge_attr": bond} if bonds else {}))
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    order = torch.arange(12).repeat_interleave(count)
+    expected = run(None, graph.edge_index[:, order])
+    torch.testing.assert_close(run(count.double()), expected, rtol=1e-10, atol=1e-12)
 
-
-@every_layer
-@with_or_without_bonds
-def test_gradients_reach_the_weights(build, sizes, bonds: bool) -> None:
-    layer, graph = layer_of(build, sizes, bonds), random_graph(0)
-    weight = torch.rand(9, dtype=torch.float64, requires_grad=True)
-    attr = {"edge_attr": graph.edge_attr} if bonds else {}
-
-    def run(weight: Tensor) -> Tensor:
-        return layer(graph.x, graph.edge_index, edge_weight=weight, **attr)
-
+    weight = torch.rand(12, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(run, weight, fast_mode=True)
     (grad,) = torch.autograd.grad(run(weight).square().sum(), weight)
     assert (grad != 0).any()
 
+    expected = run(weight)
+    for module in layer.modules():  # as explainers use it
+        if isinstance(module, MessagePassing):
+            module.register_message_forward_hook(lambda *args: None)
+    torch.testing.assert_close(run(weight), expected, rtol=1e-10, atol=1e-12)
+
+
+TO_SPARSE = {"coo": to_torch_coo_tensor, "csr": to_torch_csr_tensor, "csc": to_torch_csc_tensor}
+
 
 @every_layer
-@pytest.mark.parametrize("form", ["coo", "csr", "csc", "EdgeIndex", "SparseTensor"])
+@pytest.mark.parametrize("form", [*TO_SPARSE, "EdgeIndex", "SparseTensor"])
 def test_values_of_an_adjacency_are_weights(build, sizes, form: str) -> None:
     layer, graph = layer_of(build, sizes), random_graph(0)
     index = graph.edge_index.unique(dim=1).contiguous()  # by source: an adjacency sorts by its rows
@@ -101,31 +98,11 @@ def test_values_of_an_adjacency_are_weights(build, sizes, form: str) -> None:
     elif form == "SparseTensor":
         adj_t = sparse_tensor(row=index[1], col=index[0], value=weight, sparse_sizes=(6, 6))
     else:
-        to_sparse = {
-            "coo": to_torch_coo_tensor,
-            "csr": to_torch_csr_tensor,
-            "csc": to_torch_csc_tensor,
-        }[form]
-        adj_t = to_sparse(index.flip(0), weight, (6, 6))
+        adj_t = TO_SPARSE[form](index.flip(0), weight, (6, 6))
     found = layer(graph.x, adj_t, **inputs)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
     wanted, got = (torch.autograd.grad(t.square().sum(), weight)[0] for t in (expected, found))
     torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-12)
-
-
-@every_layer
-@with_or_without_bonds
-def test_messages_carry_the_weights(build, sizes, bonds: bool) -> None:
-    """PyG's own ``propagate``, as explainers use it."""
-    layer, graph = layer_of(build, sizes, bonds), random_graph(0)
-    inputs = {"edge_weight": torch.rand(9, dtype=torch.float64)}
-    inputs |= {"edge_attr": graph.edge_attr} if bonds else {}
-    expected = layer(graph.x, graph.edge_index, **inputs)
-    for module in layer.modules():
-        if isinstance(module, MessagePassing):
-            module.register_message_forward_hook(lambda *args: None)
-    found = layer(graph.x, graph.edge_index, **inputs)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
 @every_layer

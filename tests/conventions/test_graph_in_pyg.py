@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -9,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d, Module, ReLU
 from torch_geometric.data import Batch, Data
-from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
+from torch_geometric.explain import Explainer, Explanation, GNNExplainer, PGExplainer
 from torch_geometric.nn import HeteroConv, Linear, Sequential, global_add_pool, to_hetero
 from torch_geometric.utils import get_embeddings
 
 from pyg_kernels.nn import GatedWalkConv, WLKernelConv
-from tests.conventions.graph_layers import NETS, every_conv, every_net, seeded
+from tests.conventions.graph_layers import NETS, every_conv, seeded
 from tests.graphs import Graph, random_graph
 
 C, E = 4, 3
@@ -84,27 +85,16 @@ def test_bipartite_graphs_have_walks_of_two_nodes(conv, order: int) -> None:
     source, target = torch.randn(7, 8), torch.randn(3, 8)
     index = torch.stack([torch.randint(7, (9,)), torch.randint(3, (9,))])
     if order == 2:
-        layer = seeded(conv, (8, 8), 8, edge_dim=E)
-        out = layer((source, target), index, torch.randn(9, E), torch.rand(9))
-        assert out.shape == (3, 8)
+        layer, given = seeded(conv, (8, 8), 8, edge_dim=E), (torch.randn(9, E), torch.rand(9))
+        found = layer((source, target), index, *given)
+        union = torch.cat([source, target]), index + torch.tensor([[0], [7]])
+        torch.testing.assert_close(found, layer(*union, *given)[7:])
         return
     layer = seeded(conv, 8, 8, order=order)
     with pytest.raises(ValueError, match=rf"order={order} with a bipartite graph: only walks of 2"):
         layer((source, target), index)
     same = layer((source, source), index)  # as PyG passes the nodes of one set
     assert torch.equal(same, layer(source, index))
-
-
-def test_bipartite_relabeling_is_that_of_one_set_of_nodes() -> None:
-    source, target = torch.randn(7, 8), torch.randn(3, 8)
-    index = torch.stack([torch.randint(7, (9,)), torch.randint(3, (9,))])
-    layer = WLKernelConv(8, gated=True, edge_dim=E)
-    attr, weight = torch.randn(9, E), torch.rand(9)
-    found = layer((source, target), index, attr, weight, return_states=True)
-    together = index + torch.tensor([[0], [7]])
-    out = layer(torch.cat([source, target]), together, attr, weight, return_states=True)
-    for f, o in zip(found, out, strict=True):
-        torch.testing.assert_close(f, o[7:])
 
 
 @every_conv
@@ -122,8 +112,20 @@ def test_get_embeddings_of_networks(name: str) -> None:
     assert [tuple(t.shape) for t in found] == [(6, 6)] * len(model.convs)
 
 
-def classes_of(level: str) -> dict[str, str]:
-    return {"mode": "multiclass_classification", "task_level": level, "return_type": "raw"}
+def explained(
+    model: Module, algorithm: Any, graph: Any, nodes: Any = (None,), **options: Any
+) -> Explanation:
+    """Of classes of all or of one of the nodes, or of graphs, by what is trained with these."""
+    kinds = ("explanation_type", "node_mask_type", "mode")
+    given = {kind: options.pop(kind) for kind in kinds if kind in options}
+    mode = given.pop("mode", "multiclass_classification")
+    level = "graph" if nodes == (None,) else "node"
+    config = {"mode": mode, "task_level": level, "return_type": "raw"}
+    explainer = Explainer(model, algorithm, edge_mask_type="object", model_config=config, **given)
+    if isinstance(algorithm, PGExplainer):
+        for epoch, node in itertools.product(range(2), nodes):
+            algorithm.train(epoch, model, graph.x, graph.edge_index, index=node, **options)
+    return explainer(graph.x, graph.edge_index, index=nodes[-1], **options)
 
 
 class Nodes(Module):
@@ -140,56 +142,25 @@ class Nodes(Module):
 
 
 @every_conv
-def test_gnn_explainer_of_nodes(conv) -> None:
-    explainer = Explainer(
-        seeded(Nodes, conv),
-        GNNExplainer(epochs=5),
-        explanation_type="model",
-        node_mask_type="attributes",
-        edge_mask_type="object",
-        model_config=classes_of("node"),
-    )
-    explanation = explainer(GRAPH.x, GRAPH.edge_index, index=1, edge_weight=torch.rand(9))
-    assert explanation.edge_mask.shape == (9,) and explanation.edge_mask.any()
-    assert explanation.node_mask.shape == (6, C)
-    assert explanation.validate()
+def test_explainers_of_nodes(conv) -> None:
+    model, weight = seeded(Nodes, conv).eval(), torch.rand(9)
+    masks = {"explanation_type": "model", "node_mask_type": "attributes"}
+    found = explained(model, GNNExplainer(epochs=5), GRAPH, (1,), edge_weight=weight, **masks)
+    assert found.node_mask.shape == (6, C) and found.validate()
+    given = {"target": torch.tensor([0, 1, 2, 0, 1, 2]), "edge_weight": weight}
+    masks = {"explanation_type": "phenomenon"}
+    other = explained(model, PGExplainer(epochs=2), GRAPH, range(5), **given, **masks)
+    for explanation in (found, other):
+        assert explanation.edge_mask.shape == (9,) and explanation.edge_mask.any()
 
 
 def test_gnn_explainer_finds_the_edges_that_matter() -> None:
     """The mask reaches the sums: only walks into the explained node count."""
+    graph = Data(GRAPH.x[:4], torch.tensor([[0, 2], [1, 3]]))
+    kind = {"explanation_type": "model", "mode": "regression"}
     model = seeded(GatedWalkConv, C, 1)
-    explainer = Explainer(
-        model,
-        GNNExplainer(epochs=20),
-        explanation_type="model",
-        edge_mask_type="object",
-        model_config={"mode": "regression", "task_level": "node", "return_type": "raw"},
-    )
-    mask = explainer(GRAPH.x[:4], torch.tensor([[0, 2], [1, 3]]), index=1).edge_mask
+    mask = explained(model, GNNExplainer(epochs=20), graph, (1,), **kind).edge_mask
     assert mask[0] > 0 and mask[1] == 0
-
-
-def pg_explainer(model: Module, level: str) -> Explainer:
-    return Explainer(
-        model,
-        PGExplainer(epochs=2),
-        explanation_type="phenomenon",
-        edge_mask_type="object",
-        model_config=classes_of(level),
-    )
-
-
-@every_conv
-def test_pg_explainer_of_nodes(conv) -> None:
-    explainer = pg_explainer(seeded(Nodes, conv).eval(), "node")
-    inputs = {"target": torch.tensor([0, 1, 2, 0, 1, 2]), "edge_weight": torch.rand(9)}
-    for epoch in range(2):
-        for node in range(5):
-            explainer.algorithm.train(
-                epoch, explainer.model, GRAPH.x, GRAPH.edge_index, index=node, **inputs
-            )
-    explanation = explainer(GRAPH.x, GRAPH.edge_index, index=1, **inputs)
-    assert explanation.edge_mask.shape == (9,) and explanation.edge_mask.any()
 
 
 def graphs() -> Batch:
@@ -197,37 +168,14 @@ def graphs() -> Batch:
     return Batch.from_data_list([Data(x=g.x, edge_index=g.edge_index) for g in found])
 
 
-@pytest.mark.parametrize("explained", ["GNNExplainer", "PGExplainer"])
+@pytest.mark.parametrize("algorithm", [GNNExplainer, PGExplainer])
 @pytest.mark.parametrize("name", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
-def test_explainers_of_networks(name: str, explained: str) -> None:
+def test_explainers_of_networks(name: str, algorithm: Any) -> None:
     model, batch = seeded(NETS[name], C, 6, 2).eval(), graphs()
-    inputs = {"batch": batch.batch, "batch_size": 3}
-    target = torch.tensor([0, 1, 1])
-    if explained == "PGExplainer":
-        explainer = pg_explainer(model, "graph")
-        for epoch in range(2):
-            explainer.algorithm.train(
-                epoch, model, batch.x, batch.edge_index, target=target, **inputs
-            )
-    else:
-        explainer = Explainer(
-            model,
-            GNNExplainer(epochs=5),
-            explanation_type="phenomenon",
-            edge_mask_type="object",
-            model_config=classes_of("graph"),
-        )
-    explanation = explainer(batch.x, batch.edge_index, target=target, **inputs)
+    inputs = {"batch": batch.batch, "batch_size": 3, "target": torch.tensor([0, 1, 1])}
+    kind = {"explanation_type": "phenomenon"}
+    explanation = explained(model, algorithm(epochs=2), batch, **inputs, **kind)
     assert explanation.edge_mask.shape == (27,) and explanation.edge_mask.any()
-
-
-@every_net
-def test_networks_read_a_batch_by_keywords(net) -> None:
-    batch = graphs()
-    out = seeded(net, -1, 6, 2)(
-        batch.x, batch.edge_index, batch=batch.batch, batch_size=batch.num_graphs
-    )
-    assert out.shape == (3, 2)
 
 
 @pytest.mark.filterwarnings("ignore:Could not define global config object")

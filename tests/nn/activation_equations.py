@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from pyg_kernels.nn import KernelActivation
 
+Tensors = Tensor | Sequence[Tensor]
 GREENS = ("relu", "abs", "gaussian")
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "identity": lambda t: t,
@@ -129,30 +129,23 @@ def least_squares_error(name: str, centers: Tensor, bandwidth: float, affine: bo
     return (design @ found - wanted).square().mean().sqrt().item()
 
 
-@dataclass(frozen=True)
-class Magnitudes:
+def magnitudes(case: Case, module: KernelActivation, a: Tensor, weights: Tensor) -> list[Tensor]:
     """Sums of absolute terms: what rounding errors of outputs and gradients are relative to."""
-
-    out: Tensor
-    a: Tensor
-    centers: Tensor
-    coefficients: Tensor
-
-    @classmethod
-    def of(cls, module: KernelActivation, a: Tensor, weights: Tensor, green: str) -> Magnitudes:
-        z = (a.unsqueeze(-1) - module.centers).abs().detach()  # (N, units, d)
-        chi, weights = module.coefficients.detach().abs(), weights.abs()[:, :, None]
-        terms = torch.ones_like(z) if green == "gaussian" else z
-        return cls(
-            (chi * terms).sum(-1),
-            (weights * chi).sum(-1),
-            (weights * chi).sum(0),
-            (weights * terms).sum(0),
-        )
+    z = (a.unsqueeze(-1) - module.centers).abs().detach()  # (N, units, d)
+    chi, weights = module.coefficients.detach().abs(), weights.abs()[:, :, None]
+    terms, steep = z, 1.0
+    if case.green == "gaussian":  # slopes are 1 / b times as large as values
+        terms, steep = torch.ones_like(z), 1 / case.width(module.num_centers)
+    slopes = steep * weights * chi
+    return [(chi * terms).sum(-1), slopes.sum(-1), slopes.sum(0), (weights * terms).sum(0)]
 
 
-def close(found: Tensor, expected: Tensor, tolerance: float = 1e-10) -> None:
+def close(found: Tensors, expected: Tensors, tolerance: float = 1e-10) -> None:
     """Equal relative to the number itself or to the largest finite one of the tensor."""
+    if not isinstance(expected, Tensor):
+        for one, other in zip(found, expected, strict=True):
+            close(one, other, tolerance)
+        return
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
     finite = expected.detach()[expected.detach().isfinite()].abs()
@@ -183,9 +176,3 @@ def assert_is_definition(
             close(x, y, tolerance)
         except AssertionError as error:
             raise AssertionError(f"{case}: gradient of {name}, input {tuple(a.shape)}") from error
-
-
-def geometric(count: int, ratio: float) -> Tensor:
-    """1, ratio, ratio^2, ... and 0."""
-    powers = [math.pow(ratio, k) for k in range(count - 1)]
-    return torch.tensor([*powers, 0.0], dtype=torch.float64)

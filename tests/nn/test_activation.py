@@ -25,11 +25,11 @@ from tests.nn.activation_equations import (
     FUNCTIONS,
     GREENS,
     Case,
-    Magnitudes,
     assert_is_definition,
     close,
     interpolant,
     least_squares_error,
+    magnitudes,
 )
 
 UNITS = 3
@@ -54,169 +54,151 @@ def leaves(module: nn.Module, a: Tensor) -> tuple[Tensor, ...]:
     return (a, *module.parameters())
 
 
-def assert_all_close(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
-    for x, y in zip(found, expected, strict=True):
-        close(x, y)
+@pytest.mark.parametrize("options", SIZES, ids=str)
+def test_every_shape(options: dict[str, Any]) -> None:
+    d = options.pop("d")
+    case = Case(**options)
+    module = case.random(UNITS, d)
+    rows = {True: [(40,), (2, 3), (2, 0), (0,)], False: [(), (1,), (1, 2, 2), (0,)]}
+    for training, shapes in rows.items():
+        for shape in shapes:
+            assert_is_definition(case, module.train(training), doubles(*shape, UNITS))
 
 
-class TestIsTheDirectSum:
-    @pytest.mark.parametrize("options", SIZES, ids=str)
-    def test_every_shape(self, options: dict[str, Any]) -> None:
-        d = options.pop("d")
-        case = Case(**options)
-        module = case.random(UNITS, d)
-        for shape in [(40, UNITS), (2, 3, UNITS), (2, 0, UNITS), (0, UNITS)]:
-            assert_is_definition(case, module, doubles(*shape))
-        module.eval()
-        for shape in [(UNITS,), (1, UNITS), (1, 2, 2, UNITS), (0, UNITS)]:
-            assert_is_definition(case, module, doubles(*shape))
-
-    @each_case
-    def test_strides(self, case: Case) -> None:
-        module = case.random(UNITS, 7)
-        views: list[Callable[[Tensor], Tensor]] = [
-            lambda t: t[:UNITS].t(),
-            lambda t: t[::2, 1 : 1 + UNITS],
-            lambda t: t[:, :1].expand(-1, UNITS),
-            lambda t: t[:1, :UNITS].expand(6, UNITS),
-            lambda t: t[0, 0].expand(2, 4, UNITS),
-            lambda t: t[:, : 2 * UNITS].view(-1, 2, UNITS).transpose(0, 1),
-            lambda t: t[:, : 2 * UNITS].view(-1, UNITS, 2).transpose(1, 2),
-            lambda t: t[:4, :UNITS].flip(0),
-        ]
-        for view in views:
-            assert_is_definition(case, module, view(doubles(8, 8)))
-
-    @pytest.mark.parametrize("bandwidth", [None, 1e-3, 0.7, 3, 50.0])
-    @pytest.mark.parametrize("d", [1, 2, 12])
-    def test_bandwidth(self, bandwidth: float | None, d: int) -> None:
-        case = Case("gaussian", bandwidth=bandwidth, init_range=(-1.0, 2.5))
-        assert_is_definition(case, case.random(UNITS, d), doubles(9, UNITS))
+@each_case
+def test_strides(case: Case) -> None:
+    module = case.random(UNITS, 7)
+    views: list[Callable[[Tensor], Tensor]] = [
+        lambda t: t[:UNITS].t(),
+        lambda t: t[::2, 1 : 1 + UNITS],
+        lambda t: t[:, :1].expand(-1, UNITS),
+        lambda t: t[:1, :UNITS].expand(6, UNITS),
+        lambda t: t[0, 0].expand(2, 4, UNITS),
+        lambda t: t[:, : 2 * UNITS].view(-1, 2, UNITS).transpose(0, 1),
+        lambda t: t[:, : 2 * UNITS].view(-1, UNITS, 2).transpose(1, 2),
+        lambda t: t[:4, :UNITS].flip(0),
+    ]
+    for view in views:
+        assert_is_definition(case, module, view(doubles(8, 8)))
 
 
-def assert_rounds_well(case: Case, module: KernelActivation, a: Tensor) -> None:
+@pytest.mark.parametrize("bandwidth", [None, 1e-3, 0.7, 3, 50.0])
+@pytest.mark.parametrize("d", [1, 2, 12])
+def test_bandwidth(bandwidth: float | None, d: int) -> None:
+    case = Case("gaussian", bandwidth=bandwidth, init_range=(-1.0, 2.5))
+    assert_is_definition(case, case.random(UNITS, d), doubles(9, UNITS))
+
+
+@pytest.mark.parametrize(("d", "rows"), [(1, 50), (300, 300), (20, 5_000)])
+@each_green
+def test_rounds_well(green: str, d: int, rows: int) -> None:
     """Single precision is off by a few roundings of the sums of absolute terms."""
-    module, a = copy.deepcopy(module).float(), a.float().requires_grad_()
+    case, eps = Case(green), torch.finfo(torch.float32).eps
+    module, a = case.random(UNITS, d).float(), doubles(rows, UNITS).float().requires_grad_()
     exact, exact_a = copy.deepcopy(module).double(), a.detach().double().requires_grad_()
-    weights = doubles(*a.shape, seed=3).float()
-    expected = case.definition(exact, exact_a)
+    weights = doubles(rows, UNITS, seed=3).float()
+    expected, out = case.definition(exact, exact_a), module(a)
     wanted = torch.autograd.grad(expected, leaves(exact, exact_a), weights.double())
-    out = module(a)
     found = torch.autograd.grad(out, leaves(module, a), weights)
-    size = Magnitudes.of(exact, exact_a, weights.double(), case.green)
-    sizes = (size.out, size.a, size.centers, size.coefficients)
-    if case.green == "gaussian":  # slopes are 1 / b times as large as values
-        steep = 1 / case.width(module.num_centers)
-        sizes = (size.out, steep * size.a, steep * size.centers, size.coefficients)
+    sizes = magnitudes(case, exact, exact_a, weights.double())
     names = ("out", "input", "centers", "coefficients")
-    eps = torch.finfo(torch.float32).eps
     for name, x, y, s in zip(names, (out, *found), (expected, *wanted), sizes, strict=True):
         assert x.dtype == torch.float32
         error = ((x.double() - y).abs() / (s + 1e-6)).max().item()
         assert error < 3 * eps, f"{name}: {error / eps:.0f} roundings"
 
 
-class TestSinglePrecision:
-    @pytest.mark.parametrize(("d", "rows"), [(1, 50), (300, 300), (20, 5_000)])
-    @each_green
-    def test_rounds_well(self, green: str, d: int, rows: int) -> None:
-        assert_rounds_well(Case(green), Case(green).random(UNITS, d), doubles(rows, UNITS))
+@each_plain
+def test_masked_rows(case: Case) -> None:
+    """A huge entry whose output nobody reads changes no gradient."""
+    module, a = case.random(UNITS, 20), doubles(30, UNITS)
+    wanted = torch.autograd.grad(module(a).sum(), module.parameters())
+    padded = torch.cat([a, torch.tensor([[1e30, -1e30, 1e20]]).double()])
+    found = torch.autograd.grad(module(padded)[:30].sum(), module.parameters())
+    close(found, wanted)
 
 
-class TestOutsideAllCenters:
-    @each_plain
-    def test_masked_rows(self, case: Case) -> None:
-        """A huge entry whose output nobody reads changes no gradient."""
-        module, a = case.random(UNITS, 20), doubles(30, UNITS)
-        wanted = torch.autograd.grad(module(a).sum(), module.parameters())
-        padded = torch.cat([a, torch.tensor([[1e30, -1e30, 1e20]]).double()])
-        found = torch.autograd.grad(module(padded)[:30].sum(), module.parameters())
-        assert_all_close(found, wanted)
-
-
-class TestDerivatives:
-    @each_plain
-    def test_frozen_parts(self, case: Case) -> None:
-        """Any subset of the leaves has the gradients it has together with the others."""
-        module, a = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
-        named = {"input": a, **dict(module.named_parameters())}
-        full = torch.autograd.grad(module(a).sin().sum(), list(named.values()))
-        wanted = dict(zip(named, full, strict=True))
-        for wants in itertools.product([False, True], repeat=len(named)):
-            for tensor, needed in zip(named.values(), wants, strict=True):
-                tensor.requires_grad_(needed)
-                tensor.grad = None
-            out = module(a)
-            assert out.requires_grad == any(wants)
-            if any(wants):
-                out.sin().sum().backward()
-            for (name, tensor), needed in zip(named.items(), wants, strict=True):
-                assert (tensor.grad is not None) == needed
-                if needed:
-                    close(tensor.grad, wanted[name], 1e-13)
-
-    @each_case
-    def test_output_changed_in_place(self, case: Case) -> None:
-        module, a = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
-        before = a.detach().clone()
-        wanted = torch.autograd.grad((2 * case.definition(module, a)).relu().sum(), (a,))
-        module.train()
+@each_plain
+def test_frozen_parts(case: Case) -> None:
+    """Any subset of the leaves has the gradients it has together with the others."""
+    module, a = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
+    named = {"input": a, **dict(module.named_parameters())}
+    full = torch.autograd.grad(module(a).sin().sum(), list(named.values()))
+    wanted = dict(zip(named, full, strict=True))
+    for wants in itertools.product([False, True], repeat=len(named)):
+        for tensor, needed in zip(named.values(), wants, strict=True):
+            tensor.requires_grad_(needed)
+            tensor.grad = None
         out = module(a)
-        out.mul_(2).relu_()
-        assert torch.equal(a, before)
-        close(torch.autograd.grad(out.sum(), (a,))[0], wanted[0])
-
-    @each_plain
-    @pytest.mark.parametrize("changed", ["input", "centers", "coefficients", "slope", "intercept"])
-    def test_leaves_changed_in_place(self, case: Case, changed: str) -> None:
-        """Between forward and backward: torch's error or the right gradients."""
-        module, leaf = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
-        if getattr(module, changed, leaf) is None:
-            return
-        wanted = torch.autograd.grad(module(leaf).sin().sum(), leaves(module, leaf))
-        a = leaf * 1
-        total = module(a).sin().sum()
-        with torch.no_grad():
-            (a if changed == "input" else getattr(module, changed)).mul_(-3)
-        try:
-            found = torch.autograd.grad(total, leaves(module, leaf))
-        except RuntimeError as error:
-            assert "inplace operation" in str(error)  # noqa: PT017
-            return
-        assert_all_close(found, wanted)
+        assert out.requires_grad == any(wants)
+        if any(wants):
+            out.sin().sum().backward()
+        for (name, tensor), needed in zip(named.items(), wants, strict=True):
+            assert (tensor.grad is not None) == needed
+            if needed:
+                close(tensor.grad, wanted[name], 1e-13)
 
 
-class TestTransforms:
-    """torch.func on the module as a function of its parameters and its input."""
+@each_case
+def test_output_changed_in_place(case: Case) -> None:
+    module, a = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
+    before = a.detach().clone()
+    wanted = torch.autograd.grad((2 * case.definition(module, a)).relu().sum(), (a,))
+    module.train()
+    out = module(a)
+    out.mul_(2).relu_()
+    assert torch.equal(a, before)
+    close(torch.autograd.grad(out.sum(), (a,))[0], wanted[0])
 
-    @each_case
-    def test_vmap_over_modules(self, case: Case) -> None:
-        modules = [case.random(UNITS, 6, seed).eval() for seed in range(3)]
-        parameters, buffers = torch.func.stack_module_state(modules)
-        a = doubles(3, 5, UNITS)
 
-        def call(parameters: Any, buffers: Any, a: Tensor) -> Tensor:
-            return torch.func.functional_call(modules[0], (parameters, buffers), (a,))
+@each_plain
+@pytest.mark.parametrize("changed", ["input", "centers", "coefficients", "slope", "intercept"])
+def test_leaves_changed_in_place(case: Case, changed: str) -> None:
+    """Between forward and backward: torch's error or the right gradients."""
+    module, leaf = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
+    if getattr(module, changed, leaf) is None:
+        return
+    wanted = torch.autograd.grad(module(leaf).sin().sum(), leaves(module, leaf))
+    a = leaf * 1
+    total = module(a).sin().sum()
+    with torch.no_grad():
+        (a if changed == "input" else getattr(module, changed)).mul_(-3)
+    try:
+        found = torch.autograd.grad(total, leaves(module, leaf))
+    except RuntimeError as error:
+        assert "inplace operation" in str(error)  # noqa: PT017
+        return
+    close(found, wanted)
 
-        together = torch.func.vmap(call)(parameters, buffers, a)
-        close(together, torch.stack([m(b) for m, b in zip(modules, a, strict=True)]), 1e-13)
-        one = torch.func.vmap(call, in_dims=(0, 0, None))(parameters, buffers, a[0])
-        close(one, torch.stack([m(a[0]) for m in modules]), 1e-13)
 
-    @each_case
-    def test_per_sample_gradients(self, case: Case) -> None:
-        module, a = case.random(UNITS, 6).eval(), doubles(7, UNITS)
-        parameters = {k: v.detach() for k, v in module.named_parameters()}
+@each_case
+def test_vmap_over_modules(case: Case) -> None:
+    modules = [case.random(UNITS, 6, seed).eval() for seed in range(3)]
+    parameters, buffers = torch.func.stack_module_state(modules)
+    a = doubles(3, 5, UNITS)
 
-        def loss(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
-            return torch.func.functional_call(module, parameters, (row,)).sin().sum()
+    def call(parameters: Any, buffers: Any, a: Tensor) -> Tensor:
+        return torch.func.functional_call(modules[0], (parameters, buffers), (a,))
 
-        found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, a)
-        for i, row in enumerate(a):
-            total = case.definition(module, row).sin().sum()
-            wanted = torch.autograd.grad(total, list(module.parameters()))
-            for name, y in zip(found, wanted, strict=True):
-                close(found[name][i], y)
+    together = torch.func.vmap(call)(parameters, buffers, a)
+    close(together, torch.stack([m(b) for m, b in zip(modules, a, strict=True)]), 1e-13)
+    one = torch.func.vmap(call, in_dims=(0, 0, None))(parameters, buffers, a[0])
+    close(one, torch.stack([m(a[0]) for m in modules]), 1e-13)
+
+
+@each_case
+def test_per_sample_gradients(case: Case) -> None:
+    module, a = case.random(UNITS, 6).eval(), doubles(7, UNITS)
+    parameters = {k: v.detach() for k, v in module.named_parameters()}
+
+    def loss(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
+        return torch.func.functional_call(module, parameters, (row,)).sin().sum()
+
+    found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, a)
+    for i, row in enumerate(a):
+        total = case.definition(module, row).sin().sum()
+        wanted = torch.autograd.grad(total, list(module.parameters()))
+        close([of_rows[i] for of_rows in found.values()], wanted)
 
 
 class TestStart:
@@ -238,16 +220,14 @@ class TestStart:
             close(module.centers.detach(), row.expand_as(module.centers), 1e-14)
 
     def test_parameters(self) -> None:
-        for affine, shared, normalize in itertools.product((False, True), repeat=3):
-            module = KernelActivation(4, 7, affine=affine, shared=shared, normalize=normalize)
-            rows = 1 if shared else 4
-            shapes = {"centers": (rows, 7), "coefficients": (rows, 7)}
-            shapes |= {"slope": (rows,), "intercept": (rows,)} if affine else {}
-            shapes |= {"norm.weight": (4,), "norm.bias": (4,)} if normalize else {}
+        for shared, rows in ((True, 1), (False, 4)):
+            shapes = {"slope": (rows,), "intercept": (rows,)}
+            shapes |= {"centers": (rows, 7), "coefficients": (rows, 7)}
+            shapes |= {"norm.weight": (4,), "norm.bias": (4,)}
+            module = KernelActivation(4, 7, affine=True, shared=shared, normalize=True)
             assert {k: tuple(v.shape) for k, v in module.named_parameters()} == shapes
-            assert isinstance(module.norm, nn.BatchNorm1d) if normalize else module.norm is None
-            if not affine:
-                assert module.slope is None and module.intercept is None
+        names = {name for name, _ in KernelActivation(4, 7).named_parameters()}
+        assert names == {"centers", "coefficients"}
 
     @each_green
     @pytest.mark.parametrize("d", [1, 20, 200])
@@ -351,235 +331,185 @@ class TestStart:
             if (name, init) != ("coefficients", "random"):
                 torch.testing.assert_close(value, before[name], rtol=1e-4, atol=1e-5)
 
-    @pytest.mark.parametrize("shared", [False, True])
-    def test_l1(self, shared: bool) -> None:
-        module = Case(shared=shared).random(UNITS, 6)
-        with torch.no_grad():
-            module.coefficients[0, 2] = 0
-        value = module.l1()
-        assert value.shape == ()
-        chi = module.coefficients.detach()
-        close(value.detach(), chi.abs().sum())
-        value.backward()
-        assert torch.equal(module.coefficients.grad, chi.sign())
-        assert module.centers.grad is None
 
-
-class TestNormalization:
-    def test_training_then_evaluation(self) -> None:
-        """Batch statistics and one running set, as torch's own layer before f."""
-        module = Case(normalize=True).random(UNITS, 9)
-        norm, f = copy.deepcopy(module.norm), copy.deepcopy(module)
-        f.norm = None
-        for shape in [(6, UNITS), (2, 3, UNITS), (1, 5, UNITS), (3, 1, 2, UNITS)]:
-            a = doubles(*shape)
-            close(module(a), f(norm(a.flatten(0, -2)).view(shape)), 1e-12)
-            for (name, x), y in zip(module.norm.named_buffers(), norm.buffers(), strict=True):
-                torch.testing.assert_close(x, y, rtol=1e-12, atol=1e-12, msg=name)
-        assert module.norm.num_batches_tracked == 4
-        module.eval()
-        norm.eval()
-        kept = copy.deepcopy(module.state_dict())
-        for shape in [(6, UNITS), (UNITS,), (1, UNITS), (2, 0, UNITS)]:
-            a = doubles(*shape)
-            close(module(a), f(norm(a.view(-1, UNITS)).view(shape)), 1e-12)
-        assert all(torch.equal(v, kept[k]) for k, v in module.state_dict().items())
-
-    @pytest.mark.parametrize("shape", [(UNITS,), (1, UNITS), (1, 1, UNITS)])
-    def test_one_row_in_training(self, shape: tuple[int, ...]) -> None:
-        module = Case(normalize=True).random(UNITS, 4)
-        kept = copy.deepcopy(module.norm)
-        with pytest.raises(ValueError, match="more than 1 value per channel"):
-            module(doubles(*shape))
-        assert torch.equal(module.norm.running_mean, kept.running_mean)
-        assert torch.equal(module.norm.running_var, kept.running_var)
-
-    @pytest.mark.parametrize("shape", [(0, UNITS), (2, 0, UNITS)])
-    def test_empty_batch_updates_nothing(self, shape: tuple[int, ...]) -> None:
-        module = Case(normalize=True).random(UNITS, 4)
-        kept = copy.deepcopy(module.state_dict())
+def test_running_statistics() -> None:
+    """Those of torch's own layer on all rows, which no empty batch, error or evaluation changes."""
+    module = Case(normalize=True).random(UNITS, 9)
+    norm = copy.deepcopy(module.norm)
+    for shape in [(6, UNITS), (2, 3, UNITS), (1, 5, UNITS), (3, 1, 2, UNITS)]:
+        module(doubles(*shape))
+        norm(doubles(*shape).flatten(0, -2))
+    kept = copy.deepcopy(dict(module.norm.named_buffers()))
+    torch.testing.assert_close(kept, dict(norm.named_buffers()), rtol=1e-12, atol=1e-12)
+    for training, shape in itertools.product((True, False), [(0, UNITS), (2, 0, UNITS)]):
         a = doubles(*shape).requires_grad_()
-        out = module(a)
-        assert out.shape == shape
+        out = module.train(training)(a)
         out.sum().backward()
-        assert a.grad.shape == shape
-        assert all(torch.equal(v, kept[k]) for k, v in module.state_dict().items())
+        assert out.shape == a.grad.shape == shape
+    module(doubles(6, UNITS))
+    assert all(torch.equal(v, kept[k]) for k, v in module.norm.named_buffers())
+    for shape in [(UNITS,), (1, UNITS), (1, 1, UNITS)]:
+        with pytest.raises(ValueError, match="more than 1 value per channel"):
+            module.train()(doubles(*shape))
+        assert torch.equal(module.norm.running_mean, kept["running_mean"])
+        assert torch.equal(module.norm.running_var, kept["running_var"])
 
 
-class TestPrecisions:
-    @each_plain
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-    def test_half_is_computed_in_single(self, case: Case, dtype: torch.dtype) -> None:
-        module = case.random(UNITS, 50).to(dtype)
-        a = doubles(30, UNITS).to(dtype).requires_grad_()
-        out = module(a)
-        single, b = copy.deepcopy(module).float(), a.detach().float().requires_grad_()
-        expected = single(b)
-        assert out.dtype == dtype
-        assert torch.equal(out, expected.to(dtype))
-        weights = doubles(30, UNITS).to(dtype)
-        found = torch.autograd.grad(out, leaves(module, a), weights)
-        wanted = torch.autograd.grad(expected, leaves(single, b), weights.float())
-        for x, y in zip(found, wanted, strict=True):
-            assert x.dtype == dtype
-            torch.testing.assert_close(x, y.to(dtype), rtol=1e-2, atol=1e-2)
+@each_plain
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_is_computed_in_single(case: Case, dtype: torch.dtype) -> None:
+    module = case.random(UNITS, 50).to(dtype)
+    a = doubles(30, UNITS).to(dtype).requires_grad_()
+    out = module(a)
+    single, b = copy.deepcopy(module).float(), a.detach().float().requires_grad_()
+    expected = single(b)
+    assert out.dtype == dtype
+    assert torch.equal(out, expected.to(dtype))
+    weights = doubles(30, UNITS).to(dtype)
+    found = torch.autograd.grad(out, leaves(module, a), weights)
+    wanted = torch.autograd.grad(expected, leaves(single, b), weights.float())
+    for x, y in zip(found, wanted, strict=True):
+        assert x.dtype == dtype
+        torch.testing.assert_close(x, y.to(dtype), rtol=1e-2, atol=1e-2)
 
-    @each_case
-    def test_common_dtype(self, case: Case) -> None:
-        kinds = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-        for inputs, parameters in itertools.product(kinds, kinds):
-            module = case.random(UNITS, 5).to(parameters)
-            a = doubles(6, UNITS).to(inputs).requires_grad_()
-            common = torch.promote_types(inputs, parameters)
-            for training in (True, False):
-                out = module.train(training)(a)
-                assert out.dtype == common, (inputs, parameters)
-                gradients = torch.autograd.grad(out.sum(), leaves(module, a))
-                assert [g.dtype for g in gradients] == [t.dtype for t in leaves(module, a)]
 
-    @each_case
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-    def test_autocast(self, case: Case, dtype: torch.dtype) -> None:
-        """At least single precision out; the input is all that is rounded."""
-        module = case.random(UNITS, 20).float().eval()
-        a = doubles(30, UNITS).float()
-        rounded = a.to(dtype)
-        plain, expected = module(a), module(rounded.float())
-        with torch.autocast("cpu", dtype=dtype):
-            torch.testing.assert_close(module(a), plain)
-            out = module(rounded)
-            torch.testing.assert_close(out, expected)
-            assert copy.deepcopy(module).double()(a.double()).dtype == torch.float64
-            half = copy.deepcopy(module).to(dtype)(rounded)
-        assert half.dtype == torch.float32
-        wanted = torch.autograd.grad(expected.sum(), list(module.parameters()))
-        for inside in (False, True):
-            with torch.autocast("cpu", dtype=dtype, enabled=inside):
-                found = torch.autograd.grad(out.sum(), list(module.parameters()), retain_graph=True)
-            torch.testing.assert_close(found, wanted)
+@each_case
+def test_common_dtype(case: Case) -> None:
+    kinds = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+    for inputs, parameters in itertools.product(kinds, kinds):
+        module = case.random(UNITS, 5).to(parameters)
+        a = doubles(6, UNITS).to(inputs).requires_grad_()
+        common = torch.promote_types(inputs, parameters)
+        for training in (True, False):
+            out = module.train(training)(a)
+            assert out.dtype == common, (inputs, parameters)
+            gradients = torch.autograd.grad(out.sum(), leaves(module, a))
+            assert [g.dtype for g in gradients] == [t.dtype for t in leaves(module, a)]
+
+
+@each_case
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast(case: Case, dtype: torch.dtype) -> None:
+    """At least single precision out; the input is all that is rounded."""
+    module = case.random(UNITS, 20).float().eval()
+    a = doubles(30, UNITS).float()
+    rounded = a.to(dtype)
+    plain, expected = module(a), module(rounded.float())
+    with torch.autocast("cpu", dtype=dtype):
+        torch.testing.assert_close(module(a), plain)
+        out = module(rounded)
+        torch.testing.assert_close(out, expected)
+        assert copy.deepcopy(module).double()(a.double()).dtype == torch.float64
+        half = copy.deepcopy(module).to(dtype)(rounded)
+    assert half.dtype == torch.float32
+    wanted = torch.autograd.grad(expected.sum(), list(module.parameters()))
+    for inside in (False, True):
+        with torch.autocast("cpu", dtype=dtype, enabled=inside):
+            found = torch.autograd.grad(out.sum(), list(module.parameters()), retain_graph=True)
+        torch.testing.assert_close(found, wanted)
 
 
 @pytest.mark.traces
-class TestCompiles:
-    @pytest.mark.parametrize(
-        "case",
-        [Case("relu", affine=True), Case("abs", shared=True), Case("gaussian"),
-         Case("relu", normalize=True)],
-        ids=str,
-    )  # fmt: skip
-    def test_one_graph_for_all_batches(self, case: Case) -> None:
-        torch._dynamo.reset()
-        counter = CompileCounterWithBackend("aot_eager")
-        module = case.random(UNITS, 6)
-        other = copy.deepcopy(module)
-        compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=counter)
-        for rows in (5, 9, 2, 600):
-            a = doubles(rows, UNITS).requires_grad_()
-            expected, found = other(a), compiled(a)
-            close(found, expected)
-            weights = doubles(rows, UNITS, seed=3)
-            wanted = torch.autograd.grad(expected, leaves(other, a), weights)
-            assert_all_close(torch.autograd.grad(found, leaves(module, a), weights), wanted)
-        assert counter.frame_count <= (2 if case.normalize else 1)  # torch's own norm needs 2
-
-
-class TestInNetworks:
-    @pytest.mark.parametrize("model", [GIN, GCN])
-    def test_graph_models(self, model: type[nn.Module]) -> None:
-        """At its relu start, the numbers and gradients of the network with relu."""
-        graph = random_graph(1)
-
-        def build(act: Any) -> nn.Module:
-            torch.manual_seed(0)
-            return model(4, 6, num_layers=3, act=act, norm="batch_norm").double()
-
-        start = KernelActivation(6, 21, init="relu").double()
-        start.reset_parameters()
-        network, plain = build(start), build("relu")
-        found, expected = (m(graph.x, graph.edge_index) for m in (network, plain))
+@pytest.mark.parametrize(
+    "case",
+    [Case("relu", affine=True), Case("abs", shared=True), Case("gaussian"),
+     Case("relu", normalize=True)],
+    ids=str,
+)  # fmt: skip
+def test_one_graph_for_all_batches(case: Case) -> None:
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    module = case.random(UNITS, 6)
+    other = copy.deepcopy(module)
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=counter)
+    for rows in (5, 9, 2, 600):
+        a = doubles(rows, UNITS).requires_grad_()
+        expected, found = other(a), compiled(a)
         close(found, expected)
-        named = dict(network.named_parameters())
-        found.sin().sum().backward()
-        expected.sin().sum().backward()
-        for name, parameter in plain.named_parameters():
-            close(named[name].grad, parameter.grad, 1e-9)
-        assert any(g.grad.abs().max() > 0 for k, g in named.items() if k.endswith("coefficients"))
+        weights = doubles(rows, UNITS, seed=3)
+        wanted = torch.autograd.grad(expected, leaves(other, a), weights)
+        close(torch.autograd.grad(found, leaves(module, a), weights), wanted)
+    assert counter.frame_count <= (2 if case.normalize else 1)  # torch's own norm needs 2
 
 
-class TestIsAModule:
-    @each_case
-    def test_copies(self, case: Case) -> None:
-        module, a = case.random(UNITS, 6).eval(), doubles(5, UNITS)
-        expected = module(a)
-        buffer = io.BytesIO()
-        torch.save(module.state_dict(), buffer)
-        buffer.seek(0)
-        other = case.module(UNITS, 6).double().eval()
-        other.load_state_dict(torch.load(buffer, weights_only=True))
-        for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), other):
-            assert torch.equal(twin(a), expected)
-            assert repr(twin) == repr(module)
-            with torch.no_grad():
-                twin.coefficients.zero_()  # nothing is shared with the first
-            assert torch.equal(module(a), expected)
+@pytest.mark.parametrize("model", [GIN, GCN])
+def test_graph_models(model: type[nn.Module]) -> None:
+    """At its relu start, the numbers and gradients of the network with relu."""
+    graph, start = random_graph(1), KernelActivation(6, 21, init="relu").double()
+    start.reset_parameters()
+    found = {}
+    for act in (start, "relu"):
+        torch.manual_seed(0)
+        network = model(4, 6, num_layers=3, act=act, norm="batch_norm").double()
+        out = network(graph.x, graph.edge_index)
+        out.sin().sum().backward()
+        found[act] = {"out": out, **{k: p.grad for k, p in network.named_parameters()}}
+    for name, expected in found["relu"].items():
+        close(found[start][name], expected, 1e-9)
+    assert any(g.abs().max() > 0 for k, g in found[start].items() if k.endswith("coefficients"))
 
-    def test_new_parameters_are_seen(self) -> None:
-        """Nothing is kept from one call to the next."""
-        case, a = Case(), doubles(5, UNITS)
-        module = case.random(UNITS, 6).eval()
-        module(a)
-        for change in (
-            lambda m: m.centers.data.copy_(doubles(UNITS, 6, seed=9)),
-            lambda m: m.coefficients.data.mul_(2),
-            lambda m: m.load_state_dict(case.random(UNITS, 6, seed=4).state_dict()),
-            lambda m: setattr(m, "centers", nn.Parameter(doubles(UNITS, 6, seed=5))),
-        ):
-            with torch.no_grad():
-                change(module)
-            assert_is_definition(case, module, a)
 
-    @each_plain
-    def test_parametrizations(self, case: Case) -> None:
-        """Centres from increments, coefficients through tanh: gradients reach the originals."""
+@each_case
+def test_copies(case: Case) -> None:
+    module, a = case.random(UNITS, 6).eval(), doubles(5, UNITS)
+    expected = module(a)
+    buffer = io.BytesIO()
+    torch.save(module.state_dict(), buffer)
+    buffer.seek(0)
+    other = case.module(UNITS, 6).double().eval()
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), other):
+        assert torch.equal(twin(a), expected)
+        assert repr(twin) == repr(module)
+        with torch.no_grad():
+            twin.coefficients.zero_()  # nothing is shared with the first
+        assert torch.equal(module(a), expected)
 
-        class Increments(nn.Module):
-            def forward(self, t: Tensor) -> Tensor:
-                return t[:, :1] + nn.functional.softplus(t).cumsum(1)
 
-        class Bounded(nn.Module):
-            def forward(self, t: Tensor) -> Tensor:
-                return t.tanh()
-
-        module, a = case.random(UNITS, 6), doubles(5, UNITS)
-        parametrize.register_parametrization(module, "centers", Increments())
-        parametrize.register_parametrization(module, "coefficients", Bounded())
+def test_new_parameters_are_seen() -> None:
+    """Nothing is kept from one call to the next."""
+    case, a = Case(), doubles(5, UNITS)
+    module = case.random(UNITS, 6).eval()
+    module(a)
+    for change in (
+        lambda m: m.centers.data.copy_(doubles(UNITS, 6, seed=9)),
+        lambda m: m.coefficients.data.mul_(2),
+        lambda m: m.load_state_dict(case.random(UNITS, 6, seed=4).state_dict()),
+        lambda m: setattr(m, "centers", nn.Parameter(doubles(UNITS, 6, seed=5))),
+    ):
+        with torch.no_grad():
+            change(module)
         assert_is_definition(case, module, a)
-        close(module.l1(), module.coefficients.abs().sum())
 
-    def test_meta_device(self) -> None:
-        with torch.device("meta"):
-            module = KernelActivation(UNITS, 6, init="tanh", affine=True)
-        assert module(torch.empty(5, UNITS, device="meta")).shape == (5, UNITS)
-        module = module.to_empty(device="cpu")
-        module.reset_parameters()
-        t = torch.linspace(-5, 5, 30)
-        expected = interpolant("tanh", t, torch.linspace(-2, 2, 6))
-        close(module(t[:, None].expand(-1, UNITS))[:, 0], expected, 1e-5)
 
-    def test_repr(self) -> None:
-        plain = repr(KernelActivation(20))
-        assert plain.startswith("KernelActivation(20, num_centers=100, green='relu'")
-        for options in (
-            {"init": "relu"}, {"init_range": (-3, 1)}, {"affine": True}, {"shared": True},
-            {"normalize": True}, {"green": "gaussian", "bandwidth": 0.5},
-        ):  # fmt: skip
-            text = repr(KernelActivation(20, 50, **options))
-            assert text.startswith("KernelActivation(20, num_centers=50, green=")
-            for name, value in options.items():
-                assert name == "green" or name not in plain
-                shown = [f"{name}={value!r}", f"{name}=({', '.join(map(str, map(float, value)))})"
-                         if isinstance(value, tuple) else ""]  # fmt: skip
-                assert any(s and s in text for s in shown), text
+@each_plain
+def test_parametrizations(case: Case) -> None:
+    """Centres from increments, coefficients through tanh: gradients reach the originals."""
+
+    class Increments(nn.Module):
+        def forward(self, t: Tensor) -> Tensor:
+            return t[:, :1] + nn.functional.softplus(t).cumsum(1)
+
+    class Bounded(nn.Module):
+        def forward(self, t: Tensor) -> Tensor:
+            return t.tanh()
+
+    module, a = case.random(UNITS, 6), doubles(5, UNITS)
+    parametrize.register_parametrization(module, "centers", Increments())
+    parametrize.register_parametrization(module, "coefficients", Bounded())
+    assert_is_definition(case, module, a)
+    close(module.l1(), module.coefficients.abs().sum())
+
+
+def test_meta_device() -> None:
+    with torch.device("meta"):
+        module = KernelActivation(UNITS, 6, init="tanh", affine=True)
+    assert module(torch.empty(5, UNITS, device="meta")).shape == (5, UNITS)
+    module = module.to_empty(device="cpu")
+    module.reset_parameters()
+    t = torch.linspace(-5, 5, 30)
+    expected = interpolant("tanh", t, torch.linspace(-2, 2, 6))
+    close(module(t[:, None].expand(-1, UNITS))[:, 0], expected, 1e-5)
 
 
 class LargestTensor(TorchDispatchMode):
@@ -596,27 +526,23 @@ class LargestTensor(TorchDispatchMode):
         return out
 
 
-class TestMemory:
+@pytest.mark.parametrize("case", [*(Case(green) for green in GREENS), Case(shared=True)], ids=str)
+def test_largest_tensor_and_what_is_kept(case: Case) -> None:
     """No tensor of rows x units x centres, forward or backward."""
+    module = case.random(8, 300).float()
+    a = doubles(5_000, 8).float().requires_grad_()
+    kept: dict[int, int] = {}
 
-    @pytest.mark.parametrize(
-        "case", [*(Case(green) for green in GREENS), Case(shared=True)], ids=str
-    )
-    def test_largest_tensor_and_what_is_kept(self, case: Case) -> None:
-        module = case.random(8, 300).float()
-        a = doubles(5_000, 8).float().requires_grad_()
-        kept: dict[int, int] = {}
+    def pack(t: Tensor) -> Tensor:
+        kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t
 
-        def pack(t: Tensor) -> Tensor:
-            kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
-            return t
-
-        with LargestTensor() as seen:
-            with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-                out = module(a)
-            out.sum().backward()
-        assert 0 < seen.numel <= 4 * a.numel()
-        assert sum(kept.values()) <= 6 * 4 * a.numel() + 40 * 4 * 8 * 300
+    with LargestTensor() as seen:
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            out = module(a)
+        out.sum().backward()
+    assert 0 < seen.numel <= 4 * a.numel()
+    assert sum(kept.values()) <= 6 * 4 * a.numel() + 40 * 4 * 8 * 300
 
 
 REFUSED: list[tuple[str, dict[str, Any]]] = [
@@ -649,28 +575,33 @@ TAKEN: list[dict[str, Any]] = [
 ]
 
 
-class TestErrors:
-    @pytest.mark.parametrize(("message", "options"), REFUSED, ids=range(len(REFUSED)))
-    def test_options(self, message: str, options: dict[str, Any]) -> None:
-        with pytest.raises(ValueError, match=message):
-            KernelActivation(**{"num_units": 3, **options})
+@pytest.mark.parametrize(("message", "options"), REFUSED, ids=range(len(REFUSED)))
+def test_options(message: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=message):
+        KernelActivation(**{"num_units": 3, **options})
 
-    def test_their_neighbors_are_taken(self) -> None:
-        for options in TAKEN:
-            assert KernelActivation(3, **options).eval()(torch.zeros(2, 3)).isfinite().all()
 
-    @each_case
-    def test_last_dimension(self, case: Case) -> None:
-        """Where 1 unit or 1 shared row could broadcast as well."""
-        module = case.module(UNITS, 4)
-        for shape in [(), (2,), (4,), (1,), (3, 1), (3, 4), (3, 0), (0,), (0, 4)]:
-            with pytest.raises(ValueError, match=r"num_units=3"):
-                module(torch.zeros(shape))
-        with pytest.raises(ValueError, match=r"num_units=1"):
-            case.module(1, 4)(torch.zeros(5, 2))
+def test_their_neighbors_are_taken() -> None:
+    for options in TAKEN:
+        assert KernelActivation(3, **options).eval()(torch.zeros(2, 3)).isfinite().all()
 
-    @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
-    @pytest.mark.parametrize("normalize", [False, True])
-    def test_dtype(self, dtype: torch.dtype, normalize: bool) -> None:
-        with pytest.raises(ValueError, match=str(dtype)):
-            KernelActivation(3, 4, normalize=normalize)(torch.ones(5, 3, dtype=dtype))
+
+@each_case
+def test_last_dimension(case: Case) -> None:
+    """Where 1 unit or 1 shared row could broadcast as well."""
+    module = case.module(UNITS, 4)
+    for shape in [(), (2,), (4,), (1,), (3, 1), (3, 4), (3, 0), (0,), (0, 4)]:
+        with pytest.raises(ValueError, match=r"num_units=3"):
+            module(torch.zeros(shape))
+    with pytest.raises(ValueError, match=r"num_units=1"):
+        case.module(1, 4)(torch.zeros(5, 2))
+    for shape in [(2, 5, 3), (3,)]:
+        with pytest.raises(ValueError, match="num_units=3 in dim=1"):
+            KernelActivation(UNITS, dim=1)(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_dtype(dtype: torch.dtype, normalize: bool) -> None:
+    with pytest.raises(ValueError, match=str(dtype)):
+        KernelActivation(3, 4, normalize=normalize)(torch.ones(5, 3, dtype=dtype))

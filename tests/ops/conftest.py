@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 
 def take_triton() -> None:
@@ -34,6 +38,43 @@ def compile_for_hopper() -> None:
         get_current_stream=lambda device: 0,
     )
     triton.runtime.driver.set_active(driver)
+
+
+def compiled_kernels() -> list[str]:
+    """The code of all kernels that are launched from now on: none of them runs."""
+    import triton
+
+    made: list[str] = []
+
+    def warm_up(kernel: Any, *args: Any, **given: Any) -> None:
+        made.append(kernel.warmup(*args, **given).asm["ptx"])
+
+    triton.JITFunction.__getitem__ = lambda self, grid: partial(warm_up, self, grid=grid)
+    return made
+
+
+def assert_same_in_threads(run: Callable[[int], Sequence[Tensor]]) -> None:
+    """Each gets its own numbers, the same bits every time."""
+    expected = [run(0), run(1)]
+    with ThreadPoolExecutor(2) as pool:
+        for k, found in enumerate(pool.map(run, [0, 1] * 4)):
+            assert all(map(torch.equal, found, expected[k % 2]))
+
+
+def assert_transforms(run: Callable[[Tensor], Sequence[Tensor]], x: Tensor) -> None:
+    """Of the sum of the squares of outputs: torch.func agrees with plain autograd."""
+    close: Any = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
+
+    def total(x: Tensor) -> Tensor:
+        return torch.stack([out.square().sum() for out in run(x)]).sum()
+
+    (wanted,) = torch.autograd.grad(total(x), x)
+    value, tangent = x.detach(), torch.randn_like(x)
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        close(transform(total)(value), wanted)
+    close(torch.func.jvp(total, (value,), (tangent,))[1], (wanted * tangent).sum())
+    both = torch.stack([value, tangent])
+    close(torch.func.vmap(total)(both), torch.stack([total(v) for v in both]))
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,6 +15,7 @@ from pyg_kernels.ops.expansion import GREENS
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan import activation
 from pyg_kernels.ops.scan.activation import Form, activation_scan
+from tests.ops.conftest import assert_same_in_threads, compiled_kernels
 from tests.ops.layouts import LAYOUTS, in_turn
 
 
@@ -56,15 +57,19 @@ def inputs_of(
     return drawn
 
 
-def run(case: Case, layout: Layout, tensors: list[Any], seed: Tensor | None = None) -> list[Tensor]:
+def run(
+    case: Case,
+    layout: Layout,
+    tensors: list[Any],
+    seed: Tensor | None = None,
+    scan: Any = activation_scan,
+) -> list[Tensor]:
     """Outputs, pre-activations and gradients."""
-    out, before = activation_scan(case.form, layout, *tensors)
+    out, before = scan(case.form, layout, *tensors)
     return [out, before, *gradients(out, tensors, seed)]
 
 
-def defined(case: Case, layout: Layout, tensors: list[Any], seed: Tensor | None) -> list[Tensor]:
-    out, before = activation.define(case.form, layout, *tensors)
-    return [out, before, *gradients(out, tensors, seed)]
+defined = partial(run, scan=activation.define)
 
 
 def gradients(out: Tensor, tensors: list[Tensor | None], seed: Tensor | None) -> list[Tensor]:
@@ -102,7 +107,7 @@ def test_single_precision(case: Case) -> None:
     layout = Layout.of_grid(3, 300, torch.device("cpu"))
     tensors = inputs_of(case, layout, 40, 20)
     found = run(case, layout, [None if t is None else t.float() for t in tensors])
-    for one, other in zip(found, defined(case, layout, tensors, None), strict=True):
+    for one, other in zip(found, defined(case, layout, tensors), strict=True):
         torch.testing.assert_close(one.double(), other, rtol=2e-5, atol=2e-5)
 
 
@@ -121,9 +126,8 @@ def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
     layout = LAYOUTS["grid"]
     tensors: list[Any] = [None if t is None else t.detach() for t in inputs_of(case, layout)]
     tensors[0][4, -1] = value
-    found, expected = run(case, layout, tensors), defined(case, layout, tensors, None)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, equal_nan=True)
+    found, expected = run(case, layout, tensors), defined(case, layout, tensors)
+    torch.testing.assert_close(found, expected, equal_nan=True)
 
 
 @some_cases
@@ -148,17 +152,9 @@ def test_as_pytorch_knows_it(case: Case, layout: Layout) -> None:
 
 @some_cases
 def test_two_threads_at_once(case: Case) -> None:
-    """Each gets its own numbers, the same bits every time."""
     layout = Layout.of_grid(6, 40, torch.device("cpu"))
-    tensors = inputs_of(case, layout, 130)
-
-    def once(scale: int) -> list[Tensor]:
-        given = [scale * tensors[0].detach(), *tensors[1:]]
-        return run(case, layout, given, None)
-
-    with ThreadPoolExecutor(2) as pool:
-        for scale, found in enumerate(pool.map(once, [0, 1] * 4)):
-            assert all(map(torch.equal, found, once(scale % 2)))
+    x, *others = inputs_of(case, layout, 130)
+    assert_same_in_threads(lambda scale: run(case, layout, [scale * x.detach(), *others]))
 
 
 @pytest.mark.parametrize("green", GREENS)
@@ -170,14 +166,12 @@ def test_autocast_changes_no_precision(green: str) -> None:
         expected = run(case, layout, tensors, torch.ones_like(tensors[0]))
         with torch.autocast("cpu", torch.bfloat16):
             found = run(case, layout, tensors, torch.ones_like(tensors[0]))
-        for one, other in zip(found, expected, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
         with torch.autocast("cpu", torch.bfloat16):  # by the definition, as second derivatives
             out, _ = activation_scan(case.form, layout, *tensors)
             leaves = [t for t in tensors if t is not None]
             again = torch.autograd.grad(out, leaves, torch.ones_like(out), create_graph=True)
-        for one, other in zip(again, expected[2:], strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(again, expected[2:], rtol=1e-4, atol=1e-4)
 
 
 def interpreted() -> None:
@@ -197,14 +191,7 @@ def interpreted() -> None:
 
 def compiled() -> None:
     """Compiles Triton's kernels for a GPU that need not be there."""
-    import triton
-
-    made: list[str] = []
-
-    def warm_up(kernel: Any, *args: Any, **given: Any) -> None:
-        made.append(kernel.warmup(*args, **given).asm["ptx"])
-
-    triton.JITFunction.__getitem__ = lambda self, grid: functools.partial(warm_up, self, grid=grid)
+    made = compiled_kernels()
     layout = Layout.of_grid(1, 70, torch.device("cpu"))
     for case, dtype in zip(
         SOME.values(), (torch.float32, torch.float64, torch.float32), strict=True

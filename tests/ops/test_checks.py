@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from pyg_kernels.ops.edges import Edges
-from pyg_kernels.ops.expansion import kernel_expansion
 from pyg_kernels.ops.neighbor_sum import neighbor_sum
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import linear_scan
@@ -45,19 +44,15 @@ def test_texts_that_do_not_fit_the_rows(layout: Layout) -> None:
 
 def test_sums_over_edges() -> None:
     two, one = torch.tensor([0, 1]), torch.tensor([1])
-    with pytest.raises(ValueError, match="target has shape"):
-        Edges(two, one, 3, 3)
-    with pytest.raises(ValueError, match="edge_type has shape"):
-        Edges(two, two, 3, 3, torch.ones(1, 4), one)
-    with pytest.raises(ValueError, match="dtype"):
-        Edges(two.float(), two, 3, 3)
+    for message, given in {
+        "target has shape": (two, one, 3, 3),
+        "edge_type has shape": (two, two, 3, 3, torch.ones(1, 4), one),
+        "dtype": (two.float(), two, 3, 3),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            Edges(*given)
     with pytest.raises(ValueError, match="z has shape"):
         neighbor_sum(torch.randn(4000, 2), Edges(two, two, 3, 3))
-
-
-def test_expansions() -> None:
-    with pytest.raises(ValueError, match="centers has shape"):
-        kernel_expansion(torch.randn(7, 5), torch.randn(3, 4), torch.randn(3, 4), "relu")
 
 
 @pytest.mark.usefixtures("threads")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -21,16 +20,13 @@ MUCH = 10**9  # numbers: enough for several threads
 
 
 @pytest.fixture(params=["its own", "torch's"])
-def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     """On threads of OpenMP where torch has GNU's, and on those of Python."""
     if request.param == "its own":
         monkeypatch.setattr(compiled, "_openmp", lambda: None)
     elif compiled._openmp() is None:
         pytest.skip("torch has not loaded GNU's OpenMP")
-    threads = torch.get_num_threads()
     torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("pool")

@@ -46,21 +46,15 @@ def test_nodes_that_are_not_there() -> None:
         sort_by_node(node, 5)
 
 
-def test_distinct_rows_of_bond_types() -> None:
+def test_distinct_rows() -> None:
+    """Of bond types, and of a rare one between the samples."""
     torch.manual_seed(0)
-    types = torch.eye(5)[:, :4]
-    rows = types[torch.randint(5, (1000,))]
-    distinct, index = distinct_rows(rows)
-    assert distinct.size(0) == 5
-    assert torch.equal(distinct[index], rows)
-
-
-def test_a_rare_type_between_the_samples() -> None:
-    rows = torch.zeros(10_000, 3)
-    rows[7] = 1.0
-    distinct, index = distinct_rows(rows)
-    assert distinct.size(0) == 2
-    assert torch.equal(distinct[index], rows)
+    rare = torch.zeros(10_000, 3)
+    rare[7] = 1.0
+    for rows, count in ((torch.eye(5)[:, :4][torch.randint(5, (1000,))], 5), (rare, 2)):
+        distinct, index = distinct_rows(rows)
+        assert distinct.size(0) == count
+        assert torch.equal(distinct[index], rows)
 
 
 def test_rows_without_types() -> None:

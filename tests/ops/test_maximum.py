@@ -18,6 +18,7 @@ from pyg_kernels.ops.scan import maximum, walk
 from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
 from pyg_kernels.ops.scan.walk import Form, extremes, walk_scan
 from tests.ngram_maxima import largest_sums, ngram_maxima
+from tests.ops.conftest import assert_transforms
 from tests.ops.layouts import in_turn
 
 D, F64 = 3, torch.float64
@@ -186,8 +187,7 @@ def test_kernels_against_definitions(
             outs = numbers(SCANS[mapping](x, order, decay, layout, carried, readout))
             chosen = [outs, *([out] for out in outs)]
             found.append([outs, *(gradients(some, leaves) for some in chosen)])
-    for got, wanted in zip(found[:3], found[3:], strict=True):
-        close(got, wanted)
+    close(found[:3], found[3:])
     monkeypatch.undo()
     single = [t.detach().float() if isinstance(t, Tensor) else t for t in leaves]
     carried = type(state)(*single[2:], state.seen)
@@ -260,16 +260,7 @@ def test_derivatives_and_transforms(mapping: str, kind: str) -> None:
 
     assert torch.autograd.gradgradcheck(scan, leaves, fast_mode=True)
 
-    def total(x: Tensor) -> Tensor:
-        return torch.stack([out.square().sum() for out in scan(x)]).sum()
-
-    (wanted,) = torch.autograd.grad(total(x), x)
-    value, tangent = x.detach(), torch.randn_like(x)
-    for transform in (torch.func.jacrev, torch.func.jacfwd):
-        close(transform(total)(value), wanted)
-    close(torch.func.jvp(total, (value,), (tangent,))[1], (wanted * tangent).sum())
-    both = torch.stack([value, tangent])
-    close(torch.func.vmap(total)(both), torch.stack([total(v) for v in both]))
+    assert_transforms(scan, x)
 
 
 @pytest.mark.traces

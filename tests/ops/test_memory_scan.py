@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.memory import _SCAN, Form, memory_scan
+from tests.ops.conftest import assert_same_in_threads, assert_transforms
 from tests.ops.layouts import LAYOUTS, in_turn
 
 FORMS = {  # and how many gates read the output before
@@ -73,8 +73,7 @@ def assert_same(case: Case, layout: Layout, inputs: list[Tensor], tolerance: flo
     form, _ = case
     found, expected = memory_scan(form, layout, *inputs), defined(form, layout, *inputs)
     seeds = [torch.randn_like(t) for t in expected]
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
     pairs = zip(gradients(found, inputs, seeds), gradients(expected, inputs, seeds), strict=True)
     for one, other in pairs:
         bound = tolerance * max(1.0, other.abs().max().item() if other.numel() else 1.0)
@@ -110,8 +109,7 @@ def test_one_output_alone(case: Case) -> None:
     for k in range(3):
         seeds = [torch.randn_like(expected[k])]
         pair = (gradients([outs[k]], inputs, seeds) for outs in (found, expected))
-        for one, other in zip(*pair, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(*pair, rtol=1e-10, atol=1e-10)
 
 
 @some_cases
@@ -121,8 +119,7 @@ def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
     inputs = [t.detach() for t in inputs_of(case, layout)]
     inputs[0][4, -1] = value
     found, expected = memory_scan(case[0], layout, *inputs), defined(case[0], layout, *inputs)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, equal_nan=True)
+    torch.testing.assert_close(found, expected, equal_nan=True)
 
 
 @some_cases
@@ -139,15 +136,7 @@ def test_as_pytorch_knows_it(case: Case, layout: Layout) -> None:
     given = (x, params, None, None, feed[0] if feed else None, None, h0, c0.detach().unsqueeze(0))
     torch.library.opcheck(_SCAN.op, (*given, layout.start, layout.length, *form, *layout.settings))
 
-    def total(x: Tensor) -> Tensor:
-        return torch.stack([t.square().sum() for t in outputs(x, *inputs[1:])]).sum()
-
-    (expected,) = torch.autograd.grad(total(x), x)
-    torch.testing.assert_close(torch.func.jacrev(total)(x), expected)
-    _, found = torch.func.jvp(total, (x,), (x,))
-    torch.testing.assert_close(found, (expected * x).sum())
-    both = torch.func.vmap(total)(torch.stack([x, 2 * x]))
-    torch.testing.assert_close(both, torch.stack([total(x), total(2 * x)]))
+    assert_transforms(lambda x: outputs(x, *inputs[1:]), x)
 
 
 @some_cases
@@ -165,19 +154,15 @@ def test_compiles(case: Case) -> None:
 
 
 def test_threads_of_ones_own() -> None:
-    case, layout = FORMS["lstm"], Layout.of_grid(40, 9, torch.device("cpu"))
-
-    given = inputs_of(case, layout, 40)
+    (form, _), layout = FORMS["lstm"], Layout.of_grid(40, 9, torch.device("cpu"))
+    given = inputs_of(FORMS["lstm"], layout, 40)
 
     def run(seed: int) -> tuple[Tensor, ...]:
         x, *rest = (t.detach().requires_grad_() for t in given)
-        outputs = memory_scan(case[0], layout, x * (1 + seed), *rest)
+        outputs = memory_scan(form, layout, x * (1 + seed), *rest)
         return gradients(outputs, [x, *rest], [torch.ones_like(t) for t in outputs])
 
-    expected = [run(seed) for seed in range(4)]
-    with ThreadPoolExecutor(2) as pool:
-        for found, one in zip(pool.map(run, [*range(4)] * 3), expected * 3, strict=True):
-            assert all(map(torch.equal, found, one))
+    assert_same_in_threads(run)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -200,5 +185,6 @@ def test_functions_of_ones_own(case: Case, layout: Layout) -> None:
     if cell.carried != "none":
         given["q"] = torch.sin
     expected = defined(cell, layout, *inputs, **given)
-    for one, other in zip(memory_scan(cell, layout, *inputs, **given), expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(
+        memory_scan(cell, layout, *inputs, **given), expected, rtol=1e-10, atol=1e-12
+    )

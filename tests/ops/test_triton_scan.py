@@ -15,6 +15,7 @@ from pyg_kernels.ops.scan import memory, walk
 from pyg_kernels.ops.scan.recurrence import Recurrence
 from pyg_kernels.ops.scan.walk import linear_scan
 from tests.covering import covering
+from tests.ops.conftest import compiled_kernels
 
 CHANNELS = 5
 LENGTH = torch.tensor([1, 3, 0, 2])  # in any order
@@ -215,14 +216,7 @@ def test_second_derivatives_and_nan(interpreter: ProcessPoolExecutor) -> None:
 
 def compiled() -> None:
     """And loads ahead of the loop, without which a step would wait for memory."""
-    import triton
-
-    made = []
-
-    def warm_up(kernel: Any, *args: Any, **given: Any) -> None:
-        made.append(kernel.warmup(*args, **given).asm["ptx"])
-
-    triton.JITFunction.__getitem__ = lambda self, grid: functools.partial(warm_up, self, grid=grid)
+    made = compiled_kernels()
     selected = walk.Form(2, "add", True, "values", 1, "sum", "relu")
     for case in (
         Case(walk.Form(1, gate="logits", width=2), RAGGED, channels=64, dtype=torch.float32),

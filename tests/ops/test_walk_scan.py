@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from torch import Tensor
 from pyg_kernels.ops import operator
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import _SCAN, Form, linear_scan, walk_scan
+from tests.ops.conftest import assert_same_in_threads, assert_transforms
 from tests.ops.layouts import LAYOUTS
 
 D = 6
@@ -90,8 +90,7 @@ def test_equals_the_definition(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     first = 7 * sorted(LAYOUTS).index(name)
     for number, form in list(enumerate(FORMS, start=first))[first % 13 :: 13]:
         given = arguments(form, LAYOUTS[name], number, torch.float64)
-        for found, expected in zip(*both(given, monkeypatch), strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(*both(given, monkeypatch), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("number", range(0, len(FORMS), 23))
@@ -111,15 +110,13 @@ def test_threads_and_torchs_own_check() -> None:
     x, params = torch.randn(800, 4 * 96), torch.randn(4, 96)
     x.requires_grad_()
 
-    def once() -> list[Tensor]:
+    def run(k: int) -> list[Tensor]:
         form = Form(3, gate="logits", width=96, normalize=True, act="tanh")
-        out, *_ = walk_scan(form, layout, x, params, x.new_zeros(3, 2, 96), x.new_zeros(2, 96))
+        initial = x.new_zeros(3, 2, 96), x.new_zeros(2, 96)
+        out, *_ = walk_scan(form, layout, (1 + k) * x, params, *initial)
         return [out, *torch.autograd.grad(out.square().sum(), x)]
 
-    expected = once()
-    with ThreadPoolExecutor(2) as pool:
-        for found in pool.map(lambda _: once(), range(6)):
-            assert all(map(torch.equal, found, expected))
+    assert_same_in_threads(run)
     given = arguments(FORMS[4], Layout.of_grid(3, 2, x.device), 3, torch.float64)
     layout, form = given.pop("layout"), given.pop("form")
     names = ("x", "params", "select", "carried", "feed", "mask", "h0", "c0")
@@ -145,7 +142,7 @@ def test_nan_and_infinity_stay_in_their_text() -> None:
 
 
 def test_transforms_and_second_derivatives() -> None:
-    layout, torch_func = LAYOUTS["ragged"], torch.func
+    layout = LAYOUTS["ragged"]
     n, texts = layout.num_rows, layout.num_texts
     x, decay = torch.randn(n, 2).double(), torch.rand(n, 2).double()
     initial = torch.randn(texts, 2).double()
@@ -154,11 +151,7 @@ def test_transforms_and_second_derivatives() -> None:
         return linear_scan(decay, x, layout, initial, normalize=True)
 
     assert torch.autograd.gradgradcheck(scan, x.requires_grad_(), fast_mode=True)
-    by_rows = torch.autograd.functional.jacobian(scan, x)
-    for transform in (torch_func.jacrev, torch_func.jacfwd):
-        torch.testing.assert_close(transform(scan)(x), by_rows)
-    many = torch.stack([x, 2 * x])
-    torch.testing.assert_close(torch_func.vmap(scan)(many), torch.stack([scan(x), scan(2 * x)]))
+    assert_transforms(lambda x: [scan(x)], x)
 
 
 def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,5 +159,4 @@ def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     given = arguments(FORMS[7], layout, 7, torch.float64)
     expected = walk_scan(**given)
     monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
-    for found, value in zip(walk_scan(**given), expected, strict=True):
-        torch.testing.assert_close(found, value, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(walk_scan(**given), expected, rtol=1e-10, atol=1e-10)

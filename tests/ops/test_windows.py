@@ -55,8 +55,7 @@ def test_windows_and_their_convolution(
         )
         for s in (total, expected_total)
     )
-    for one, other in zip(*grads, strict=True):
-        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(*grads)
 
 
 @every_layout

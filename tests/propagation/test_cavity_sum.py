@@ -47,12 +47,8 @@ def test_cavity_sum(pairs: list[tuple[int, int]]) -> None:
         arrived[target] += row
     torch.testing.assert_close(total, arrived)
     assert torch.equal(cavity_sum(message, edges, find_reverse(edges), total), found)
-    grad = torch.randn_like(message)
-    torch.testing.assert_close(
-        *(torch.autograd.grad(s, message, grad)[0] for s in (found, wanted)),
-        rtol=1e-12,
-        atol=1e-12,
-    )
+    slopes = [torch.autograd.grad(s.sin().sum(), message) for s in (found, wanted)]
+    torch.testing.assert_close(*slopes, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["ring", "ring-and-loop", "none"])

@@ -57,8 +57,7 @@ def test_decay_with_bond_factors(kinds: int, dtype: torch.dtype) -> None:
         torch.testing.assert_close(found, expected)
         inputs = (bond, z) if isinstance(weight, float) else (bond, z, decay)
         gradients = (torch.autograd.grad(out.square().sum(), inputs) for out in (found, expected))
-        for f, e in zip(*gradients, strict=True):
-            torch.testing.assert_close(f, e)
+        torch.testing.assert_close(*gradients)
 
 
 def test_kinds_are_found_only_where_no_gradient_is_needed() -> None:
@@ -68,67 +67,49 @@ def test_kinds_are_found_only_where_no_gradient_is_needed() -> None:
     assert as_edges(graph.edge_index, 6, 6, attr, 3).attr is attr
 
 
-def test_values_of_an_adjacency_are_features() -> None:
-    graph = random_graph(0)
-    index = torch.unique(graph.edge_index, dim=1)
-    by_target = torch.argsort(index[1] * 6 + index[0])
-    index = index[:, by_target]
-    values = torch.randn(index.size(1), dtype=torch.float64)
-    adjacency = torch.sparse_coo_tensor(index.flip(0), values, (6, 6)).coalesce()
-    edges = as_edges(adjacency.to_sparse_csr(), 6, 6, edge_dim=1)
-    assert torch.equal(edges.edge_rows(edges.attr).flatten(), values)
-    ones = torch.sparse_coo_tensor(index.flip(0), torch.ones(index.size(1)), (6, 6))
-    assert as_edges(ones, 6, 6).attr is None
-
-
 def test_parallel_entries_of_an_adjacency_are_added_up() -> None:
     index = torch.tensor([[2, 0, 0], [1, 1, 1]])
-    adjacency = torch.sparse_coo_tensor(index.flip(0), torch.ones(3), (3, 3))
-    edges = as_edges(adjacency, 3, 3)
+    edges = as_edges(torch.sparse_coo_tensor(index.flip(0), torch.ones(3), (3, 3)), 3, 3)
     assert torch.equal(torch.stack([edges.source, edges.target]), torch.tensor([[0, 2], [1, 1]]))
     assert edges.weight.tolist() == [2, 1]
-    with pytest.raises(ValueError, match=r"not coalesced.*expected adjacency.coalesce\(\)"):
-        as_edges(adjacency, 3, 3, torch.arange(3.0), 1)
 
 
-def test_values_of_an_adjacency_are_weights() -> None:
-    index = torch.tensor([[1, 2], [0, 1]])
-    adjacency = torch.sparse_coo_tensor(index.flip(0), torch.tensor([0.5, 2.0]), (3, 3)).coalesce()
+def test_values_of_an_adjacency() -> None:
+    """Weights, features, or nothing where all are one; in the order of the form."""
+    index, values = torch.tensor([[2, 1, 0], [0, 1, 2]]), torch.tensor([0.5, 2.0, 3.0])
+    adjacency = torch.sparse_coo_tensor(index.flip(0), values, (3, 3)).coalesce()
     for form in (adjacency, adjacency.to_sparse_csr(), adjacency.to_sparse_csc()):
-        edges = as_edges(form, 3, 3, torch.eye(2), 2)
-        assert sorted(zip(edges.source.tolist(), edges.weight.tolist(), strict=True)) == [
-            (1, 0.5),
-            (2, 2.0),
-        ]
-    with pytest.raises(ValueError, match="beside an adjacency whose values are edge weights"):
-        as_edges(adjacency, 3, 3, edge_weight=torch.ones(2))
-    features = torch.sparse_coo_tensor(index.flip(0), torch.eye(2), (3, 3, 2)).coalesce()
-    with pytest.raises(ValueError, match="beside an adjacency whose values are edge features"):
-        as_edges(features, 3, 3, torch.eye(2), 2)
-    with pytest.raises(ValueError, match="takes no edge features"):
-        as_edges(features, 3, 3)
+        edges = as_edges(form, 3, 3, torch.eye(3), 3)
+        pairs = zip(edges.source.tolist(), edges.weight.tolist(), strict=True)
+        assert dict(pairs) == {2: 0.5, 1: 2.0, 0: 3.0}
+    edges = as_edges(adjacency.to_sparse_csr(), 3, 3, edge_dim=1)
+    assert torch.equal(edges.edge_rows(edges.attr).flatten(), values)
+    ones = torch.sparse_coo_tensor(index, torch.ones(3), (3, 3))
+    assert as_edges(ones, 3, 3).attr is None
 
 
-@pytest.mark.parametrize("shape", [(2,), (3, 1), ()])
-def test_weights_are_one_number_an_edge(shape: tuple[int, ...]) -> None:
-    index = torch.zeros(2, 3, dtype=torch.long)
-    with pytest.raises(ValueError, match=r"edge_weight has shape .* for each edge, \(3,\)"):
-        as_edges(index, 3, 3, edge_weight=torch.ones(shape))
+NO_EDGES = as_edges(torch.zeros(2, 0, dtype=torch.long), 3, 3)
+TWICE = torch.sparse_coo_tensor(torch.tensor([[1, 1], [0, 0]]), torch.ones(2), (3, 3))
+WEIGHTS = torch.sparse_coo_tensor(torch.eye(2).long(), torch.tensor([0.5, 2.0]), (3, 3)).coalesce()
+FEATURES = torch.sparse_coo_tensor(torch.eye(2).long(), torch.eye(2), (3, 3, 2)).coalesce()
 
 
-def test_edges_pass_through() -> None:
-    edges = as_edges(torch.zeros(2, 0, dtype=torch.long), 3, 3)
-    assert as_edges(edges, 3, 3) is edges
-    with pytest.raises(ValueError, match="carry their own"):
-        as_edges(edges, 3, 3, torch.zeros(0, 2), 2)
-    with pytest.raises(ValueError, match="edge_attr is missing"):
-        as_edges(edges, 3, 3, edge_dim=2)
-
-
-def test_a_transposed_adjacency_has_one_flow() -> None:
-    adjacency = torch.eye(3).to_sparse_csr()
-    with pytest.raises(ValueError, match="target_to_source"):
-        as_edges(adjacency, 3, 3, flow="target_to_source")
+@pytest.mark.parametrize(
+    ("edges", "options", "message"),
+    [
+        (TWICE, {"edge_attr": torch.arange(2.0), "edge_dim": 1}, r"not coalesced.*coalesce\(\)"),
+        (WEIGHTS, {"edge_weight": torch.ones(2)}, "whose values are edge weights"),
+        (FEATURES, {"edge_attr": torch.eye(2), "edge_dim": 2}, "whose values are edge features"),
+        (FEATURES, {}, "takes no edge features"),
+        (NO_EDGES, {"edge_attr": torch.zeros(0, 2), "edge_dim": 2}, "carry their own"),
+        (NO_EDGES, {"edge_dim": 2}, "edge_attr is missing"),
+        (torch.eye(3).to_sparse_csr(), {"flow": "target_to_source"}, "target_to_source"),
+    ],
+)
+def test_edges_that_are_refused(edges: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        as_edges(edges, 3, 3, **options)
+    assert as_edges(NO_EDGES, 3, 3) is NO_EDGES
 
 
 # The operator on path graphs: the walk that it carries is the scan's definition

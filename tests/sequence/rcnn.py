@@ -40,15 +40,11 @@ def decays(cell: RCNNCell, x: Tensor, decay: float | str) -> Tensor:
     return torch.full(shape, decay, dtype=x.dtype)
 
 
-def activation(act: str | Callable[[Tensor], Tensor] | None) -> Callable[[Tensor], Tensor]:
-    if act is None:
-        return lambda t: t
-    if act == "tanh":
-        return torch.tanh
-    if act == "relu":
-        return torch.relu
-    assert callable(act)
-    return act
+ACTS: dict[Any, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    None: lambda t: t,
+}
 
 
 def layer_equations(
@@ -104,7 +100,7 @@ def layer_equations(
             u = u @ cell.output_lin.weight.t()
         if bias:
             u = u + cell.bias
-        u = activation(act)(u)
+        u = (act if callable(act) else ACTS[act])(u)
         if output_gate:
             gate = x_t @ cell.output_gate_lin.weight.t() + cell.output_gate_bias
             if decay == "recurrent":
@@ -162,11 +158,9 @@ MAPS = {
     "recurrent": ["decay_lin", "output_lin", "decay_recurrent", "output_gate_recurrent"],
 }
 PARTS = {
-    **{
-        f"{decay}-{name}": Part(name, {"decay": decay, **FULL})
-        for decay, names in MAPS.items()
-        for name in names
-    },
+    f"{decay}-{name}": Part(name, {"decay": decay, **FULL})
+    for decay, names in MAPS.items()
+    for name in names
 }
 
 

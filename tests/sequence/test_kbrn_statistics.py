@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d
 
-from pyg_kernels.sequence import KBRN, KBRNCell
+from pyg_kernels.sequence import KBRNCell
 from tests.nn.activation_equations import Case
 from tests.sequence.equations import FORMS, assert_same_running_set, read_in_form
 from tests.sequence.kbrn import (
@@ -51,17 +51,6 @@ def test_equations(name: str) -> None:
     assert_equations(kbrn, options, texts(4, 4, 4, 4), "grid", from_state=False)
     for lengths in [(6, 0, 2, 1), (3, 1), (0, 2, 2, 0, 0)]:
         assert_equations(kbrn, options, texts(*lengths))
-
-
-def test_fresh_from_the_constructor() -> None:
-    """Running mean 0, variance 1, nothing counted."""
-    options = {"num_centers": 7, **IN_TRAINING["norm-stack"]}
-    kbrn = KBRN(SIZE, HIDDEN, **options).double()
-    for norm in norms(kbrn):
-        assert_same_running_set(norm, BatchNorm1d(HIDDEN).double())
-        assert (norm.weight == 1).all() and (norm.bias == 0).all()
-    assert_equations(kbrn, options, texts(4, 2, 0, 4), from_state=False)
-    assert all(norm.num_batches_tracked == 1 for norm in norms(kbrn))
 
 
 @pytest.mark.parametrize("name", ["norm", "norm-abs", "norm-gaussian"])
@@ -221,12 +210,12 @@ def test_precision_in_training(name: str, dtype: torch.dtype) -> None:
     low = copy.deepcopy(kbrn).to(dtype)
     (expected, _), (output, h_n) = kbrn(x, ptr=ptr), low(x.to(dtype), ptr=ptr)
     assert output.dtype == h_n.dtype == dtype
-    pairs = [(output, expected)]
-    for found, norm in zip(norms(low), norms(kbrn), strict=True):
-        pairs += [(found.running_var, norm.running_var), (found.running_mean, norm.running_mean)]
+    found, wanted = (
+        [out, *(t for n in norms(layer) for t in (n.running_mean, n.running_var))]
+        for layer, out in ((low, output), (kbrn, expected))
+    )
     tolerance = 1e-4 if dtype == torch.float32 else 0.2
-    for a, b in pairs:
-        close(a.double(), b, rtol=tolerance, atol=tolerance)
+    close([t.double() for t in found], wanted, rtol=tolerance, atol=tolerance)
     output.float().square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in low.parameters())
 

@@ -9,8 +9,15 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from pyg_kernels.sequence import (
+    RCNNProductState,
+    RCNNState,
+    RCNNTableState,
+    RKMState,
+    RKMWindowState,
+)
 from tests.sequence.kbrn import FAMILY as KBRN
-from tests.sequence.layers import FAMILIES, families, of_every, of_some
+from tests.sequence.layers import FAMILIES, of_every, of_some
 from tests.sequence.rcnn import FAMILY as RCNN
 from tests.sequence.rkm import FAMILY as RKM
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
@@ -127,8 +134,9 @@ def test_nothing_is_overwritten(variant: Variant) -> None:
     assert all(map(torch.equal, (output, *parts_of(state)), kept))
 
 
-@of_some
+@of_every
 def test_training_steps_change_every_parameter(variant: Variant) -> None:
+    """Nothing is built that nothing reads."""
     layer, x = variant.build(scale=0.3), random_text(6, 3, SIZE)
     before = [p.detach().clone() for p in layer.parameters()]
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
@@ -143,11 +151,19 @@ def test_training_steps_change_every_parameter(variant: Variant) -> None:
     assert all(not torch.equal(p, b) for p, b in zip(layer.parameters(), before, strict=True))
 
 
-@families
-def test_repr_names_sizes_and_class(family: Family) -> None:
-    for made in (family.layer, family.cell):
-        assert repr(made(3, 4)).startswith(f"{made.__name__}(3, 4")
-        assert "\n" not in repr(made(3, 4))
+STATES: list[tuple[Family, Options, type]] = [
+    (RCNN, {}, RCNNState),
+    (RCNN, {"pooling": "max"}, RCNNProductState),
+    (RCNN, {"pooling": "max", "combine": "add"}, RCNNTableState),
+    (RKM, {}, RKMState),
+    (RKM, {"ngram": 2}, RKMWindowState),
+    (KBRN, {}, Tensor),
+]
+
+
+def test_types_of_states() -> None:
+    for family, options, expected in STATES:
+        assert type(family.layer(SIZE, 3, **options).eval()(torch.randn(5, SIZE))[1]) is expected
 
 
 SHOWN: list[tuple[Family, Options]] = [
@@ -156,6 +172,7 @@ SHOWN: list[tuple[Family, Options]] = [
     (RKM, {"cell": "linear-gated", "ngram": [1, 3], "dilation": 2, "filters": "syncnet"}),
     (RKM, {"layer_norm": True, "feedback": False}),
     (RKM, {"cell": "general", "q": "tanh"}),
+    (RKM, {"cell": "general", "q": torch.nn.Tanh(), "num_layers": 2}),
     (KBRN, {"num_centers": 20, "green": "abs", "normalize": False, "init": "tanh"}),
     (KBRN, {"affine": True, "shared": True, "bias": False, "init_range": (-1.0, 3.0)}),
     (KBRN, {"green": "gaussian", "bandwidth": 0.5}),
@@ -167,4 +184,5 @@ SHOWN: list[tuple[Family, Options]] = [
 def test_repr_names_options(family: Family, options: Options) -> None:
     for made in (family.layer, family.cell)[: 1 + ("num_layers" not in options)]:
         text = repr(made(3, 4, **options))
+        assert text.startswith(f"{made.__name__}(3, 4") and "\n" not in text
         assert all(f"{name}={value!r}" in text for name, value in options.items())

@@ -52,15 +52,12 @@ def test_gradients_reach_what_the_tokens_were_made_of() -> None:
     close(found, expected)
 
 
-def test_texts_without_edges() -> None:
-    for length in (0, 1):
-        graph = PathGraph()(torch.zeros(length, SIZE))
-        assert graph.num_nodes == length
-        assert graph.edge_index.shape == (2, 0) and graph.edge_index.dtype == torch.long
-        assert graph.validate()
-
-
 def test_word_ids() -> None:
+    """Also of texts without edges."""
+    for given in (torch.zeros(0, SIZE), torch.zeros(1, SIZE), [7]):
+        graph = PathGraph()(given)
+        assert graph.num_nodes == len(given) and graph.validate()
+        assert graph.edge_index.shape == (2, 0) and graph.edge_index.dtype == torch.long
     graph = PathGraph()([7, 3, 3])
     assert graph.x.tolist() == [7, 3, 3] and graph.x.dtype == torch.long
     assert PathGraph()([]).num_nodes == 0 and PathGraph()([]).x.dtype == torch.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -10,11 +11,11 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.nn import RandomWalkConv
-from pyg_kernels.sequence import RCNN, RCNNProductState, RCNNState, RCNNTableState
+from pyg_kernels.sequence import RCNN
 from tests.covering import covering
 from tests.ngram_maxima import read_maxima
-from tests.sequence.rcnn import MAX, ONE_WAY, build, decays, projections, random_rcnn
-from tests.sequence.texts import F64, SIZE, close, random_text
+from tests.sequence.rcnn import decays, projections, random_rcnn
+from tests.sequence.texts import F64, close, random_text
 from tests.string_kernels import ngram_states, tabulated_additive_state
 
 # Sums over n-grams. Theorem 1 of Lei et al. 2017 is among those of the exact kernels
@@ -44,21 +45,19 @@ def test_every_ngram(options: dict[str, Any]) -> None:
     expected = ngram_states(p, lam, options["combine"], options["normalize"])
     for readout in ["c", "z", "sum"]:
         output, (h, c) = layer(readout=readout, **options)(x)
-        close(output, expected.read(readout))
-        close(h[0], expected.read(readout)[-1])
-        close(c[0], torch.stack([c_j[-1] for c_j in expected.c]))
+        wanted = expected.read(readout)
+        close([output, h[0], c[0]], [wanted, wanted[-1], torch.stack([t[-1] for t in expected.c])])
 
 
 @pytest.mark.parametrize("scalar_decay", [False, True])
 def test_one_decay_a_channel_or_one_for_all(scalar_decay: bool) -> None:
     rows = 1 if scalar_decay else HIDDEN
-    cell = layer(decay="learned", scalar_decay=scalar_decay).cells[0]
-    assert cell.decay_logit.shape == (rows,)
-    close(cell.decay, torch.sigmoid(cell.decay_logit))
-    cell = layer(decay="recurrent", scalar_decay=scalar_decay).cells[0]
-    assert cell.decay is None and cell.decay_bias.shape == (rows,)
-    assert cell.decay_lin.weight.shape == (rows, FEATURES)
-    assert cell.decay_recurrent.weight.shape == (rows, HIDDEN)
+    learned, gate = (
+        layer(decay=decay, scalar_decay=scalar_decay).cells[0] for decay in ("learned", "recurrent")
+    )
+    assert learned.decay_logit.shape == gate.decay_bias.shape == (rows,)
+    close(learned.decay, torch.sigmoid(learned.decay_logit))
+    assert gate.decay is None and len(gate.decay_lin.weight) == rows
 
 
 def after_zeros(x: Tensor, zeros: int) -> Tensor:
@@ -160,23 +159,10 @@ def test_the_best_ngram(options: dict[str, Any]) -> None:
             for t in (found, expected)
         ]
         if options["decay"] != 0.0:  # where gapped n-grams are equal
-            for a, b in zip(*slopes, strict=True):
-                close(a, b, rtol=1e-9, atol=1e-11)
+            close(*slopes, rtol=1e-9, atol=1e-11)
         with torch.no_grad():
             for lin in cell.lins:
                 lin.weight.abs_()
-
-
-@pytest.mark.parametrize("name", MAX)
-def test_maxima_of_a_first_piece_shorter_than_an_ngram(name: str) -> None:
-    """Where no n-gram exists yet, nothing stands in for it in the recurrence."""
-    rcnn = build(MAX[name], order=4, bias=False)
-    x = -1 - random_text(7, 2, SIZE).abs()
-    whole, _ = rcnn(x)
-    for cut in [1, 2, 3]:
-        head, state = rcnn(x[:cut])
-        tail, _ = rcnn(x[cut:], state)
-        close(torch.cat([head, tail]), whole)
 
 
 # One recurrence: the sequence layer equals the graph layer on the closure of the path
@@ -184,29 +170,16 @@ def test_maxima_of_a_first_piece_shorter_than_an_ngram(name: str) -> None:
 
 def closure(decay: Tensor, normalize: bool) -> tuple[Tensor, Tensor]:
     """An edge from every token to every later one, and its weights, (E, D)."""
-    edges, weights = [], []
-    for t in range(len(decay)):
-        for s in range(t):
-            weight = (1 - decay[s]) if normalize else torch.ones_like(decay[s])
-            for r in range(s + 1, t):
-                weight = weight * decay[r]
-            edges.append((s, t))
-            weights.append(weight)
+    edges = list(itertools.combinations(range(len(decay)), 2))
+    entry = 1 - decay if normalize else torch.ones_like(decay)
+    weights = [entry[s] * decay[s + 1 : t].prod(dim=0) for s, t in edges]
     return torch.tensor(edges).t(), torch.stack(weights)
 
 
 def graph_states(rcnn: RCNN, x: Tensor, decay: Tensor, combine: str, normalize: bool) -> list:
     lins = rcnn.cells[0].lins
-    conv = RandomWalkConv(
-        FEATURES,
-        HIDDEN,
-        order=len(lins),
-        decay=1.0,
-        combine=combine,
-        act=None,
-        edge_dim=HIDDEN,
-        return_states=True,
-    ).double()
+    given: dict[str, Any] = {"decay": 1.0, "act": None, "edge_dim": HIDDEN, "return_states": True}
+    conv = RandomWalkConv(FEATURES, HIDDEN, len(lins), combine=combine, **given).double()
     for lin, other in zip(conv.lins, lins, strict=True):
         lin.weight.data.copy_(other.weight)
     for edge_lin in conv.edge_lins:
@@ -217,25 +190,17 @@ def graph_states(rcnn: RCNN, x: Tensor, decay: Tensor, combine: str, normalize: 
 @of_sums
 def test_unity(options: dict[str, Any]) -> None:
     x, normalize = random_text(LENGTH, FEATURES), options["normalize"]
-    found = {}
-    for readout in ["z", "c", "sum"]:
-        rcnn = layer(readout=readout, **options)
-        found[readout] = rcnn(x)[0]
+    rcnn = layer(**options)
+    found = {readout: layer(readout=readout, **options)(x)[0] for readout in ["z", "c", "sum"]}
     lam = decays(rcnn.cells[0], x, options["decay"])
     z = graph_states(rcnn, x, lam, options["combine"], normalize)
-    c = []
-    for z_j in z:
-        rows = []
-        for t in range(LENGTH):
-            total = torch.zeros(HIDDEN, dtype=F64)
-            for s in range(t + 1):
-                weight = (1 - lam[s]) if normalize else 1.0
-                total = total + weight * lam[s + 1 : t + 1].prod(dim=0) * z_j[s]
-            rows.append(total)
-        c.append(torch.stack(rows))
+    c = [torch.zeros_like(z_j) for z_j in z]
+    for c_j, z_j in zip(c, z, strict=True):
+        for t, s in itertools.combinations_with_replacement(reversed(range(LENGTH)), 2):
+            weight = (1 - lam[s]) if normalize else 1.0
+            c_j[t] += weight * lam[s + 1 : t + 1].prod(dim=0) * z_j[s]
     expected = {"z": z[-1], "c": c[-1], "sum": torch.stack(c).sum(dim=0)}
-    for readout, value in found.items():
-        torch.testing.assert_close(value, expected[readout], rtol=1e-13, atol=1e-14)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-14)
 
 
 # Initial values, sizes and activations of the recurrent convolution
@@ -250,46 +215,6 @@ def test_initial_values() -> None:
         for lin in cell.lins:
             assert lin.bias is None and lin.weight.shape == (200, size)
             assert 0.98 * bound < lin.weight.abs().max() <= bound
-            variance = lin.weight.square().sum(dim=1)  # of a row's product with white input
-            assert abs(variance.mean().item() - 1) < 0.05
+            assert abs(lin.weight.square().sum(dim=1).mean().item() - 1) < 0.05
         assert (cell.bias == 0).all()
         assert not torch.equal(cell.lins[0].weight, cell.lins[1].weight)
-
-
-def test_states() -> None:
-    """One type for each kind of pooling."""
-    for name, options in ONE_WAY.items():
-        expected: type = RCNNState
-        if name in MAX:
-            expected = RCNNTableState if options.get("combine") == "add" else RCNNProductState
-        assert type(build(options)(random_text(5, 2, SIZE))[1]) is expected
-
-
-def parts(**options: Any) -> set[str]:
-    """The parameters of a cell."""
-    return {
-        name.removesuffix(".weight")
-        for name, _ in random_rcnn(SIZE, SIZE, **options).cells[0].named_parameters()
-    }
-
-
-def test_parameters_are_built_only_on_request() -> None:
-    """`bias` is the one before the activation alone; gates keep theirs."""
-    bare = {"decay": "recurrent", "bias": False}
-    gate = {"output_gate_lin", "output_gate_bias"}
-    assert parts(**bare) == {
-        *("lins.0", "lins.1", "decay_lin", "decay_recurrent", "decay_bias"),
-    }
-    for option, added in {
-        "output_map": {"output_lin"},
-        "output_gate": {*gate, "output_gate_recurrent"},
-        "highway": {"highway_lin", "highway_bias"},
-        "bias": {"bias"},
-    }.items():
-        assert parts(**{**bare, option: True}) - parts(**bare) == added
-    of_input = parts(decay="input", output_gate=True)  # which reads no output, nor does its gate
-    assert of_input == {"lins.0", "lins.1", "decay_lin", "decay_bias", "bias", *gate}
-    cell = random_rcnn(SIZE, 3, decay="recurrent", output_gate=True).cells[0]
-    assert cell.output_gate_lin.weight.shape == (3, SIZE)
-    assert cell.output_gate_bias.shape == (3,)
-    assert cell.output_gate_recurrent.weight.shape == (3, 3)

@@ -45,10 +45,8 @@ def test_equations(options: dict[str, Any]) -> None:
     ]
     outputs, *ends = zip(*expected, strict=True)
     wanted = [torch.cat(outputs), *(torch.stack(end)[None] for end in ends)]
-    for a, b in zip([out, h, c], wanted, strict=True):
-        close(a, b)
-    for a, b in zip(gradients([out, h, c], inputs), gradients(wanted, inputs), strict=True):
-        close(a, b, atol=1e-10)
+    close([out, h, c], wanted)
+    close(gradients([out, h, c], inputs), gradients(wanted, inputs), atol=1e-10)
 
 
 @pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
@@ -64,13 +62,11 @@ def test_choices_equal_the_text_without_the_others(options: dict[str, Any]) -> N
     expected_out, expected_state = rcnn(y, ptr=pointers(shorter))
     expected = gradients([expected_out, *expected_state], [y, *rcnn.parameters()])
     assert (found[0][~kept] == 0).all()
-    pairs = zip(
+    close(
         [out[kept], *state, found[0][kept], *found[1:]],
         [expected_out, *expected_state, *expected],
-        strict=True,
+        atol=1e-10,
     )
-    for a, b in pairs:
-        close(a, b, atol=1e-10)
     other = torch.where(kept.unsqueeze(1), x, 7 - 3 * x)
     again, state_again = rcnn(other, ptr=ptr, selection=kept)
     assert all(map(torch.equal, (out, *state), (again, *state_again)))
@@ -91,8 +87,7 @@ def test_padded_forms(how: str, batch_first: bool) -> None:
     else:
         out, end = rcnn(x, mask=mask, selection=grid)
         out = out.transpose(0, 1)
-    for a, b in zip([out[mask.t()], *end], [expected, *state], strict=True):
-        close(a, b)
+    close([out[mask.t()], *end], [expected, *state])
 
 
 def test_other_forms() -> None:
@@ -109,9 +104,8 @@ def test_other_forms() -> None:
     found, (h_packed, _) = rcnn(packed, selection=in_order.data.squeeze(1))
     head, state = rcnn(pieces[2][:3], selection=selection[2][:3])
     tail, (h_single, _) = rcnn(pieces[2][3:], state, selection=selection[2][3:])
-    pairs = [(out, expected), (h_batch, h), (found.data, again.data), (h_packed, h)]
-    for a, b in [*pairs, (torch.cat([head, tail]), expected[7:]), (h_single, h[:, 2])]:
-        close(a, b)
+    close([out, h_batch, found.data, h_packed], [expected, h, again.data, h])
+    close([torch.cat([head, tail]), h_single], [expected[7:], h[:, 2]])
 
 
 @pytest.mark.parametrize("normalize", [True, False])
@@ -139,3 +133,31 @@ def test_bad_selections() -> None:
         rcnn = RCNN(SIZE, SIZE, pooling="max", combine=combine)
         with pytest.raises(ValueError, match="pooling='max'"):
             rcnn(torch.zeros(3, SIZE), selection=torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "atol"), [(torch.float16, 5e-3), (torch.bfloat16, 5e-2)], ids=str
+)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"decay": "input"}, {"decay": "recurrent"}, {"output_map": True}, {"highway": True}],
+    ids=str,
+)
+def test_selections_of_half_precision(
+    options: dict[str, Any], dtype: torch.dtype, atol: float
+) -> None:
+    """They are computed in single precision, as the tokens are."""
+    torch.manual_seed(0)
+    layer, x, chosen = RCNN(6, 6, **options), torch.randn(5, 3, 6), torch.rand(5, 3)
+    wanted, _ = layer(x, selection=chosen)
+    found, _ = layer.to(dtype)(x.to(dtype), selection=chosen.to(dtype))
+    torch.testing.assert_close(found.float(), wanted, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("decay", ["input", "recurrent"])
+def test_outputs_can_be_changed_in_place(decay: str) -> None:
+    layer, x = RCNN(6, 6, decay=decay), torch.randn(5, 3, 6)
+    chosen = torch.rand(5, 3)
+    for given in ({}, {"selection": chosen}):
+        output, _ = layer(x, **given)
+        assert torch.equal(output.detach().clone() * 2, output.mul_(2).detach())

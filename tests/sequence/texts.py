@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -49,7 +51,8 @@ def place(pieces: list[Tensor], how: str) -> tuple[Tensor, Tensor]:
     return grid, mask
 
 
-def close(found: Tensor, expected: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
+def close(found: Any, expected: Any, rtol: float = 1e-10, atol: float = 1e-12) -> None:
+    """Tensors, or sequences of them."""
     torch.testing.assert_close(found, expected, rtol=rtol, atol=atol)
 
 

@@ -23,7 +23,7 @@ from pyg_kernels.nn import (
 )
 from tests.graphs import Graph, random_graph
 from tests.promises import assert_autocasts, assert_same_from_every_edge_form
-from tests.walk_kernels import walk_kernel
+from tests.walk_kernels import edge_weights, walk_kernel
 
 MODELS: dict[str, Callable[..., torch.nn.Module]] = {
     "random-walk": partial(RandomWalkNet, 4, 6, 2),
@@ -62,7 +62,9 @@ def batch_of(graphs: list[Graph]) -> Batch:
     )
 
 
-def predict(model: torch.nn.Module, data: Data | Batch, bonds: bool, **kwargs: object) -> Tensor:
+def predict(
+    model: torch.nn.Module, data: Graph | Data | Batch, bonds: bool, **kwargs: object
+) -> Tensor:
     attr = data.edge_attr if bonds else None
     batch = data.batch if isinstance(data, Batch) else None
     return model(data.x, data.edge_index, edge_attr=attr, batch=batch, **kwargs)
@@ -79,52 +81,38 @@ class TestModels:
         graphs = [random_graph(0), random_graph(1, 9, 20), random_graph(2, 2, 0)]
         together = predict(model, batch_of(graphs), bonds)
         assert together.shape == (3, 2)
-        for row, graph in zip(together, graphs, strict=True):
-            alone = model(graph.x, graph.edge_index, edge_attr=graph.edge_attr if bonds else None)
-            torch.testing.assert_close(alone[0], row, rtol=1e-10, atol=1e-12)
-
-    def test_trailing_graph_without_atoms(self, model, build, bonds) -> None:
-        data = batch_of([random_graph(0)])
-        out = predict(model, data, bonds, batch_size=2)
-        assert out.shape == (2, 2)
-        assert out.isfinite().all()
-        torch.testing.assert_close(out[:1], predict(model, data, bonds))
+        alone = torch.cat([predict(model, graph, bonds) for graph in graphs])
+        torch.testing.assert_close(alone, together, rtol=1e-10, atol=1e-12)
+        trailing = predict(model, batch_of(graphs), bonds, batch_size=4)  # a graph without atoms
+        assert trailing.shape == (4, 2) and trailing.isfinite().all()
+        torch.testing.assert_close(trailing[:3], together)
 
     def test_permuting_atoms_changes_nothing(self, model, build, bonds) -> None:
         graph = random_graph(3)
         new = torch.randperm(graph.num_nodes)
-        x = torch.empty_like(graph.x)
-        x[new] = graph.x
-        attr = graph.edge_attr if bonds else None
-        torch.testing.assert_close(
-            model(x, new[graph.edge_index], edge_attr=attr),
-            model(graph.x, graph.edge_index, edge_attr=attr),
-            rtol=1e-10,
-            atol=1e-12,
-        )
+        moved = Data(graph.x[new.argsort()], new[graph.edge_index], graph.edge_attr)
+        out, expected = (predict(model, g, bonds) for g in (moved, graph))
+        torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-12)
 
     def test_copies(self, model, build, bonds) -> None:
         data = batch_of([random_graph(0), random_graph(1)])
         expected = predict(model, data, bonds)
-        count = sum(p.numel() for p in model.parameters())
-        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-            assert sum(p.numel() for p in other.parameters()) == count  # sharing survives
-            torch.testing.assert_close(predict(other, data, bonds), expected)
         other = build(edge_dim=3 if bonds else None).double().eval()
+        assert not torch.equal(predict(other, data, bonds), expected)
         other.load_state_dict(model.state_dict())
-        torch.testing.assert_close(predict(other, data, bonds), expected)
+        for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), other):
+            count, found = (sum(p.numel() for p in m.parameters()) for m in (model, twin))
+            assert count == found  # sharing survives
+            torch.testing.assert_close(predict(twin, data, bonds), expected)
+            twin.reset_parameters()
+            assert not torch.equal(predict(twin, data, bonds), expected)
+        torch.testing.assert_close(predict(model, data, bonds), expected)
 
     def test_every_parameter_is_read(self, model, build, bonds) -> None:
         """No matrix is built that nothing reads."""
         out = predict(model.train(), batch_of([random_graph(0), random_graph(1, 9, 20)]), bonds)
         out.sum().backward()
         assert all(p.grad is not None for p in model.parameters())
-
-    def test_reset(self, model, build, bonds) -> None:
-        data = batch_of([random_graph(0)])
-        before = predict(model, data, bonds)
-        model.reset_parameters()
-        assert not torch.equal(predict(model, data, bonds), before)
 
 
 def settled(norm: str | None, model: torch.nn.Module) -> torch.nn.Module:
@@ -208,20 +196,6 @@ def test_compiles_in_training_mode(net: type[torch.nn.Module]) -> None:
     assert counter.frame_count == 1  # one graph serves all sizes
 
 
-def test_random_walk_net_is_equation_6() -> None:
-    torch.manual_seed(0)
-    graph = random_graph(0)
-    model = RandomWalkNet(4, 6, 2, order=3, norm=None).double()
-    kernel = walk_kernel(
-        graph.x,
-        graph.edge_index,
-        [lin.weight for lin in model.convs[0].lins],
-        [torch.full((graph.edge_index.size(1), 6), 0.5, dtype=torch.float64)] * 2,
-    )
-    expected = model.head.weight @ torch.tanh(kernel) + model.head.bias
-    torch.testing.assert_close(model(graph.x, graph.edge_index)[0], expected)
-
-
 def test_tying() -> None:
     def size(tie_weights: str | None) -> int:
         model = WLKernelNet(4, 10, 1, 3, gated=False, tie_weights=tie_weights, norm=None)
@@ -245,9 +219,8 @@ def test_concatenated_readout() -> None:
     for graph in graphs:
         label, terms = graph.x @ model.embedding.weight.t(), []
         for conv in model.convs:
-            maps = [0.5 * (graph.edge_attr @ lin.weight.t()) for lin in conv.edge_lins]
-            weights = [lin.weight for lin in conv.lins]
-            terms.append(walk_kernel(label, graph.edge_index, weights, maps))
+            weights, factors = [lin.weight for lin in conv.lins], edge_weights(conv.walk, graph)
+            terms.append(walk_kernel(label, graph.edge_index, weights, factors))
             label = conv(label, graph.edge_index, graph.edge_attr)
         rows.append(torch.cat(terms))
     expected = last(torch.relu(first(torch.stack(rows))))
@@ -279,15 +252,13 @@ def test_lazy_sizes() -> None:
     for net in NETS:
         model = net(-1, 6, 2, edge_dim=-1)
         assert model(graph.x, graph.edge_index, edge_attr=graph.edge_attr).shape == (1, 2)
-        given = net(4, 6, 2, edge_dim=3)
-        assert {k: v.shape for k, v in model.state_dict().items()} == {
-            k: v.shape for k, v in given.state_dict().items()
-        }
+        lazy, given = (
+            {k: v.shape for k, v in m.state_dict().items()}
+            for m in (model, net(4, 6, 2, edge_dim=3))
+        )
+        assert lazy == given
         with torch.device("meta"):
-            empty = net(4, 6, 2, edge_dim=3)
-        assert [(p.shape, p.is_meta) for p in empty.parameters()] == [
-            (p.shape, True) for p in given.parameters()
-        ]
+            assert all(p.is_meta for p in net(4, 6, 2, edge_dim=3).parameters())
 
 
 @pytest.mark.parametrize(
@@ -307,10 +278,16 @@ def test_lazy_sizes() -> None:
         (lambda: RandomWalkNet(4, 6, 1, order=0), "order=0"),
         *[(partial(net, 4, 0, 1), "hidden_channels=0") for net in EMBEDDED],
         *[(partial(net, 4, 6, 0), "out_channels=0") for net in EMBEDDED],
-        *[(partial(net, 4, 6, 1, num_iterations=0), "num_iterations=0") for net in EMBEDDED],
-        *[(partial(net, 4, 6, 1, edge_dim=0), "edge_dim=0") for net in EMBEDDED],
-        *[(partial(net, 4, 6, 1, norm="graph"), "norm='graph'") for net in EMBEDDED],
-        *[(partial(net, 4, 6, 1, dropout=1.0), r"dropout=1\.0") for net in EMBEDDED],
+        *[
+            (partial(net, 4, 6, 1, **{name: value}), f"{name}={value!r}")
+            for net in EMBEDDED
+            for name, value in {
+                "num_iterations": 0,
+                "edge_dim": 0,
+                "norm": "graph",
+                "dropout": 1.0,
+            }.items()
+        ],
     ],
 )
 def test_bad_arguments(make: Callable[[], object], message: str) -> None:
