@@ -96,6 +96,7 @@ AWKWARD = {
     "cluster-and-one": torch.cat([1 + 1e-12 * torch.arange(64), torch.tensor([-1.0])]),
     "descending": torch.linspace(1, -1, 65),
     "far": 1e6 + torch.linspace(-1, 1, 40).double(),
+    **{f"{count} in blocks": torch.linspace(-1, 1, count) for count in (15, 16, 17, 256, 257)},
 }
 
 
