@@ -10,28 +10,26 @@ from torch_geometric.explain.algorithm.utils import set_masks
 
 from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
 from tests.covering import covering
-from tests.graphs import Graph, random_graph
+from tests.graphs import SMILES, Graph, molecule, random_graph
 from tests.walk_kernels import edge_weights, walk_kernel
 
 # Theorem 3: states, summed over nodes, are the walk kernel; gates weight walks by their product
 
-OPTIONS = covering(
-    3,
-    order=[1, 2, 3, 4, 5],
-    combine=["mul", "add"],
-    weights=[0.5, 1.0, 0.0, "learned", "gated"],
-    non_backtracking=[False, True],
-    edge_dim=[None, 3],
-)
+OPTIONS: dict[str, list[Any]] = {
+    "order": [1, 2, 3, 4, 5],
+    "combine": ["mul", "add"],
+    "weights": [0.5, 1.0, 0.0, "learned", "gated"],
+    "non_backtracking": [False, True],
+}
 
 
-def build(weights: float | str, **options: Any) -> RandomWalkConv:
+def build(weights: float | str, in_channels: int = 4, **options: Any) -> RandomWalkConv:
     """A layer in float64 whose gates or decays are not those of the start."""
     torch.manual_seed(options["order"])
     if weights == "gated":
-        conv: RandomWalkConv = GatedWalkConv(4, 6, **options).double()
+        conv: RandomWalkConv = GatedWalkConv(in_channels, 6, **options).double()
     else:
-        conv = RandomWalkConv(4, 6, decay=weights, **options).double()
+        conv = RandomWalkConv(in_channels, 6, decay=weights, **options).double()
     if conv.order > 1:
         for name, parameter in conv.weighting.named_parameters():
             if name in ("bias", "logit"):
@@ -55,7 +53,7 @@ def assert_equals_its_kernel(conv: RandomWalkConv, graph: Graph) -> None:
         torch.testing.assert_close(state.sum(dim=0), expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", covering(3, **OPTIONS, edge_dim=[None, 3]), ids=str)
 def test_random_graphs(options: dict[str, Any]) -> None:
     """With loops, parallel edges and edges of one direction, and with every edge both ways."""
     conv = build(**options)
@@ -66,6 +64,14 @@ def test_random_graphs(options: dict[str, Any]) -> None:
             index, attr = graph.edge_index, graph.edge_attr
             both = Graph(graph.x, torch.cat([index, index.flip(0)], 1), torch.cat([attr, attr]))
             assert_equals_its_kernel(conv, both)
+
+
+@pytest.mark.parametrize("options", covering(2, **OPTIONS, smiles=SMILES), ids=str)
+def test_molecules(options: dict[str, Any]) -> None:
+    graph = molecule(options["smiles"])
+    given = {name: options[name] for name in OPTIONS}
+    bonds = graph.edge_attr.size(1)
+    assert_equals_its_kernel(build(in_channels=5, edge_dim=bonds, **given), graph)
 
 
 def test_no_walk_of_three_nodes_turns_back() -> None:
@@ -89,6 +95,18 @@ def test_an_explainers_mask_of_walks_that_never_turn_back() -> None:
     assert expected.any()
     set_masks(conv, mask, graph.edge_index, apply_sigmoid=False)
     torch.testing.assert_close(conv(graph.x, graph.edge_index), expected)
+
+
+def test_activation_between_steps() -> None:
+    """Equation 8 written out for order 3 on a path of three nodes."""
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, dtype=torch.float64)
+    conv = RandomWalkConv(4, 5, order=3, decay=0.3, act="tanh").double()
+    first, second, third = (x @ lin.weight.t() for lin in conv.lins)
+    middle = 0.3 * torch.tanh(first[0]) * second[1]
+    expected = 0.3 * torch.tanh(middle) * third[2]
+    out = conv(x, torch.tensor([[0, 1], [1, 2]]))
+    torch.testing.assert_close(out[2], expected)
 
 
 def test_weights_have_unit_variance() -> None:

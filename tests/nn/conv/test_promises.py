@@ -130,6 +130,31 @@ def test_lazy_sizes(build: Any) -> None:
     promises.assert_same(fresh(graph.x, graph.edge_index, graph.edge_attr), out)
 
 
+@pytest.mark.parametrize("build", OF_TWO_SIZES)
+@pytest.mark.parametrize("lazy", [False, True])
+def test_bipartite(build: Any, lazy: bool) -> None:
+    """Walks of two nodes, written out for all edges at once."""
+    torch.manual_seed(0)
+    layer = build((-1, -1) if lazy else (4, 6), 5, edge_dim=3)
+    source, target, attr = torch.randn(7, 4), torch.randn(3, 6), torch.randn(8, 3)
+    edge_index = torch.stack([torch.randint(7, (8,)), torch.randint(3, (8,))])
+    assert layer((source, target), edge_index, attr).shape == (3, 5)
+    walk = getattr(layer, "walk", layer)
+    first, own = (lin(x) for lin, x in zip(walk.lins, (source, target), strict=True))
+    u, v = edge_index
+    weight = walk.edge_lins[0](attr)
+    if isinstance(walk, GatedWalkConv):
+        gate = walk.weighting
+        logits = gate.lin_source(source)[u] + gate.lin_target(target)[v] + gate.lin_edge(attr)
+        weight = weight * torch.sigmoid(logits + gate.bias)
+    else:
+        weight = weight * walk.decay
+    state = first if walk.act is None else walk.act(first)
+    arrived = torch.zeros(3, 5).index_add(0, v, weight * state[u])
+    expected = own * arrived if walk.combine == "mul" else own + arrived
+    torch.testing.assert_close(walk((source, target), edge_index, attr), expected)
+
+
 def test_bipartite_adjacency() -> None:
     layer, x = RandomWalkConv((4, 6), 5), (torch.randn(7, 4), torch.randn(3, 6))
     sparse = torch.eye(3, 7).roll(2, 1).to_sparse()

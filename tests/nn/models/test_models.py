@@ -196,6 +196,20 @@ def test_compiles_in_training_mode(net: type[torch.nn.Module]) -> None:
     assert counter.frame_count == 1  # one graph serves all sizes
 
 
+def test_random_walk_net_is_equation_6() -> None:
+    torch.manual_seed(0)
+    graph = random_graph(0)
+    model = RandomWalkNet(4, 6, 2, order=3, norm=None).double()
+    kernel = walk_kernel(
+        graph.x,
+        graph.edge_index,
+        [lin.weight for lin in model.convs[0].lins],
+        [torch.full((graph.edge_index.size(1), 6), 0.5, dtype=torch.float64)] * 2,
+    )
+    expected = model.head.weight @ torch.tanh(kernel) + model.head.bias
+    torch.testing.assert_close(model(graph.x, graph.edge_index)[0], expected)
+
+
 def test_tying() -> None:
     def size(tie_weights: str | None) -> int:
         model = WLKernelNet(4, 10, 1, 3, gated=False, tie_weights=tie_weights, norm=None)
