@@ -232,15 +232,11 @@ def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"weight": (36,)}, r"weight has shape \(36,\): expected \(37,\)"),
     ],
 )
-def test_bad_shapes(change: dict[str, tuple[int, ...]], message: str) -> None:
+def test_bad_operands(change: dict[str, tuple[int, ...]], message: str) -> None:
     edges = random_edges()
     x = inputs_of(edges) | {name: torch.randn(shape) for name, shape in change.items()}
     with pytest.raises(ValueError, match=message):
         call(edges, **x)
-
-
-def test_an_unknown_activation() -> None:
-    edges = random_edges()
     with pytest.raises(ValueError, match="act='gelu': expected one of"):
         call(edges, "gelu", **inputs_of(edges))
 

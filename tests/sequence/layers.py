@@ -46,7 +46,6 @@ SOME = {
 of_every = _parametrize(EVERY)
 of_some = _parametrize(SOME)
 some_one_way = _parametrize({k: v for k, v in SOME.items() if k in ONE_WAY})
-one_way = _parametrize(ONE_WAY)
 both_ways = _parametrize(BOTH_WAYS)
 single_layers = _parametrize({k: v for k, v in ONE_WAY.items() if "num_layers" not in v.options})
 of_derivatives = _parametrize(_variants(lambda family: family.derivatives))

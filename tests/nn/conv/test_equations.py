@@ -179,6 +179,7 @@ def test_states_are_the_random_walk_layers(gated: bool, order: int) -> None:
     conv = WLKernelConv(4, order=order, gated=gated, edge_dim=3).double()
     walk = (GatedWalkConv if gated else RandomWalkConv)(4, 4, order=order, edge_dim=3).double()
     walk.load_state_dict(conv.walk.state_dict())
+    assert conv.lins is conv.walk.lins and conv.edge_lins is conv.walk.edge_lins
     label, state = conv(graph.x, graph.edge_index, graph.edge_attr, return_states=True)
     torch.testing.assert_close(label, conv(graph.x, graph.edge_index, graph.edge_attr))
     torch.testing.assert_close(state, walk(graph.x, graph.edge_index, graph.edge_attr))
