@@ -138,7 +138,7 @@ def test_checkpoint_alone_rebuilds_the_network(compared) -> None:
     torch.testing.assert_close(scores, torch.tensor(expected).float())
 
 
-def test_own_pairs_from_training_to_ranking(call_main, compared, tmp_path) -> None:
+def test_own_pairs_from_training_to_ranking(call_main, tmp_path) -> None:
     things = ("apple", "bicycle", "candle", "door", "engine", "flute")
     rows = [
         {"q1": f"where is the {a} w{k}", "q2": f"the {b} w{k % 7} is where ?", "same": int(a == b)}
@@ -159,8 +159,7 @@ def test_own_pairs_from_training_to_ranking(call_main, compared, tmp_path) -> No
     texts.to_csv(tmp_path / "texts.csv", index=False)
     texts.iloc[[2, 0]].to_parquet(tmp_path / "queries.parquet", index=False)
     files = ("--data", tmp_path / "queries.parquet", "--among", tmp_path / "texts.csv")
-    files = (*files, "--out", tmp_path / "ranked.csv")
-    ranked = ("rank", "--checkpoint", tmp_path / "out", *files)
+    ranked = ("rank", "--checkpoint", tmp_path / "out", *files, "--out", tmp_path / "ranked.csv")
     printed(call_main(main, *ranked, "--best", 3))
     table = pandas.read_csv(tmp_path / "ranked.csv")
     assert table["query"].tolist() == ["a candle"] * 3 + ["a apple"] * 3
@@ -172,18 +171,6 @@ def test_own_pairs_from_training_to_ranking(call_main, compared, tmp_path) -> No
     assert call_main(main, *ranked, "--best", 3, "--batch-size", 1, "--overwrite")[0] == 0
     again = pandas.read_csv(tmp_path / "ranked.csv")
     assert again["cosine"].tolist() == pytest.approx(table["cosine"].tolist(), abs=1e-6)
-
-    other = tmp_path / "other.ckpt"  # of a command whose arguments have the same names
-    content = torch.load(next(tmp_path.glob("out/runs/*/best.ckpt")), weights_only=True)
-    content["hyper_parameters"]["model"] = {"name": "wide", "width": 3}
-    torch.save(content, other)
-    writer = compared.out / "pretraining" / "runs" / "cnn-seed0"
-    for checkpoint, said in (
-        (other, "does not fit this version's wide"),
-        (writer, "is a checkpoint of another network"),
-        (compared.out, "has 8 runs: name one, such as"),
-    ):
-        assert_refused(call_main(main, *ranked, "--checkpoint", checkpoint, "--overwrite"), said)
     (tmp_path / "texts.csv").write_text("text\na\n.\n \n")
     assert_refused(call_main(main, *ranked, "--overwrite"), "texts.csv, line 4: no words")
 
@@ -214,23 +201,18 @@ def test_poolings_and_fields_are_models_of_their_own(compare) -> None:
     assert rows == [f"rcnn-scalar-{p}{f}" for p in ("last", "mean") for f in ("-title", "")]
 
 
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (("--pretraining-epochs", 2, "--resume"), "pretraining was made with --epochs 1, not 2"),
-        (("--margin", 0.5, "--resume"), "--margin 1.0, not 0.5"),
-        (("--hidden", 6, "--resume"), "holds rcnn-last of another size"),
-    ],
-)
-def test_what_is_refused_changes_nothing_and_computes_nothing(
-    compare, compared, monkeypatch, words, error
-) -> None:
+def test_what_is_refused_changes_nothing_and_computes_nothing(compare, compared, monkeypatch):
     monkeypatch.setattr(baselines, "Baselines", None)  # cannot be computed
+    words = ("--models", "rcnn", "lstm", "--root", compared.root, "--out", compared.out, "--resume")
     before = {path: path.read_bytes() for path in compared.out.rglob("*") if path.is_file()}
-    words = ("--models", "rcnn", "lstm", *words)
-    assert_refused(compare(*words, "--root", compared.root, "--out", compared.out), error)
-    after = {path: path.read_bytes() for path in compared.out.rglob("*") if path.is_file()}
-    assert after == before
+    for more, error in (
+        (("--pretraining-epochs", 2), "pretraining was made with --epochs 1, not 2"),
+        (("--margin", 0.5), "--margin 1.0, not 0.5"),
+        (("--hidden", 6), "holds rcnn-last of another size"),
+    ):
+        assert_refused(compare(*words, *more), error)
+        after = {path: path.read_bytes() for path in compared.out.rglob("*") if path.is_file()}
+        assert after == before
 
 
 def test_a_lost_checkpoint_gives_one_line_and_models_are_added(compare, compared, tmp_path) -> None:

@@ -1,6 +1,5 @@
 """``python -m benchmarks.text_classification`` from end to end, on texts made here."""
 
-import json
 import os
 import random
 import re
@@ -8,7 +7,7 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pandas
 import pytest
@@ -23,7 +22,7 @@ from benchmarks.harness.text.data import CORPORA, load_texts
 from benchmarks.harness.text.options import Texts
 from benchmarks.harness.text.task import TextClassifier, text_model_configs
 from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification, main
-from pyg_kernels.datasets.text import TextBatch
+from pyg_kernels.datasets.text import TextBatch, TextCorpus
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
 from tests.benchmarks.interruption import outcome
 from tests.benchmarks.small_data import write_glove, write_trec
@@ -110,8 +109,14 @@ def test_learns_the_order_of_words(compare, tmp_path, model) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) -> None:
     known = ["how", "many", *[f"w{k}" for k in range(20)], "elsewhere"]
-    glove = write_glove(tmp_path / "glove" / "glove.6d.txt", known)
     (root / "TREC_10.label").write_text("NUM:a elsewhere nowhere many how w1\n")
+    with (root / "train_5500.label").open("a") as file:
+        file.write("NUM:a once many how\n")
+    learned = load_texts(Texts(root=str(root)))
+    assert learned.vectors is None
+    unseen = {learned.vocabulary[word] for word in ("once", "nowhere", "elsewhere")}
+    assert unseen == {learned.vocabulary.unknown} != {learned.vocabulary["how"]}
+    glove = write_glove(tmp_path / "glove" / "glove.6d.txt", known)
     words = ("--root", root, "--model", "lstm", "--hidden", 5, "--epochs", 1, "--device", "cpu")
     out = printed(call(*words, "--out", tmp_path / "out"))
     assert "with fixed vectors of 6 numbers from glove.6d.txt" in out
@@ -150,9 +155,8 @@ def test_cells_and_widths_in_one_table(compare, tmp_path) -> None:
     assert re.search(r"\| cnn \| .* \| - \|", (tmp_path / "out" / "table.md").read_text())
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
+def test_names_of_models_and_folders_of_corpora() -> None:
+    for words, names in (
         ("", "rcnn lstm cnn"),
         ("--models cnn rcnn cnn", "cnn rcnn"),
         ("--model lstm ran", "lstm-1gram ran-1gram"),
@@ -161,10 +165,10 @@ def test_cells_and_widths_in_one_table(compare, tmp_path) -> None:
         ("--model bag-of-vectors bi-lstm", "bag-of-vectors bi-lstm"),
         ("--model rcnn lstm --layers 1 2", "rcnn-1layers rcnn-2layers lstm-1layers lstm-2layers"),
         ("--layers 3 --decays learned", "rcnn lstm cnn"),
-    ],
-)
-def test_names_of_models(words, names) -> None:
-    assert names_of(parsed(words)) == names.split()
+    ):
+        assert names_of(parsed(words)) == names.split()
+    assert (parsed("--data sst").dataset, parsed("--data sst").folder) == ("sst-fine", "data/sst")
+    assert parsed("--data ag_news").folder == "data/ag_news"
 
 
 def test_cells_have_300_units_unless_said_otherwise(root) -> None:
@@ -333,68 +337,41 @@ def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
     assert_refused(call(*words, "--out", out, "--resume"), "--tune-vectors True, not False")
 
 
-def write_news(path: Path, number: int, seed: int) -> Path:
-    """Texts of two classes that say which they are."""
-    generator = random.Random(seed)
-    rows = [
-        f'"{1 + k % 2}","Title {generator.randrange(9)}","{("Sun", "Rain")[k % 2]} ""today""."\n'
-        for k in range(number)
-    ]
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(rows))
-    return path
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_own_texts(call, tmp_path) -> None:
-    train = write_news(tmp_path / "news" / "train.csv", 80, 0)
-    test = write_news(tmp_path / "news" / "test.csv", 20, 1)
-    small = ("--model", "cnn", "--ngram", 1, "--hidden", 16, "--embedding", 8, "--batch-size", 8)
-    words = (*small, "--vectors", "none", "--epochs", 1, "--device", "cpu", "--quiet")
-    (tmp_path / "news" / "classes.txt").write_text("Dry\nWet\n")
+    """Files without a header and with one, in folders or named."""
+    for folder in ("news", "named"):
+        (tmp_path / folder).mkdir()
+    for part, number in (("train", 80), ("test", 20)):
+        rows = [(1 + k % 2, "Title", f'{("Sun", "Rain")[k % 2]} "today".') for k in range(number)]
+        frame = pandas.DataFrame(rows, columns=["label", "title", "text"])
+        frame.to_csv(tmp_path / "news" / f"{part}.csv", header=False, index=False)
+        frame.to_csv(tmp_path / "named" / f"{part}.csv.gz", index=False)
+    train, test = (tmp_path / "news" / f"{part}.csv" for part in ("train", "test"))
+    (train.parent / "classes.txt").write_text("Dry\nWet\n")
+
+    def corpus(*data: Path, **choice: Any) -> TextCorpus:
+        return load_texts(Texts(data=tuple(map(str, data)), **choice)).corpus
+
     official = "official test part, 10% of each class held out of training (seed 0)"
-    drawn = (
+    assert corpus(train.parent).split == corpus(train, test).split == official
+    assert corpus(train.parent).classes == ("Dry", "Wet")
+    assert corpus(train, split_seed=3).split == (
         "random 20% of each class of train.csv for testing (seed 3), "
         "10% of each class held out of training (seed 3)"
     )
-    for data, split in (((train.parent,), official), ((train, test), official), ((train,), drawn)):
-        seed = 3 if split == drawn else None
-        corpus = load_texts(Texts(data=tuple(map(str, data)), split_seed=seed)).corpus
-        assert corpus.split == split
-    out = printed(call("--data", train, test, *words, "--out", tmp_path / "files"))
-    assert f" {official}: " in out
-    (record,) = metrics_of(tmp_path / "files")
+    named = corpus(tmp_path / "named", text_column=("title", "text"))
+    assert named.split == official.replace("official", "given")
+    assert (len(named.parts["test"]), named.classes) == (20, ("1", "2"))
+    assert corpus(tmp_path / "named").texts[0] == ["sun", '"', "today", '"', "."]
+
+    words = ("--model", "cnn", "--hidden", 4, "--embedding", 4, "--vectors", "none", "--epochs", 1)
+    words = (*words, "--device", "cpu", "--quiet", "--out", tmp_path / "out")
+    assert f" {official}: " in printed(call("--data", train, test, *words))
+    (record,) = metrics_of(tmp_path / "out")
     assert (record["dataset"], record["split"]) == ("csv", official)
-    named = tmp_path / "named"
-    named.mkdir()
-    for file in (train, test):
-        frame = pandas.read_csv(file, names=["label", "title", "text"])
-        frame.to_csv(named / f"{file.name}.gz", index=False)
-    found = load_texts(Texts(data=(str(named),), text_column=("title", "text"))).corpus
-    assert found.split == "given test part, 10% of each class held out of training (seed 0)"
-    assert (len(found.parts["test"]), found.classes) == (20, ("1", "2"))
-    assert load_texts(Texts(data=(str(named),))).corpus.texts[0] == ["sun", '"', "today", '"', "."]
-    assert load_texts(Texts(data=(str(train.parent),))).corpus.classes == ("Dry", "Wet")
-    files = json.loads((tmp_path / "files" / "configuration.json").read_text())
-    assert files["options"]["data"] == [str(train), str(test)]
-    train.rename(tmp_path / "news" / "moved.csv")
-    moved = ("--data", tmp_path / "news" / "moved.csv", test, "--resume")
-    assert call(*moved, *words, "--out", tmp_path / "files")[0] == 0
-
-
-def test_ag_news_and_the_alias_of_sst() -> None:
-    assert (parsed("--data sst").dataset, parsed("--data sst").folder) == ("sst-fine", "data/sst")
-    assert parsed("--data ag_news").folder == "data/ag_news"
-
-
-def test_without_glove_unseen_words_are_unknown(root) -> None:
-    (root / "TREC_10.label").write_text("NUM:a nowhere many how w1\n")
-    with (root / "train_5500.label").open("a") as file:
-        file.write("NUM:a once many how\n")
-    data = load_texts(Texts(root=str(root)))
-    assert data.vectors is None
-    assert data.vocabulary["once"] == data.vocabulary["nowhere"] == data.vocabulary.unknown
-    assert data.vocabulary["how"] != data.vocabulary.unknown
+    moved = train.rename(tmp_path / "news" / "moved.csv")
+    assert call("--data", moved, test, "--resume", *words)[0] == 0
 
 
 def test_command_line_repeats_the_registries() -> None:

@@ -4,10 +4,9 @@ from typing import Any
 
 import pandas
 import pytest
-import torch
 
 from benchmarks.harness import training
-from benchmarks.harness.errors import DivergenceError, InputError
+from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.learner import OptimizerConfig, learning_rate_factor
 from benchmarks.harness.progress import EpochHistory
@@ -58,8 +57,8 @@ def test_mixed_precision_clips_gradients(experiment):
     assert experiment(precision="bf16-mixed", epochs=1).run()
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "exponential", "none"])
-def test_learning_rate_follows_the_schedule(experiment, tmp_path, schedule):
+@pytest.mark.parametrize("schedule", ["cosine", "exponential"])
+def test_learning_rate_follows_the_schedule(experiment, schedule):
     made = experiment(schedule=schedule, epochs=3, lr=0.05)
     (run,) = made.run()
     rates = [epoch["learning_rate"] for epoch in run.history]
@@ -125,17 +124,3 @@ def test_metrics_are_those_of_the_best_epoch_and_each_is_logged_on_request(exper
     assert table["epoch"].tolist() == list(range(1, 9))
     found = table["valid_accuracy"].tolist()
     assert found == pytest.approx([epoch["valid_accuracy"] for epoch in run.history])
-
-
-def test_divergence_names_the_run(experiment, monkeypatch):
-    learner = TextTask.learner
-
-    def spoiled(self: Any, *arguments: Any) -> Any:
-        made = learner(self, *arguments)
-        with torch.no_grad():
-            next(made.net.parameters()).fill_(float("nan"))
-        return made
-
-    monkeypatch.setattr(TextTask, "learner", spoiled)
-    with pytest.raises(DivergenceError, match=r"rcnn .*epoch 1"):
-        experiment().run()
