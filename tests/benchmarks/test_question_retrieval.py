@@ -194,13 +194,6 @@ def test_pretraining_lowers_the_perplexity(compare, tmp_path) -> None:
     assert all(0 < epoch["valid_MRR"] <= 100 for epoch in history)
 
 
-def test_poolings_and_fields_are_models_of_their_own(compare) -> None:
-    words = ("--models", "rcnn-scalar", "--pretraining", "no", "--pooling", "last", "mean")
-    text = printed(compare(*words, "--fields", "title", "title+body"))
-    rows = re.findall(r"^(rcnn-scalar-\S+) ", text, re.MULTILINE)
-    assert rows == [f"rcnn-scalar-{p}{f}" for p in ("last", "mean") for f in ("-title", "")]
-
-
 def test_what_is_refused_changes_nothing_and_computes_nothing(compare, compared, monkeypatch):
     monkeypatch.setattr(baselines, "Baselines", None)  # cannot be computed
     words = ("--models", "rcnn", "lstm", "--root", compared.root, "--out", compared.out, "--resume")

@@ -43,8 +43,7 @@ def test_ag_news_without_its_training_part_is_split(tmp_path: Path, serve) -> No
     write(tmp_path / "ag_news.test.csv.gz", NEWS)
     corpus = AGNews(tmp_path, seed=2)
     assert [len(places) for places in corpus.parts.values()] == [17, 4]
-    expected = "random 20% of each class of ag_news.test.csv.gz for testing (seed 2)"
-    assert corpus.split == expected
+    assert corpus.split == "random 20% of each class of ag_news.test.csv.gz for testing (seed 2)"
     assert asked == []
 
 

@@ -13,9 +13,9 @@ from tests.datasets.conftest import present
 CLASSES = ("negative", "positive")
 
 
-def write_reviews(root: Path, number: int = 100) -> None:
+def write_reviews(root: Path, number: int = 100, word: str = "Sentence") -> None:
     for name in CLASSES:
-        lines = [f"{name} Sentence {k}" + " word" * (k % 4) for k in range(number)]
+        lines = [f"{name} {word} {k}" + " word" * (k % 4) for k in range(number)]
         (root / f"rt-polarity.{name[:3]}").write_text("\n".join(lines) + "\n")
 
 
@@ -67,10 +67,7 @@ def test_a_document_is_its_polar_sentence_among_questions(root: Path) -> None:
 
 def test_questions_say_nothing_of_the_class(root: Path) -> None:
     drawn = PlantedEvidence(root, root)
-    # The classes exchanged, the same questions at the same places.
-    for name in CLASSES:
-        lines = [f"{name} Other {k} words" for k in range(100)]
-        (root / f"rt-polarity.{name[:3]}").write_text("\n".join(lines) + "\n")
+    write_reviews(root, word="Another longer")  # the same questions at the same places
     again = PlantedEvidence(root, root)
     for corpora in zip(drawn.texts, drawn.evidence, again.texts, again.evidence, strict=True):
         text, marks, other, other_marks = corpora
@@ -104,13 +101,8 @@ def test_no_two_parts_share_a_sentence(tmp_path: Path) -> None:
 def test_the_draw_depends_on_the_seed_alone(root: Path) -> None:
     first, again, other = (PlantedEvidence(root, root, seed=seed) for seed in (0, 0, 1))
     assert first.digest() == again.digest() != other.digest()
-    assert repr(first) == "PlantedEvidence(200 texts, 2 classes, train=160, valid=20, test=20)"
-    assert first.split == (
-        "fold 0 of 10 random folds (seed 0); each sentence among 3 to 6 questions"
-    )
-
-
-def test_numbers_of_questions_that_do_not_fit(root: Path) -> None:
+    said = "fold 0 of 10 random folds (seed 0); each sentence among 3 to 6 questions"
+    assert first.split == said
     said = r"questions=\(5, 20\), but there are 10 different questions for the valid part"
     with pytest.raises(ValueError, match=said):
         PlantedEvidence(root, root, questions=(5, 20))

@@ -35,11 +35,6 @@ def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> Preset:
     return replace(found, model=model, training=replace(found.training, **small))
 
 
-def without_dropout(found: Preset) -> Preset:
-    names = [name for name in vars(found.model) if name.endswith("dropout")]
-    return replace(found, model=replace(found.model, **dict.fromkeys(names, 0.0)))
-
-
 def trained(data: TextStreams, found: Preset, folder: Path) -> Run:
     run = train(LanguageTask(data), found, 0, SHARED, folder)
     assert run is not None
@@ -53,30 +48,27 @@ def restored(folder: Path) -> LanguageLearner:
     return learner.eval()
 
 
-def columns(stream: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inputs and targets of equally long segments of a stream, side by side."""
-    length = (len(stream) - 1) // number
-    ids, targets = stream[: length * number], stream[1 : length * number + 1]
-    return ids.view(number, length).t(), targets.view(number, length).t()
-
-
 @pytest.mark.parametrize("name", ["rcnn-5m", "lstm-5m", "awd-lstm", "awd-rkm-lstm"])
 def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, name: str) -> None:
     """Without dropout and at no rate, the training loss is that of streams read at once."""
     changes = {"learning_rate": 1e-30, "alpha": 0.0, "beta": 0.0, "variable_steps": False}
-    run = trained(data, without_dropout(setup(data, name, **changes)), tmp_path / "run")
-    net = restored(tmp_path / "run").net.double()
+    found = setup(data, name, **changes)
+    dropouts = [name for name in vars(found.model) if name.endswith("dropout")]
+    found = replace(found, model=replace(found.model, **dict.fromkeys(dropouts, 0.0)))
+    run = trained(data, found, tmp_path / "run")
+    net, stream = restored(tmp_path / "run").net.double(), data.streams["train"]
+    length = (len(stream) - 1) // 4
+    ids, targets = (stream[k : k + 4 * length].view(4, length).t() for k in (0, 1))
     with torch.no_grad():
-        ids, targets = columns(data.streams["train"], 4)
         assert len(ids) > 100, "many batches"
         whole = F.cross_entropy(net.scores(net(ids)[0]).flatten(0, 1), targets.flatten())
         reset = [
             F.cross_entropy(net.scores(net(x)[0]).flatten(0, 1), y.flatten(), reduction="sum")
             for x, y in zip(ids.split(7), targets.split(7), strict=True)
         ]
-    found = math.log(run.history[0]["train_perplexity"])
-    assert found == pytest.approx(whole.item(), abs=5e-6)
-    assert found != pytest.approx(torch.stack(reset).sum().item() / ids.numel(), abs=2e-5)
+    loss = math.log(run.history[0]["train_perplexity"])
+    assert loss == pytest.approx(whole.item(), abs=5e-6)
+    assert loss != pytest.approx(torch.stack(reset).sum().item() / ids.numel(), abs=2e-5)
 
 
 @pytest.mark.parametrize(

@@ -100,12 +100,14 @@ def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
     assert scores["valid"] == pytest.approx(perplexity, rel=1e-4)
 
 
-def test_widths_are_those_of_fine_tuning(task) -> None:
-    options = Networks(models=("rcnn", "cnn"), pooling=("mean", "max"), parameters=2000)
+def test_widths_are_those_of_fine_tuning_and_poolings_and_fields_models_of_their_own(task) -> None:
+    choice = {"pooling": ("mean", "max"), "fields": ("title", "title+body"), "parameters": 2000}
+    options = Networks(models=("rcnn", "cnn"), **choice)
     models = question_model_configs(options, task.data, [False, True])
-    names = ["rcnn-mean", "rcnn-max", "rcnn-pt-mean", "rcnn-pt-max"]
-    assert [model.name for model in models[:4]] == names
-    assert len(models) == 8
+    endings = ("mean-title", "mean", "max-title", "max")
+    assert [model.name for model in models] == [
+        f"{name}-{ending}" for name in ("rcnn", "rcnn-pt", "cnn", "cnn-pt") for ending in endings
+    ]
     widths = {model.encoder: model.hidden for model in models}
     assert {model.name: model.hidden for model in pretraining_configs(models)} == widths
 

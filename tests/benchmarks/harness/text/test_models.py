@@ -40,12 +40,9 @@ def words() -> torch.Tensor:
 
 @pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm"])
 def test_means_of_all_layers_stand_side_by_side(name: str) -> None:
-    encoder = built(config(name, readout="mean"))
+    encoder, x = built(config(name, readout="mean")), words()
     assert isinstance(encoder, LayeredEncoder)
-    x = words()
-    found = encoder(x, BATCH)
-    assert found.shape == (3, (30 if name == "bi-lstm" else 15))
-    for row, text in zip(found, x.split(LENGTHS), strict=True):
+    for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
         means, h = [], text
         for layer in encoder.layers:
             h, _ = layer(h)  # nn.LSTM and RCNN both read one text as (T, F)
@@ -53,23 +50,16 @@ def test_means_of_all_layers_stand_side_by_side(name: str) -> None:
         torch.testing.assert_close(row, torch.cat(means), rtol=1e-10, atol=1e-12)
 
 
-def test_bidirectional_lstm_gives_both_ends() -> None:
-    encoder, x = built(config("bi-lstm")), words()
-    for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
-        output, _ = encoder.lstm(text)
+def test_both_ends_and_bags() -> None:
+    x = words()
+    both, bag = built(config("bi-lstm")), built(config("bag-of-vectors"))
+    found = zip(both(x, BATCH), bag(x, BATCH), x.split(LENGTHS), strict=True)
+    for ends, mean, text in found:
+        output, _ = both.lstm(text)
         expected = torch.cat((output[-1, :5], output[0, 5:]))
-        torch.testing.assert_close(row, expected, rtol=1e-10, atol=1e-12)
-
-
-def test_bag_of_vectors_sees_no_order() -> None:
-    encoder, x = built(config("bag-of-vectors")), words()
-    found = encoder(x, BATCH)
-    for row, text in zip(found, x.split(LENGTHS), strict=True):
-        mean = sum(text) / len(text)
-        expected = (encoder.lin.weight @ mean + encoder.lin.bias).clamp(min=0)
-        torch.testing.assert_close(row, expected, rtol=1e-10, atol=1e-12)
-    turned = torch.cat([text.flip(0) for text in x.split(LENGTHS)])
-    torch.testing.assert_close(encoder(turned, BATCH), found)
+        torch.testing.assert_close(ends, expected, rtol=1e-10, atol=1e-12)
+        expected = (bag.lin.weight @ text.mean(dim=0) + bag.lin.bias).clamp(min=0)
+        torch.testing.assert_close(mean, expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -98,20 +88,20 @@ def test_the_text_is_made_of_what_stands_at_its_words(name, readout, whole) -> N
             torch.testing.assert_close(row, made, rtol=1e-10, atol=1e-12)
 
 
-def test_windows_end_at_their_word() -> None:
-    encoder = built(config("cnn"))
+def test_cnn_is_the_maximum_over_windows_that_end_at_words() -> None:
+    encoder, x = built(config("cnn")), words()
     assert isinstance(encoder, CNNEncoder)
-    x = words()
     here = encoder.at_words(x, BATCH).split(LENGTHS)
-    for features, text in zip(here, x.split(LENGTHS), strict=True):
-        for t, row in enumerate(features):
-            expected = []
-            for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
-                before = torch.zeros(width, 4, dtype=torch.double)
-                window = torch.cat([before, text[: t + 1]])[-width:]
-                expected.append(torch.einsum("hdw,wd->h", conv.weight, window) + conv.bias)
-            expected = torch.cat(expected).clamp(min=0)
-            torch.testing.assert_close(row, expected, rtol=1e-10, atol=1e-12)
+    for whole, features, text in zip(encoder(x, BATCH), here, x.split(LENGTHS), strict=True):
+        at_words, best = [], []
+        for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
+            ends = torch.zeros(width - 1, 4, dtype=torch.double)
+            windows = torch.cat([ends, text, ends]).unfold(0, width, 1)  # of features x words
+            values = torch.einsum("hdw,tdw->th", conv.weight, windows) + conv.bias
+            at_words.append(values[: len(text)].clamp(min=0))
+            best.append(values.amax(0).clamp(min=0))
+        torch.testing.assert_close(features, torch.cat(at_words, 1), rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(whole, torch.cat(best), rtol=1e-10, atol=0)
 
 
 def test_the_paper_s_model() -> None:
@@ -161,22 +151,6 @@ def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, re
     others = [text.clamp(max=18) for text in texts[1:]]
     net(batch([alone, *others]))[1:].sum().backward()
     assert not net.embedding.weight.grad[19].any()
-
-
-def test_cnn_is_the_maximum_over_windows() -> None:
-    encoder, x = built(config("cnn")), words()
-    assert isinstance(encoder, CNNEncoder)
-    for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
-        expected = []
-        for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
-            ends = torch.zeros(width - 1, 4, dtype=torch.double)
-            padded = torch.cat([ends, text, ends])
-            windows = [
-                torch.einsum("hdw,wd->h", conv.weight, padded[i : i + width]) + conv.bias
-                for i in range(len(text) + width - 1)
-            ]
-            expected.append(torch.stack(windows).amax(0).clamp(min=0))
-        torch.testing.assert_close(row, torch.cat(expected), rtol=1e-10, atol=0)
 
 
 # Thousands of weights of 1-gram and 3-gram cells: table 2 of Liang et al. 2019, and of RAN, which
