@@ -53,6 +53,8 @@ def test_titles_are_written_from_title_body_and_similar_questions(corpus) -> Non
     similar_bodies = [(4, 1), (4, 3), (7, 0)]
     assert sorted(pairs) == sorted(themselves + bodies + similar + similar_bodies)
     assert held_out_pairs(corpus, [1, 3]).tolist() == [[1, 1], [7, 3]]
+    with pytest.raises(InputError, match=r"needs at least two questions held out .* got 0"):
+        PretrainingTask(question_data(corpus, Questions(), None))
     corpus.held_out = (3,)  # occurs in no pair
     assert {place % 4 for pair in written_pairs(corpus).tolist() for place in pair} == {0, 1, 2}
 
@@ -110,8 +112,3 @@ def test_widths_are_those_of_fine_tuning_and_poolings_and_fields_models_of_their
     ]
     widths = {model.encoder: model.hidden for model in models}
     assert {model.name: model.hidden for model in pretraining_configs(models)} == widths
-
-
-def test_too_few_questions_held_out_are_refused(corpus) -> None:
-    with pytest.raises(InputError, match=r"needs at least two questions held out .* got 0"):
-        PretrainingTask(question_data(corpus, Questions(), None))
