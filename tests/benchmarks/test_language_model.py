@@ -54,9 +54,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
 
 
-def test_compares_presets(
-    compare: Call, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(progress, "LINES_PER_RUN", 1)  # yet each epoch has one
     out = printed(compare("--preset", "rcnn-5m", "lstm-5m", "--seeds", 0, 1, "--epochs", 3))
     records = metrics_of(tmp_path / "out")
@@ -92,9 +90,7 @@ def test_compares_presets(
     assert re.search(r"\n\| 2( \| \d+\.\d\d ± \d+\.\d\d){4} \|\n", written)
 
 
-def test_without_a_corpus_it_is_pythons_documentation(
-    call: Call, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_corpus_it_is_pythons(call: Call, corpus: Path, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(task, "PythonDocumentation", lambda: LanguageCorpus(corpus))
     monkeypatch.setattr("benchmarks.harness.language_model.options.DEFAULT_PARAMETERS", 2000)
     monkeypatch.chdir(tmp_path)
@@ -107,6 +103,7 @@ def test_without_a_corpus_it_is_pythons_documentation(
 
 def test_options_replace_the_presets_settings(compare: Call, tmp_path: Path) -> None:
     words = ("--epochs", 1, "--lr", 0.25, "--clip", 0.5, "--patience", 4, "--layers", 1)
+    words = (*words, "--seeds", 2**31 - 1)  # the largest
     assert compare("--preset", "rcnn-5m-x", *words)[0] == 0
     configuration = json.loads((tmp_path / "out" / "configuration.json").read_text())
     (setup,) = configuration["models"].values()
@@ -118,7 +115,7 @@ def test_options_replace_the_presets_settings(compare: Call, tmp_path: Path) -> 
 
 
 def test_score_of_the_validation_part_is_its_perplexity(
-    compare: Call, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compare: Call, call: Call, tmp_path: Path, monkeypatch
 ) -> None:
     """With empty lines, as WikiText has them, and without, as in the Penn Treebank."""
     monkeypatch.setattr(task, "EVALUATION_STREAMS", 1)
@@ -157,42 +154,34 @@ def test_score_of_a_text(call: Call, checkpoint: Path) -> None:
 
 
 def test_generate(call: Call, checkpoint: Path) -> None:
-    words = ("generate", "--checkpoint", checkpoint, "--length", 40, "--device", "cpu")
-    out = printed(call(*words, "--prompt", "w3 w9"))
+    words = ("generate", "--checkpoint", checkpoint, "--length", 40, "--device", "cpu", "--prompt")
+    out = printed(call(*words, "w3 w9"))
     assert out.startswith("w3 w9")
     drawn = out.replace("\n", " <eos> ").split()
     assert 40 + 2 <= len(drawn) <= 40 + 3  # the last line ends as well
     assert set(drawn) <= {*(f"w{k}" for k in range(20)), "<eos>", "only-train"}
-    assert printed(call(*words, "--prompt", "w3 w9")) == out
-    assert call(*words, "--prompt", "w3 w9", "--seed", 1)[1] != out
-    status, _, err = call(*words, "--prompt", "w3 nowhere")
-    assert status == 0
-    assert (
-        err == "benchmarks.language_model: --prompt: 1 word is not in the vocabulary: 'nowhere'\n"
-    )
+    assert printed(call(*words, "w3 w9")) == out != call(*words, "w3 w9", "--seed", 1)[1]
+    status, _, err = call(*words, "w3 nowhere")
+    said = "--prompt: 1 word is not in the vocabulary: 'nowhere'"
+    assert (status, err) == (0, f"benchmarks.language_model: {said}\n")
 
 
-@pytest.mark.parametrize(
-    ("command", "words", "said"),
-    [
+def test_bad_input(call: Call, checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n  \n")
+    (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
+    for command, words, said in (
         ("generate", "--prompt zzz", "--prompt: the model's vocabulary of 22 words (ptb) has none"),
         ("generate", "--prompt ...", "--prompt has no words: the vocabulary is without"),
         ("generate", "--device tpu", "--device must be"),
         ("score", "--file IN/empty.txt", "the text to score has no words"),
         ("score", "--file IN/none.txt", "No such file"),
         ("score", "--file IN/damaged.gz", "damaged.gz"),
-    ],
-)
-def test_bad_input(call: Call, checkpoint: Path, tmp_path: Path, command, words, said) -> None:
-    (tmp_path / "empty.txt").write_text("\n  \n")
-    (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
-    given = words.replace("IN", str(tmp_path)).split()
-    assert_refused(call(command, "--checkpoint", checkpoint, *given), said)
+    ):
+        given = words.replace("IN", str(tmp_path)).split()
+        assert_refused(call(command, "--checkpoint", checkpoint, *given), said)
 
 
-def test_lines_without_words_end_sentences_in_a_corpus_alone(
-    call: Call, checkpoint: Path, tmp_path: Path
-) -> None:
+def test_lines_without_words_end_sentences_in_a_corpus(call, checkpoint, tmp_path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("\ufeffw1\u2028w3\r\n\nw9\n", encoding="utf-8")
     tables = []
@@ -222,10 +211,6 @@ def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> 
     assert "story.txt is not in the encoding utf-8: " in compare("--data", file, *small)[2]
     file.write_text("a b\n" * 9)
     assert "story.txt has 9 lines with words; 10 or more" in compare("--data", file, *small)[2]
-
-
-def test_the_largest_seed(compare: Call) -> None:
-    assert compare("--preset", "awd-lstm", "--epochs", 1, "--seeds", 2**31 - 1)[0] == 0
 
 
 def test_divergence_is_one_line(compare: Call) -> None:

@@ -57,9 +57,8 @@ def test_compares_all_models_over_seeds(own: Call, tmp_path: Path) -> None:
             for key, column in ((part, "predicted"), (f"{part}_full", "full")):
                 assert record[key] == pytest.approx(100 * (some["label"] != some[column]).mean())
         right = selected = known = words = 0
-        for place, spans in run[run["part"] == "test"][["row", "selection"]].itertuples(
-            index=False
-        ):
+        tested = run[run["part"] == "test"]
+        for place, spans in tested[["row", "selection"]].itertuples(index=False):
             tokens = rows["body"][place].split()
             chosen = {k for k, c in enumerate(read_spans(spans, len(tokens)).tolist()) if c}
             words, selected = words + len(tokens), selected + len(chosen)
@@ -67,9 +66,8 @@ def test_compares_all_models_over_seeds(own: Call, tmp_path: Path) -> None:
                 known += len(chosen)
                 right += sum(tokens[k] in ("awful", "superb", "film") for k in chosen)
         assert record["test_share"] == pytest.approx(100 * selected / words)
-        assert record.get("test_precision") == (
-            pytest.approx(100 * right / known) if known else None
-        )
+        precision = pytest.approx(100 * right / known) if known else None
+        assert record.get("test_precision") == precision
     for kind in kinds:
         assert re.search(rf"^{kind} +[\d,]+ ", text, re.MULTILINE)
     assert re.search(r"of the words selected of the 1\d texts with evidence", text)
@@ -187,12 +185,6 @@ def test_new_texts_are_explained(own: Call, call: Call, tmp_path: Path) -> None:
         chosen = [word for word, mark in zip(words, marks, strict=True) if mark]
         assert table["words"][row] == " ".join(chosen)
         assert {table["predicted"][row], table["full"][row]} <= {"n", "c"}
-    lines = tmp_path / "lines.csv"
-    lines.write_text("body,n\n.,0\n\na superb film,1\n\nw1 awful film w2,2\n")
-    assert call(*explain, run, "--data", lines, "--out", tmp_path / "lines")[0] == 0
-    same = pandas.read_csv(tmp_path / "lines" / "rationales.csv", keep_default_na=False)
-    assert same["n"].tolist() == [0, 1, 2]
-    assert same["words"].tolist()[1:] == [table["words"][0], table["words"][2]]
     page = (tmp_path / "again" / "rationales.html").read_text()
     assert re.sub("</?mark>", "", page).count("awful film") == 1
     for checkpoint, out, said in (
