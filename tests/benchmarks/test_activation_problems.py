@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.papers.activations.expansion import Expansion, expansions
 from benchmarks.papers.activations.options import FUNCTIONS, Charging, Init, LongTerm
 from benchmarks.papers.activations.problems import (

@@ -114,9 +114,7 @@ def test_options_replace_the_presets_settings(compare: Call, tmp_path: Path) -> 
     assert (setup["model"]["hidden"], setup["model"]["num_layers"]) == (8, 1)
 
 
-def test_score_of_the_validation_part_is_its_perplexity(
-    compare: Call, call: Call, tmp_path: Path, monkeypatch
-) -> None:
+def test_score_of_the_validation_part(compare, call, tmp_path: Path, monkeypatch) -> None:
     """With empty lines, as WikiText has them, and without, as in the Penn Treebank."""
     monkeypatch.setattr(task, "EVALUATION_STREAMS", 1)
     root = write_corpus(tmp_path / "wiki", "wiki.{}.tokens")

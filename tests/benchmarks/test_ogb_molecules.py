@@ -54,9 +54,7 @@ def official(dataset, metric, table):
         ("ogbg-molmuv", "ap", "average precision", 17),
     ],
 )
-def test_results_are_those_of_ogbs_evaluator(
-    compare, root, tmp_path, dataset, metric, title, targets
-):
+def test_results_are_ogbs_own(compare, root, tmp_path, dataset, metric, title, targets):
     words = ("--data", dataset, "--root", root, "--model", "gine", "wl-subtree-3", "mean")
     out = printed(compare(*words, "--seeds", 0, 1))
     records = metrics_of(tmp_path / "out")

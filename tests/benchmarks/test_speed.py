@@ -23,6 +23,7 @@ from benchmarks.speed.timing import Case, Contestant, medians, table
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.ops import backend
 from pyg_kernels.sequence import RKM
+from tests.benchmarks.conftest import printed
 
 CPU = torch.device("cpu")
 SMALL = ("--shapes", "3x2x8", "--rounds", 1, "--threads", 1)
@@ -43,8 +44,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main) -> None:
     names = TABLES[:7]
     words = (*names, *SMALL, "--device", device, "--out", tmp_path / "new" / "folder")
-    status, out, _ = call_main(main, *words)
-    assert status == 0
+    out = printed(call_main(main, *words))
     path = tmp_path / "new" / "folder" / "metrics.json"
     content = json.loads(path.read_text())
     assert list(dict.fromkeys(table["table"] for table in content["tables"])) == list(names)
@@ -71,8 +71,7 @@ def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main)
         for row in one["rows"]:
             row["milliseconds"] *= 1.25
     (tmp_path / "slower.json").write_text(json.dumps(slower))
-    status, out, _ = call_main(main, "compare", path.parent, tmp_path / "slower.json")
-    assert status == 0
+    out = printed(call_main(main, "compare", path.parent, tmp_path / "slower.json"))
     ratios = [line.split()[-1] for line in out.splitlines()[5:]]
     assert ratios == ["1.250"] * sum(len(one["rows"]) for one in content["tables"])
 
@@ -201,8 +200,7 @@ def test_epoch(epoch, molecules_csv: Path, tmp_path: Path, call_main, monkeypatc
 
     monkeypatch.setattr(epoch, "comparison", comparison)
     words = ("--model", "gin", "--rounds", 1, "--threads", 1)
-    status, out, _ = call_main(main, "epoch", *words, "--out", tmp_path)
-    assert status == 0
+    out = printed(call_main(main, "epoch", *words, "--out", tmp_path))
     (found,) = json.loads((tmp_path / "metrics.json").read_text())["tables"]
     (row,) = found["rows"]
     assert (row["batches"], row["molecules"]) == (1, 48)

@@ -81,11 +81,8 @@ def test_compares_all_models_over_seeds(compare, root, tmp_path) -> None:
             rows = run[run["part"] == part]
             accuracy = 100 * (rows["label"] == rows["predicted"]).mean()
             assert record[part] == pytest.approx(accuracy)
-    lines = [
-        line
-        for name in ("train_5500.label", "TREC_10.label")
-        for line in (root / name).read_text().splitlines()
-    ]
+    files = (root / name for name in ("train_5500.label", "TREC_10.label"))
+    lines = "".join(file.read_text() for file in files).splitlines()
     for row, text, label in table[["row", "text", "label"]].head(150).itertuples(index=False):
         assert lines[row] == f"{label}:{'a' if label == 'NUM' else 'b'} {text}"
 
@@ -137,14 +134,25 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
     assert call(*resumed, moved)[0] == 0
     other = write_glove(tmp_path / "other.txt", [*known, "w25"])
     assert_refused(call(*resumed, other), "vectors")
+    # Trained too on request.
+    out = tmp_path / "tuned"
+    words = (*words, "--model", "linear", "--vectors", moved, "--out", out)
+    said = printed(call(*words, "--tune-vectors"))
+    assert "with vectors to start from of 6 numbers from vectors.txt, trained" in said
+    weight, place = weights_of(out, "linear-1gram-seed0"), data.vocabulary["many"]
+    moved_by = (weight - data.vectors.vectors)[place].norm()
+    assert 0 < moved_by < 0.5 * data.vectors.vectors[place].norm()
+    (record,) = metrics_of(out)
+    cell = 5 * (6 + 5) + 2 * 5
+    assert record["num_parameters"] == weight.numel() + cell + 5 * 6 + 2 * 6
+    assert_refused(call(*words, "--resume"), "--tune-vectors True, not False")
 
 
 def test_cells_and_widths_in_one_table(compare, tmp_path) -> None:
     out = printed(compare("--epochs", 1, "--model", "cnn", "rkm-cifg", "--ngram", 1, 3))
     rows = [(cell, n) for cell in (("cnn", 1, 0), ("rkm-cifg", 3, 3)) for n in (1, 3)]
-    for record, ((cell, filters, recurrent), n) in zip(
-        metrics_of(tmp_path / "out"), rows, strict=True
-    ):
+    found = zip(metrics_of(tmp_path / "out"), rows, strict=True)
+    for record, ((cell, filters, recurrent), n) in found:
         assert (record["cell"], record["ngram"]) == (cell, n)
         assert record["model"] == f"{cell}-{n}gram"
         assert (record["input_size"], record["hidden_size"]) == (4, 5)
@@ -319,25 +327,6 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
-    glove = write_glove(tmp_path / "glove" / "glove.6d.txt", ["how", "many", "elsewhere"])
-    words = ("--root", root, "--model", "linear", "--hidden", 5, "--epochs", 1, "--device", "cpu")
-    out = tmp_path / "out"
-    output = printed(call(*words, "--tune-vectors", "--out", out))
-    assert "with vectors to start from of 6 numbers from glove.6d.txt, trained" in output
-    weight = weights_of(out, "linear-1gram-seed0")
-    data = load_texts(Texts(root=str(root)))
-    assert (data.file, data.vectors is None) == (glove, False)
-    moved = (weight - data.vectors.vectors).norm(dim=1)
-    place = data.vocabulary["many"]
-    assert 0 < moved[place] < 0.5 * data.vectors.vectors[place].norm()
-    (record,) = metrics_of(out)
-    cell = 5 * (6 + 5) + 2 * 5
-    assert record["num_parameters"] == weight.numel() + cell + 5 * 6 + 2 * 6
-    assert_refused(call(*words, "--out", out, "--resume"), "--tune-vectors True, not False")
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_own_texts(call, tmp_path) -> None:
     """Files without a header and with one, in folders or named."""
     for folder in ("news", "named"):
@@ -395,11 +384,8 @@ def test_a_request_to_end_is_heard_after_the_last_epoch_too(compare, tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr(TextClassifier, "predict_step", ended)
         status, _, err = compare(*words)
-    assert (status, [path.name for path in (tmp_path / "out/runs").iterdir()]) == (
-        130,
-        ["cnn-seed0"],
-    )
-    assert "--resume" in err
+    assert status == 130 and "--resume" in err
+    assert [path.name for path in (tmp_path / "out/runs").iterdir()] == ["cnn-seed0"]
     assert compare(*words, "--resume")[0] == 0
     assert outcome(tmp_path / "out") == outcome(tmp_path / "whole")
 

@@ -48,9 +48,7 @@ def test_reads_ask_ubuntu(ask_ubuntu_root: Path, monkeypatch: pytest.MonkeyPatch
     assert data.held_out == () and data.vectors is None
 
 
-def test_finds_compressed_files_the_held_out_questions_and_the_vectors(
-    ask_ubuntu_root: Path,
-) -> None:
+def test_finds_compressed_files_the_held_out_questions_and_the_vectors(ask_ubuntu_root) -> None:
     expected = AskUbuntu(ask_ubuntu_root)
     (ask_ubuntu_root / "raw").mkdir()
     text = ask_ubuntu_root / "text_tokenized.txt"

@@ -22,20 +22,13 @@ def experiment(tmp_path):
     """A small experiment on texts in a folder of this name, opened."""
     root = write_trec(tmp_path / "trec", 60, 20)
     small = {"schedule": "none", "lr": 0.03, "device": "cpu", "precision": "32-true"}
+    small |= {"models": ("rcnn",), "hidden": 4, "embedding": 5, "vectors": "none"}
+    small |= {"batch_size": 16, "quiet": True}
 
-    def make(name: str = "out", resume: bool = False, seeds: tuple[int, ...] = (0,), **more: Any):
+    def make(name: str = "out", resume: bool = False, **more: Any):
         epochs = more.setdefault("epochs", 4)
         options = TextClassification(
-            root=str(root),
-            vectors="none",
-            models=("rcnn",),
-            hidden=4,
-            embedding=5,
-            batch_size=16,
-            seeds=seeds,
-            resume=resume,
-            quiet=True,
-            **{"patience": epochs, **small, **more},
+            root=str(root), resume=resume, **{"patience": epochs, **small, **more}
         )
         texts = load_texts(options)
         models = text_model_configs(options, texts)
@@ -68,12 +61,8 @@ def test_learning_rate_follows_the_schedule(experiment, schedule):
 
 
 def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
-    interrupt_once(
-        monkeypatch,
-        EpochHistory,
-        "on_train_epoch_start",
-        lambda self, trainer, module: trainer.current_epoch == 1,
-    )
+    second = lambda self, trainer, module: trainer.current_epoch == 1  # noqa: E731
+    interrupt_once(monkeypatch, EpochHistory, "on_train_epoch_start", second)
     interrupted(experiment)
     (folder,) = (tmp_path / "out" / "runs").iterdir()
     best, last = ((folder / name).read_bytes() for name in ("best.ckpt", "last.ckpt"))

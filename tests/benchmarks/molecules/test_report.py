@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from benchmarks.harness.bootstrap import paired_differences
 from benchmarks.molecules.__main__ import main
 from benchmarks.molecules.scores import each_score, score
-from tests.benchmarks.conftest import assert_refused
+from tests.benchmarks.conftest import assert_refused, printed
 
 Y = np.random.default_rng(0).normal(size=(80, 1))
 
@@ -84,8 +84,7 @@ def test_settings_and_folders_that_differ_name_lines_apart(gather, tmp_path):
     write(tmp_path / "b", "net", 0, 0.2, settings={"lr": 0.5})
     for seed in (0, 1):
         write(tmp_path / "z", "net", seed, 0.3)
-    status, out, _ = gather()
-    assert status == 0
+    out = printed(gather())
     found = {name: line[1] for name, line in rows(out).items() if name.startswith("net")}
     a, z = (f"net (lr 0.1) in {tmp_path / name}" for name in "az")
     assert found == {a: "1", "net (lr 0.5)": "1", z: "2"}
@@ -99,8 +98,7 @@ def test_sections_are_of_the_same_molecules_and_one_kind_of_score(gather, tmp_pa
     (run / "record.json").write_text(json.dumps(content))
     np.savez(run / "test.npz", y=(Y > 0).astype(float), prediction=Y)
     for names in (("rmse", "roc-auc"), ("rmse-d", "rmse-e", "roc-auc-d")):
-        status, out, _ = gather("--out", tmp_path / str(len(names)))
-        assert status == 0
+        out = printed(gather("--out", tmp_path / str(len(names))))
         assert "RMSE of a<b>" in out and "ROC-AUC of a<b>" in out
         found = {path.name for path in (tmp_path / str(len(names))).glob("*.png")}
         assert found == {f"predictions-set-random-{name}.png" for name in names}

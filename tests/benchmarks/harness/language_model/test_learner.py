@@ -80,9 +80,7 @@ def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, na
         ("rcnn-5m", {"learning_rate": 0.2, "optimizer": "nt-asgd"}),
     ],
 )
-def test_best_epoch_is_kept_as_it_was_measured(
-    data: TextStreams, tmp_path: Path, monkeypatch, name: str, changes: dict[str, Any]
-) -> None:
+def test_best_epoch_is_kept_as_it_was_measured(data, tmp_path, monkeypatch, name, changes) -> None:
     average, averages = NTASGD.averaged, []
 
     def averaged(self: NTASGD) -> AbstractContextManager[None]:
@@ -119,9 +117,7 @@ def test_learning_rate_follows_the_epoch(data: TextStreams, tmp_path: Path) -> N
     assert rates == pytest.approx([0.5, 0.5, 0.4, 0.32])
 
 
-def test_learning_rate_follows_a_varying_number_of_steps(
-    data: TextStreams, tmp_path: Path, monkeypatch
-) -> None:
+def test_learning_rate_follows_a_varying_number_of_steps(data, tmp_path, monkeypatch) -> None:
     seen = []
     training_step = LanguageLearner.training_step
 

@@ -201,9 +201,7 @@ def test_the_lstm_is_torch_s_and_one_mask_of_its_weights_holds_for_all_steps() -
 
 
 @pytest.mark.parametrize("kind", ["rkm-lstm", "rkm-cifg", "linear-gated"])
-def test_a_recurrent_kernel_machine_reads_its_dropped_weights_once(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recurrent_kernel_machine_reads_its_dropped_weights_once(kind, monkeypatch) -> None:
     torch.manual_seed(0)
     layer, plain = dropped_rkm(4, 6, kind, 0.5).double(), RKM(4, 6, cell=kind).double()
     masked: list[Tensor] = []
