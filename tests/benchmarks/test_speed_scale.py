@@ -54,17 +54,16 @@ def test_stages(tmp_path: Path) -> None:
         scale.featurise(path, tmp_path / "other", 299, 1)
 
 
-def allocate(mebibytes: int) -> dict[str, int]:
-    bytearray(mebibytes * MIB)
-    return {"given": mebibytes}
-
-
-def fail() -> dict[str, int]:
-    raise RuntimeError("it fails")
-
-
 def test_a_stage_and_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here in this process; the kernels' benchmark is measured in one of its own."""
+
+    def allocate(mebibytes: int) -> dict[str, int]:
+        bytearray(mebibytes * MIB)
+        return {"given": mebibytes}
+
+    def fail() -> dict[str, int]:
+        raise RuntimeError("it fails")
+
     monkeypatch.setattr(scale, "in_own_process", lambda work, *arguments: work(*arguments))
     found = scale._carried_out(allocate, 300)
     assert found["given"] == 300

@@ -10,19 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from benchmarks.harness.language_model import models
 from benchmarks.harness.language_model.config import PRESETS, LanguageModelConfig
-from benchmarks.harness.language_model.models import (
-    DroppedLSTM,
-    LanguageModel,
-    RCNNEncoder,
-    Reading,
-    WeightDrop,
-    drop,
-    drop_words,
-    dropped_rkm,
-    fitted,
-    penalty,
-)
 from pyg_kernels.sequence import RKM, RKMCell
 
 WORDS = 400
@@ -32,18 +21,18 @@ NETWORKS = [name for name in PRESETS if not name.endswith(("-wt2", "-20m", "-16m
 
 def small(name: str) -> LanguageModelConfig:
     """A preset with little width."""
-    config = fitted(PRESETS[name], WORDS, hidden=48)
+    config = models.fitted(PRESETS[name], WORDS, hidden=48)
     return dataclasses.replace(config, embedding=32 if config.embedding else 0)
 
 
-def built(name: str, **changes: Any) -> LanguageModel:
+def built(name: str, **changes: Any) -> models.LanguageModel:
     torch.manual_seed(0)
-    return LanguageModel(dataclasses.replace(small(name), **changes))
+    return models.LanguageModel(dataclasses.replace(small(name), **changes))
 
 
-def cells(model: LanguageModel) -> list[Any]:
+def cells(model: models.LanguageModel) -> list[Any]:
     """The layers of a string-kernel network."""
-    assert isinstance(model.encoder, RCNNEncoder)
+    assert isinstance(model.encoder, models.RCNNEncoder)
     return list(model.encoder.rcnn.cells)
 
 
@@ -61,7 +50,7 @@ def test_starts_at_chance_learns_everywhere_and_reads_in_pieces(name: str) -> No
         reading = model.train(training).read(ids[:-1])
         loss = F.cross_entropy(model.scores(reading.hidden).flatten(0, 1), ids[1:].flatten())
         assert abs(loss.item() - math.log(WORDS)) < 0.1
-    torch.as_tensor(loss + penalty(reading, 2.0, 1.0)).backward()
+    torch.as_tensor(loss + models.penalty(reading, 2.0, 1.0)).backward()
     for key, weight in model.named_parameters():
         assert weight.grad is not None, key
         assert weight.grad.isfinite().all(), key
@@ -146,27 +135,27 @@ def test_tied_vectors_are_one_parameter() -> None:
 
 def test_penalties() -> None:
     hidden, output = torch.randn(4, 2, 3), torch.randn(4, 2, 3)
-    reading = Reading(hidden, None, output)
+    reading = models.Reading(hidden, None, output)
     size = sum(value**2 for value in hidden.flatten().tolist()) / 24
     changes = [(output[t + 1] - output[t]).flatten().tolist() for t in range(3)]
     change = sum(value**2 for step in changes for value in step) / 18
-    assert float(penalty(reading, 2.0, 3.0)) == pytest.approx(2 * size + 3 * change)
-    assert penalty(reading, 0.0, 0.0) == 0.0
-    one = Reading(hidden[:1], None, output[:1])
-    torch.testing.assert_close(penalty(one, 2.0, 3.0), 2 * hidden[:1].square().mean())
+    assert float(models.penalty(reading, 2.0, 3.0)) == pytest.approx(2 * size + 3 * change)
+    assert models.penalty(reading, 0.0, 0.0) == 0.0
+    one = models.Reading(hidden[:1], None, output[:1])
+    torch.testing.assert_close(models.penalty(one, 2.0, 3.0), 2 * hidden[:1].square().mean())
 
 
 def test_a_locked_mask_holds_for_all_steps_and_words_are_dropped_whole() -> None:
     torch.manual_seed(0)
-    dropped = drop(torch.ones(7, 40, 50), 0.25, training=True, locked=True)
+    dropped = models.drop(torch.ones(7, 40, 50), 0.25, training=True, locked=True)
     assert torch.equal(dropped, dropped[:1].expand_as(dropped))
-    free = drop(torch.ones(7, 40, 50), 0.25, training=True, locked=False)
+    free = models.drop(torch.ones(7, 40, 50), 0.25, training=True, locked=False)
     assert not torch.equal(free[0], free[1])
     values, counts = dropped[0].unique(return_counts=True)
     torch.testing.assert_close(values, torch.tensor([0.0, 1 / 0.75]))
     assert abs(counts[0].item() / 2000 - 0.25) < 0.03
     vectors = torch.rand(1000, 3) + 1
-    dropped = drop_words(vectors, 0.1, training=True)
+    dropped = models.drop_words(vectors, 0.1, training=True)
     gone = (dropped == 0).all(1)
     assert abs(gone.float().mean().item() - 0.1) < 0.03
     torch.testing.assert_close(dropped[~gone], vectors[~gone] / 0.9)
@@ -174,7 +163,7 @@ def test_a_locked_mask_holds_for_all_steps_and_words_are_dropped_whole() -> None
 
 def test_the_lstm_is_torch_s_and_one_mask_of_its_weights_holds_for_all_steps() -> None:
     torch.manual_seed(0)
-    layer = DroppedLSTM(4, 6, 0.5).double().eval()
+    layer = models.DroppedLSTM(4, 6, 0.5).double().eval()
     lstm = nn.LSTM(4, 6).double()
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     lstm.load_state_dict({f"{name}_l0": getattr(layer.cell, name).detach() for name in names})
@@ -203,10 +192,10 @@ def test_the_lstm_is_torch_s_and_one_mask_of_its_weights_holds_for_all_steps() -
 @pytest.mark.parametrize("kind", ["rkm-lstm", "rkm-cifg", "linear-gated"])
 def test_a_recurrent_kernel_machine_reads_its_dropped_weights_once(kind, monkeypatch) -> None:
     torch.manual_seed(0)
-    layer, plain = dropped_rkm(4, 6, kind, 0.5).double(), RKM(4, 6, cell=kind).double()
+    layer, plain = models.dropped_rkm(4, 6, kind, 0.5).double(), RKM(4, 6, cell=kind).double()
     masked: list[Tensor] = []
 
-    def record(module: WeightDrop, weight: Tensor) -> Tensor:
+    def record(module: models.WeightDrop, weight: Tensor) -> Tensor:
         mask = torch.bernoulli(torch.full_like(weight, 0.5)) * 2
         masked.append((weight * mask).detach())
         return weight * mask
@@ -220,7 +209,7 @@ def test_a_recurrent_kernel_machine_reads_its_dropped_weights_once(kind, monkeyp
     x = torch.randn(5, 3, 4, dtype=torch.float64)
     torch.testing.assert_close(layer.eval()(x)[0], plain(x)[0])
     layer.train()
-    monkeypatch.setattr(WeightDrop, "forward", record)
+    monkeypatch.setattr(models.WeightDrop, "forward", record)
     output, _ = layer(x)
     assert len(masked) == len(cell.recurrent) > 0
     read = [gate for gate in cell.filters if gate in cell.recurrent]  # the order of reading

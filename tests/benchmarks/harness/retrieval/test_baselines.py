@@ -80,21 +80,17 @@ def rankers(seed: int, *noise: float) -> tuple[Rankers, list[Tensor]]:
     generator = torch.Generator().manual_seed(seed)
     quality = torch.randn(QUERIES, CANDIDATES, generator=generator)
     offsets = 7 * torch.arange(QUERIES)[:, None]
-    scores = [
-        list(
-            10.0**k * (quality + level * torch.randn(quality.shape, generator=generator)) + offsets
-        )
-        for k, level in enumerate(noise)
-    ]
+    scores = []
+    for k, level in enumerate(noise):
+        seen = quality + level * torch.randn(quality.shape, generator=generator)
+        scores.append(list(10.0**k * seen + offsets))
     return scores, list(quality > 1)
 
 
 class Made(Baselines):
-    """Baselines of scores and relevance in place of a corpus."""
+    """Baselines of scores and relevance of two parts in place of a corpus."""
 
-    def __init__(
-        self, valid: tuple[Rankers, list[Tensor]], test: tuple[Rankers, list[Tensor]]
-    ) -> None:
+    def __init__(self, valid, test) -> None:
         pairs = enumerate(zip(valid[0], test[0], strict=True))
         self.scores = {str(k): {"valid": one, "test": other} for k, (one, other) in pairs}
         self.relevance = {"valid": valid[1], "test": test[1]}

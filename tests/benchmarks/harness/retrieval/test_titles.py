@@ -85,15 +85,11 @@ def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
             title = task.data.corpus.questions[question].title
             numbers = task.data.vocabulary.encode([title])[0].tolist()
             end = task.data.vocabulary[END]
-            before = batch._replace(
-                ids=torch.tensor([end, *numbers]), ptr=torch.tensor([0, 1 + len(numbers)])
-            )
+            ids = torch.tensor([end, *numbers])
+            before = batch._replace(ids=ids, ptr=torch.tensor([0, len(ids)]))
             states, _ = net.decoder(net.question.embedding(before.ids), before, state)
-            log = net.output(states).log_softmax(dim=1)
-            classes = [
-                1 + task.title_words.index(word) if word in task.title_words else 0
-                for word in [*numbers, end]
-            ]
+            log, known = net.output(states).log_softmax(dim=1), task.title_words
+            classes = [1 + known.index(w) if w in known else 0 for w in [*numbers, end]]
             total = -sum(log[t, k].item() for t, k in enumerate(classes))
             assert predicted[place, 0].item() == pytest.approx(total, rel=1e-4)
             nats.append((total, len(classes)))

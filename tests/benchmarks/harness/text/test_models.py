@@ -7,15 +7,7 @@ import pytest
 import torch
 
 from benchmarks.harness import sizes
-from benchmarks.harness.text.models import (
-    MODELS,
-    CNNEncoder,
-    Encoder,
-    LayeredEncoder,
-    build_text_model,
-    count_parameters,
-    fit_hidden_size,
-)
+from benchmarks.harness.text import models
 from benchmarks.harness.text.options import CELLS, TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 
@@ -29,9 +21,9 @@ def config(name: str, **changes: object) -> TextModelConfig:
     )
 
 
-def built(settings: TextModelConfig) -> Encoder:
+def built(settings: TextModelConfig) -> models.Encoder:
     torch.manual_seed(0)
-    return build_text_model(settings).double().eval().encoder
+    return models.build_text_model(settings).double().eval().encoder
 
 
 def words() -> torch.Tensor:
@@ -41,7 +33,7 @@ def words() -> torch.Tensor:
 @pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm"])
 def test_means_of_all_layers_stand_side_by_side(name: str) -> None:
     encoder, x = built(config(name, readout="mean")), words()
-    assert isinstance(encoder, LayeredEncoder)
+    assert isinstance(encoder, models.LayeredEncoder)
     for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
         means, h = [], text
         for layer in encoder.layers:
@@ -90,7 +82,7 @@ def test_the_text_is_made_of_what_stands_at_its_words(name, readout, whole) -> N
 
 def test_cnn_is_the_maximum_over_windows_that_end_at_words() -> None:
     encoder, x = built(config("cnn")), words()
-    assert isinstance(encoder, CNNEncoder)
+    assert isinstance(encoder, models.CNNEncoder)
     here = encoder.at_words(x, BATCH).split(LENGTHS)
     for whole, features, text in zip(encoder(x, BATCH), here, x.split(LENGTHS), strict=True):
         at_words, best = [], []
@@ -111,13 +103,13 @@ def test_the_paper_s_model() -> None:
     )
     layers = 2 * (300 * 200 + 2 * 200 * 200) + 3 * 200
     head = 600 * 5 + 5
-    assert count_parameters(paper) == layers + head
+    assert models.count_parameters(paper) == layers + head
     decays = 300 * 200 + 2 * 200 * 200 + 3 * 200
-    assert count_parameters(replace(paper, decay="input")) == layers + head + decays
-    recurrent = count_parameters(replace(paper, decay="recurrent"))
+    assert models.count_parameters(replace(paper, decay="input")) == layers + head + decays
+    recurrent = models.count_parameters(replace(paper, decay="recurrent"))
     assert recurrent == layers + head + decays + 3 * 200 * 200
     torch.manual_seed(0)
-    net = build_text_model(paper)
+    net = models.build_text_model(paper)
     bounds = [(net.encoder.layers[0].cells[0].lins[0].weight, 300), (net.head.weight, 600)]
     for weight, inputs in bounds:
         assert weight.abs().max().item() == pytest.approx(math.sqrt(3 / inputs), rel=0.01)
@@ -127,7 +119,7 @@ def test_the_paper_s_model() -> None:
 @pytest.mark.parametrize(
     ("model", "ngram", "readout"),
     [
-        *((model, 0, "mean") for model in MODELS),
+        *((model, 0, "mean") for model in models.MODELS),
         *(("rcnn", 0, "last"), ("lstm", 0, "last"), ("rkm-lstm", 1, "last"), ("cnn", 3, "last")),
     ],
 )
@@ -135,7 +127,7 @@ def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, re
     torch.manual_seed(0)
     own = {"kind": model, "ngram": ngram, "readout": readout}
     config = TextModelConfig("a", 20, 6, False, 3, hidden=5, dropout=0.4, **own)
-    net = build_text_model(config).double().eval()
+    net = models.build_text_model(config).double().eval()
     texts = [torch.randint(20, (length,)) for length in (1, 9, 2, 30, 3)]
 
     def batch(chosen: list[torch.Tensor]) -> TextBatch:
@@ -172,16 +164,16 @@ def test_cells_have_the_weights_of_the_paper(cell) -> None:
     for ngram, thousands in zip((1, 3), PAPER[cell], strict=True):
         config = TextModelConfig("a", 9, 300, True, 2, hidden=300, kind=cell, ngram=ngram)
         with torch.device("meta"):
-            encoder = build_text_model(config).encoder
+            encoder = models.build_text_model(config).encoder
         assert encoder.cell_parameters() == 1000 * thousands
 
 
 def test_networks_get_about_the_same_number_of_parameters() -> None:
     config = TextModelConfig("rcnn", 50, 20, True, 6, hidden=1)
-    for name in MODELS:
-        fitted = fit_hidden_size(replace(config, name=name), 20_000)
-        assert 19_000 < count_parameters(fitted) <= 20_000
+    for name in models.MODELS:
+        fitted = models.fit_hidden_size(replace(config, name=name), 20_000)
+        assert 19_000 < models.count_parameters(fitted) <= 20_000
         wider = replace(fitted, hidden=fitted.hidden + 1)
-        assert count_parameters(wider) > 20_000
-        learned = build_text_model(replace(fitted, fixed_embedding=False))
-        assert sizes.num_parameters(learned) == count_parameters(fitted) + 50 * 20
+        assert models.count_parameters(wider) > 20_000
+        learned = models.build_text_model(replace(fitted, fixed_embedding=False))
+        assert sizes.num_parameters(learned) == models.count_parameters(fitted) + 50 * 20
