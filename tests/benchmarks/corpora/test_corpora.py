@@ -1,4 +1,4 @@
-"""TREC, SST and MR: small files, downloads without a network, and the real files."""
+"""TREC, SST, MR and AG News: small files, downloads without a network, and the real files."""
 
 import gzip
 import hashlib
@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from benchmarks.corpora import sst as sst_module
+from benchmarks.corpora.ag_news import AGNews
 from benchmarks.corpora.movie_reviews import MR
 from benchmarks.corpora.sst import SST
 from benchmarks.corpora.trec import TREC
@@ -155,6 +156,17 @@ def test_the_real_corpora(real_data: Path) -> None:
         sst = SST(real_texts / "sst", labels=labels)
         assert [len(places) for places in sst.parts.values()] == expected
     assert MR(real_texts / "mr").labels.bincount().tolist() == [5331, 5331]
+    news = AGNews(real_texts / "ag_news")
+    assert news.labels.bincount().tolist() == [1900] * 4
+    assert news.labels[news.parts["test"]].bincount().tolist() == [380] * 4
+    end = (
+        "meeting has been canceled , australian foreign minister alexander downer said on tuesday ."
+    )
+    assert " ".join(news.texts[76]).endswith(f"and gave no indication that the {end}")
+    assert not any("\\" in word or "#39" in word for text in news.texts for word in text)
+    content = AGNews.test_file.find(real_texts / "ag_news").read_bytes()
+    content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    assert hashlib.sha256(content).hexdigest() == AGNews.test_file.sha256
 
 
 SENTENCES = {
@@ -202,3 +214,40 @@ def test_a_bad_file_is_named(sst_root: Path) -> None:
         (sst_root / "stsa.fine.dev").write_text(f"1 no\n{line}\n")
         with pytest.raises(ValueError, match=no_class):
             SST(sst_root, phrases=None)
+
+
+def write(path: Path, content: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+NEWS = '"3","Gas","Oil\\\\falls\\no more &lt;b&gt;, Smith #39;s firm"\n' + "".join(
+    f'"{k}","a","b"\n' for k in (1, 2, 3, 4) * 5
+)
+
+
+def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path / "raw" / "train.csv.gz", NEWS)
+    write(tmp_path / "ag_news.test.csv", NEWS)
+    corpus = AGNews(tmp_path)
+    # Not an escape: a line break and an n.
+    assert " ".join(corpus.texts[0]) == "gas oil falls no more < b > , smith 's firm"
+    assert corpus.classes == ("Business", "Sci/Tech", "Sports", "World")
+    assert [corpus.classes[k] for k in corpus.labels[:5]] == [
+        *("Business", "World", "Sports", "Business", "Sci/Tech")
+    ]
+    assert corpus.split == "official test part"
+    write(tmp_path / "ag_news.test.csv", NEWS + '"5","a","b"\n')
+    with pytest.raises(ValueError, match=r"test.csv, line 22: class 5 has no name; there are 4"):
+        AGNews(tmp_path)
+
+
+def test_ag_news_without_its_training_part_is_split(tmp_path: Path, serve) -> None:
+    asked = serve({})
+    write(tmp_path / "ag_news.test.csv.gz", NEWS)
+    corpus = AGNews(tmp_path, seed=2)
+    assert [len(places) for places in corpus.parts.values()] == [17, 4]
+    assert corpus.split == "random 20% of each class of ag_news.test.csv.gz for testing (seed 2)"
+    assert asked == []
