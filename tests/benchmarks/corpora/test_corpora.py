@@ -156,13 +156,11 @@ def test_the_real_corpora(real_data: Path) -> None:
         sst = SST(real_texts / "sst", labels=labels)
         assert [len(places) for places in sst.parts.values()] == expected
     assert MR(real_texts / "mr").labels.bincount().tolist() == [5331, 5331]
-    news = AGNews(real_texts / "ag_news")
+    news = AGNews(present(real_texts / "ag_news"))
     assert news.labels.bincount().tolist() == [1900] * 4
     assert news.labels[news.parts["test"]].bincount().tolist() == [380] * 4
-    end = (
-        "meeting has been canceled , australian foreign minister alexander downer said on tuesday ."
-    )
-    assert " ".join(news.texts[76]).endswith(f"and gave no indication that the {end}")
+    said = "has been canceled , australian foreign minister alexander downer said on tuesday ."
+    assert " ".join(news.texts[76]).endswith(f"and gave no indication that the meeting {said}")
     assert not any("\\" in word or "#39" in word for text in news.texts for word in text)
     content = AGNews.test_file.find(real_texts / "ag_news").read_bytes()
     content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
