@@ -316,7 +316,6 @@ BAD_INPUT = {
         ("--text-column a", "go with your own file, not trec"),
         ("--root IN/trec --vectors nowhere.txt", "--vectors nowhere.txt: no such file"),
         ("--root IN/trec --tune-vectors", "--tune-vectors goes with a file of word vectors"),
-        ("--lr-factor 0.5", "--lr-factor goes with"),
         ("--split-seed 1 --data sst-fine", "--split-seed goes with"),
         ("--root IN/trec --parameters 3 --models lstm", "3 parameters"),
         ("--root IN/trec --hidden 65536 --models lstm", "parameters; at most"),
@@ -367,7 +366,6 @@ BAD_INPUT = {
     ],
     "rationales explain": [("--checkpoint x --data y", "--out must be given")],
     "speed": [
-        ("graph --device nonsense", "nonsense"),
         ("nonsense", "nonsense"),
         ("sequence --shapes 3x2", "expected TxBxD"),
         ("sequence --shapes 3x0x2", "expected TxBxD"),

@@ -170,7 +170,6 @@ def test_bad_input(call: Call, checkpoint: Path, tmp_path: Path) -> None:
     for command, words, said in (
         ("generate", "--prompt zzz", "--prompt: the model's vocabulary of 22 words (ptb) has none"),
         ("generate", "--prompt ...", "--prompt has no words: the vocabulary is without"),
-        ("generate", "--device tpu", "--device must be"),
         ("score", "--file IN/empty.txt", "the text to score has no words"),
         ("score", "--file IN/none.txt", "No such file"),
         ("score", "--file IN/damaged.gz", "damaged.gz"),

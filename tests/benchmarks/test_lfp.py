@@ -183,8 +183,8 @@ def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
     for (left_out, _), run in table.groupby(["left_out", "model"]):
         for part, number in (("train", 8), ("valid", 2), ("test", 10)):
             rows = run[run["part"] == part]
-            counts = rows["label"].value_counts().to_dict()
-            assert counts == dict.fromkeys(["0", "10", "20"], number)
+            counts = rows["label"].value_counts()
+            assert dict(counts) == dict.fromkeys(["0", "10", "20"], number)
             assert set(rows["subject"] == left_out) == {part == "test"}
 
 

@@ -97,6 +97,7 @@ def test_every_model_is_fitted(compare, sulfonamides, write_csv, tmp_path):
         assert all(math.isfinite(record["test"]) for record in metrics(tmp_path / "out"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_split_column_and_several_targets_with_gaps(compare, sulfonamides, write_csv, tmp_path):
     rows = [
         {
@@ -135,6 +136,7 @@ def test_gaussian_processes_see_at_most_so_many_molecules(compare, molecules_csv
     assert (table["part"] == "train").sum() == 80
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_invalid_molecules_are_listed_when_skipped(compare, sulfonamides, write_csv, tmp_path):
     rows = [dict(row) for row in sulfonamides]
     rows[3]["smiles"], rows[7]["smiles"] = "C1CC", "not-a-molecule"
@@ -211,6 +213,7 @@ def test_processes_learn_from_the_training_part_alone(compare, sulfonamides, wri
     assert sorted(last[1::2]) == sorted(found.values())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_other_molecules_and_damaged_runs_are_refused(compare, molecules_csv, tmp_path):
     words = ("--data", molecules_csv, "--model", "gin", "--resume")
     assert compare(*words[:-1])[0] == 0

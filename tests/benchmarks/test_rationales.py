@@ -126,7 +126,7 @@ def test_ratings_of_beer(compare: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize("dataset", ["molecules", "chembl"])
 def test_molecules(call: Call, tmp_path: Path, dataset: str, monkeypatch) -> None:
     pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-    few = datasets.ChEMBLSulfonamides()[:240]
+    few = datasets.ChEMBLSulfonamides()[:200]
     monkeypatch.setattr(datasets, "ChEMBLSulfonamides", lambda: few)
     words = ("--data", dataset, "--layers", 1, "--batch-size", 512, "--samples", 1, "--rate", 0.6)
     small = ("--device", "cpu", "--hidden", 4, "--epochs", 1, "--quiet", "--out", tmp_path / "out")

@@ -5,6 +5,7 @@ import random
 import re
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -99,8 +100,7 @@ def test_learns_the_order_of_words(compare, tmp_path, model) -> None:
     words = ("--epochs", 15, "--lr", 0.06, "--dropout", 0, "--patience", 15, "--hidden", 16)
     printed(compare("--model", *model.split(), *words))
     for record in metrics_of(tmp_path / "out"):
-        assert record["valid"] > 85
-        assert record["test"] > 85
+        assert min(record["valid"], record["test"]) > 85
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -185,9 +185,8 @@ def test_cells_have_300_units_unless_said_otherwise(root) -> None:
     (paper,) = text_model_configs(parsed(words), data)
     assert (paper.hidden, paper.num_layers) == (300, 1)
     (fitted,) = text_model_configs(parsed(f"{words} --parameters 2000"), data)
-    # 2 filters of 4 H, H gate biases, 2 H of the norm, and two layers: H (H + 1) + 2 (H + 1).
-    numbers = [11 * d + d * (d + 1) + 2 * (d + 1) for d in (fitted.hidden, fitted.hidden + 1)]
-    assert numbers[0] <= 2000 < numbers[1]
+    wider = replace(fitted, hidden=fitted.hidden + 1)
+    assert models.count_parameters(fitted) <= 2000 < models.count_parameters(wider)
 
 
 def write_reviews(root: Path) -> Path:
@@ -249,7 +248,7 @@ def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
 
 def test_layers_and_decays_with_pictures_and_an_explanation(call, tmp_path) -> None:
     root, out = write_reviews(tmp_path / "sst"), tmp_path / "out"
-    words = ("--preset", "lei2017-sst", "--root", root, "--hidden", 4, "--epochs", 2, "--seed", 0)
+    words = ("--preset", "lei2017-sst", "--root", root, "--hidden", 4, "--epochs", 1, "--seed", 0)
     sweep = (*words, "--device", "cpu", "--out", out, "--models", "rcnn", "lstm", "--lr", 0.01)
     output = printed(call(*sweep, "--layers", 1, 2, "--decays", 0, 0.5))
     assert "official parts, training on phrases too: 70 train, 15 valid, 20 test" in output

@@ -1,6 +1,5 @@
 """Question corpora: what they hold, what is read of AskUbuntu, refused and left out."""
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from benchmarks.corpora import ask_ubuntu
 from benchmarks.corpora.ask_ubuntu import AskUbuntu
 from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
+from tests.benchmarks.small_data import write_file
 
 FILES = {
     "text_tokenized.txt": (
@@ -25,15 +25,15 @@ BOOT = ("how", "do", "i", "boot", "?")
 
 
 @pytest.fixture
-def ask_ubuntu_root(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     for name, content in FILES.items():
         (tmp_path / name).write_text(content)
     return tmp_path
 
 
-def test_reads_ask_ubuntu(ask_ubuntu_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_ask_ubuntu(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask_ubuntu, "BODY_WORDS", 3)
-    data = AskUbuntu(ask_ubuntu_root)
+    data = AskUbuntu(root)
     assert [question.id for question in data.questions] == ["9", "11", "12", "20", "21"]
     assert data.questions[0] == Question("9", BOOT, ("from", "a", "usb"))
     assert data.questions[1].body == ()
@@ -48,25 +48,23 @@ def test_reads_ask_ubuntu(ask_ubuntu_root: Path, monkeypatch: pytest.MonkeyPatch
     assert data.held_out == () and data.vectors is None
 
 
-def test_finds_compressed_files_the_held_out_questions_and_the_vectors(ask_ubuntu_root) -> None:
-    expected = AskUbuntu(ask_ubuntu_root)
-    (ask_ubuntu_root / "raw").mkdir()
-    text = ask_ubuntu_root / "text_tokenized.txt"
-    packed = ask_ubuntu_root / "raw" / "text_tokenized.txt.gz"
-    packed.write_bytes(gzip.compress(text.read_bytes()))
+def test_finds_compressed_files_the_held_out_questions_and_the_vectors(root) -> None:
+    expected = AskUbuntu(root)
+    text = root / "text_tokenized.txt"
+    packed = write_file(root / "raw" / "text_tokenized.txt.gz", text.read_bytes())
     text.unlink()
-    assert AskUbuntu(ask_ubuntu_root).digest() == expected.digest()
-    (ask_ubuntu_root / "heldout.txt").write_text("20\n9\n")
-    vectors = ask_ubuntu_root / "vectors_pruned.200.txt.gz"
+    assert AskUbuntu(root).digest() == expected.digest()
+    (root / "heldout.txt").write_text("20\n9\n")
+    vectors = root / "vectors_pruned.200.txt.gz"
     vectors.write_bytes(b"")
-    data = AskUbuntu(ask_ubuntu_root)
+    data = AskUbuntu(root)
     assert data.held_out == (0, 3) and data.vectors == vectors
-    (ask_ubuntu_root / "vector").mkdir()
-    vectors = vectors.rename(ask_ubuntu_root / "vector" / vectors.name)
-    assert AskUbuntu(ask_ubuntu_root).vectors == vectors
+    (root / "vector").mkdir()
+    vectors = vectors.rename(root / "vector" / vectors.name)
+    assert AskUbuntu(root).vectors == vectors
     packed.unlink()
     with pytest.raises(FileNotFoundError, match=r"text_tokenized.txt or .*gz is not in"):
-        AskUbuntu(ask_ubuntu_root)
+        AskUbuntu(root)
 
 
 @pytest.mark.parametrize(
@@ -94,25 +92,25 @@ def test_finds_compressed_files_the_held_out_questions_and_the_vectors(ask_ubunt
         ("heldout.txt", "13\n", r"line 1 of .*heldout.txt: id without a question, 13"),
     ],
 )
-def test_a_bad_line_is_named(ask_ubuntu_root: Path, name: str, content: str, message: str) -> None:
-    (ask_ubuntu_root / name).write_text(content)
+def test_a_bad_line_is_named(root: Path, name: str, content: str, message: str) -> None:
+    (root / name).write_text(content)
     leave_out = "30" in content  # a file that is left out as a whole
     with pytest.raises(ValueError, match=message):
-        AskUbuntu(ask_ubuntu_root, leave_out=leave_out)
+        AskUbuntu(root, leave_out=leave_out)
 
 
-def test_leaves_out_and_counts_on_request(ask_ubuntu_root: Path) -> None:
+def test_leaves_out_and_counts_on_request(root: Path) -> None:
     for name, line in (
         ("text_tokenized.txt", "30\t\twithout a title\n"),
         ("train_random.txt", "20\t30\t9\n9\t30 11\t12 31\n20\t20\t9\n21\t21 9\t11\n"),
         ("dev.txt", "30\t9\t9 11\t2 1\n12\t30 20 9\t30 9 21\t3 2 1\n9\t\t30\t1\n"),
         ("test.txt", "9\t9 11\t12 9 11 12\t4 3 2 1\n"),
     ):
-        with (ask_ubuntu_root / name).open("a") as file:
+        with (root / name).open("a") as file:
             file.write(line)
     with pytest.raises(ValueError, match=r"a title, 30 \(leave_out=True leaves such out"):
-        AskUbuntu(ask_ubuntu_root)
-    data = AskUbuntu(ask_ubuntu_root, leave_out=True)
+        AskUbuntu(root)
+    data = AskUbuntu(root, leave_out=True)
     assert data.left_out == {
         "question without a title": 1,
         "id without a question": 7,

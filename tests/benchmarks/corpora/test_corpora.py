@@ -16,6 +16,7 @@ from benchmarks.corpora.movie_reviews import MR
 from benchmarks.corpora.sst import SST
 from benchmarks.corpora.trec import TREC
 from pyg_kernels.datasets.text.lines import read_lines
+from tests.benchmarks.small_data import write_file
 from tests.datasets.conftest import present
 
 TRAIN = (
@@ -48,10 +49,8 @@ def test_reads_the_published_format_in_latin_1(trec_root: Path) -> None:
         TREC(trec_root, labels="finest")
     # Compressed, in UTF-8, under other names.
     expected = TREC(trec_root).texts
-    (trec_root / "raw").mkdir()
     for name, other in (("train_5500.label", "train.txt.gz"), ("TREC_10.label", "test.txt.gz")):
-        utf8 = (trec_root / name).read_bytes().decode("latin-1").encode()
-        (trec_root / "raw" / other).write_bytes(gzip.compress(utf8))
+        write_file(trec_root / "raw" / other, (trec_root / name).read_text("latin-1"))
         (trec_root / name).unlink()
     assert TREC(trec_root).texts == expected
 
@@ -189,8 +188,7 @@ def test_phrases_take_the_place_of_the_training_sentences(sst_root: Path) -> Non
         assert corpus.split == "official parts"
     with pytest.raises(FileNotFoundError, match=r"no file stsa.fine.phrases.train, of the sent"):
         SST(sst_root, phrases=True)
-    (sst_root / "raw").mkdir()
-    (sst_root / "raw" / "stsa.fine.phrases.train.gz").write_bytes(gzip.compress(PHRASES.encode()))
+    write_file(sst_root / "raw" / "stsa.fine.phrases.train.gz", PHRASES)
     assert len(SST(sst_root).parts["train"]) == 5
     for phrases in (True, None):
         corpus = SST(sst_root, phrases=phrases)
@@ -214,21 +212,14 @@ def test_a_bad_file_is_named(sst_root: Path) -> None:
             SST(sst_root, phrases=None)
 
 
-def write(path: Path, content: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = content.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
 NEWS = '"3","Gas","Oil\\\\falls\\no more &lt;b&gt;, Smith #39;s firm"\n' + "".join(
     f'"{k}","a","b"\n' for k in (1, 2, 3, 4) * 5
 )
 
 
 def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path) -> None:
-    write(tmp_path / "raw" / "train.csv.gz", NEWS)
-    write(tmp_path / "ag_news.test.csv", NEWS)
+    write_file(tmp_path / "raw" / "train.csv.gz", NEWS)
+    write_file(tmp_path / "ag_news.test.csv", NEWS)
     corpus = AGNews(tmp_path)
     # Not an escape: a line break and an n.
     assert " ".join(corpus.texts[0]) == "gas oil falls no more < b > , smith 's firm"
@@ -237,14 +228,14 @@ def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path) -> None:
         *("Business", "World", "Sports", "Business", "Sci/Tech")
     ]
     assert corpus.split == "official test part"
-    write(tmp_path / "ag_news.test.csv", NEWS + '"5","a","b"\n')
+    write_file(tmp_path / "ag_news.test.csv", NEWS + '"5","a","b"\n')
     with pytest.raises(ValueError, match=r"test.csv, line 22: class 5 has no name; there are 4"):
         AGNews(tmp_path)
 
 
 def test_ag_news_without_its_training_part_is_split(tmp_path: Path, serve) -> None:
     asked = serve({})
-    write(tmp_path / "ag_news.test.csv.gz", NEWS)
+    write_file(tmp_path / "ag_news.test.csv.gz", NEWS)
     corpus = AGNews(tmp_path, seed=2)
     assert [len(places) for places in corpus.parts.values()] == [17, 4]
     assert corpus.split == "random 20% of each class of ag_news.test.csv.gz for testing (seed 2)"

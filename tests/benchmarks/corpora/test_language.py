@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, TextStreams
 from benchmarks.corpora.language_loader import LanguageLoader
+from tests.benchmarks.small_data import write_file
 from tests.datasets.conftest import present
 
 TRAIN = " the cat <unk> \n the cat sat \n"
@@ -21,8 +22,7 @@ WIKI = " \n = Cats = \n \n The cat <unk> . \n"
 
 def write(folder: Path, pattern: str, **texts: str) -> Path:
     for part, text in texts.items():
-        path, content = folder / pattern.format(part), text.encode()
-        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+        write_file(folder / pattern.format(part), text)
     return folder
 
 
