@@ -19,10 +19,7 @@ from benchmarks.language_model import main
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
 from tests.benchmarks.small_data import write_corpus
 
-EPOCH = [
-    *("epoch", "train_perplexity", "valid_perplexity", "test_perplexity"),
-    *("valid_error", "learning_rate", "seconds"),
-]
+EPOCH = "epoch train_perplexity valid_perplexity test_perplexity valid_error learning_rate seconds"
 SMALL = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--device", "cpu")
 
 
@@ -58,24 +55,21 @@ def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path, monkeypat
     monkeypatch.setattr(progress, "LINES_PER_RUN", 1)  # yet each epoch has one
     out = printed(compare("--preset", "rcnn-5m", "lstm-5m", "--seeds", 0, 1, "--epochs", 3))
     records = metrics_of(tmp_path / "out")
-    assert [(r["model"], r["seed"]) for r in records] == [
-        (name, seed) for name in ("rcnn-5m", "lstm-5m") for seed in (0, 1)
-    ]
+    names = [(name, seed) for name in ("rcnn-5m", "lstm-5m") for seed in (0, 1)]
+    assert [(r["model"], r["seed"]) for r in records] == names
     streams = LanguageCorpus(corpus).streams
     assert {(r["dataset"], r["metric"], r["epochs"], r["training_words"]) for r in records} == {
         ("ptb", "perplexity", 3, len(streams["train"]))
     }
     table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
     for record, rows in runs_of(tmp_path / "out", table):
-        assert dict(zip(rows["part"], rows["words"], strict=True)) == {
-            part: len(stream) for part, stream in streams.items()
-        }
-        for part in streams:
-            (loss,) = rows[rows["part"] == part]["loss"]
+        assert len(rows) == len(streams)
+        for part, words, loss in rows[["part", "words", "loss"]].itertuples(index=False):
+            assert words == len(streams[part])
             assert record[part] == pytest.approx(math.exp(loss))
     for path in sorted((tmp_path / "out" / "runs").glob("*/record.json")):
         content = json.loads(path.read_text())
-        assert [list(epoch) for epoch in content["history"]] == [EPOCH] * 3
+        assert [list(epoch) for epoch in content["history"]] == [EPOCH.split()] * 3
         best = min(content["history"], key=lambda epoch: epoch["valid_error"])
         for part in ("valid", "test"):
             assert content[part] == pytest.approx(best[f"{part}_perplexity"], rel=1e-5)
@@ -131,9 +125,8 @@ def test_score_of_the_validation_part(compare, call, tmp_path: Path, monkeypatch
     assert re.search(rf" {words_in_all} +1 +{record['valid']:.2f}\n", out)
     status, out, _ = call("score", *words, "--each-line")
     lines = path.read_text().splitlines()
-    assert [line.split()[:1] for line in out.splitlines()[4:-1] if line[:1] != " "] == [
-        line.split()[:1] for line in lines if line
-    ]
+    first = [line.split()[:1] for line in out.splitlines()[4:-1] if line[:1] != " "]
+    assert first == [line.split()[:1] for line in lines if line]
 
 
 def test_score_of_a_text(call: Call, checkpoint: Path) -> None:

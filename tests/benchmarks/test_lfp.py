@@ -3,7 +3,7 @@
 import math
 import re
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +63,8 @@ def compare(call_main, mice: Path, tmp_path: Path) -> Call:
 def test_leaves_out_every_subject(compare, tmp_path) -> None:
     out = printed(compare("--seeds", 0, 1, "--epochs", 1))
     records = metrics_of(tmp_path / "out")
-    assert sorted((r["subject"], r["model"], r["seed"]) for r in records) == [
-        (subject, model, seed)
-        for subject in SUBJECTS
-        for model in ("cnn", "rkm-lstm")
-        for seed in (0, 1)
-    ]
+    runs = sorted((r["subject"], r["model"], r["seed"]) for r in records)
+    assert runs == list(product(SUBJECTS, ("cnn", "rkm-lstm"), (0, 1)))
     splits = {r["subject"]: r["split"] for r in records}
     assert splits["s01"] == "s01 left out, s02 validated on"
     assert splits["s03"] == "s03 left out, s01 validated on"

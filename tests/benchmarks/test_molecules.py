@@ -10,13 +10,12 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 
 import pandas
 
+from benchmarks.harness.task import PARTS
 from pyg_kernels.molecules import load
 from pyg_kernels.molecules.command import main as pyg_kernels
 from pyg_kernels.ops import backend
 from tests.benchmarks.conftest import assert_refused, printed, runs_of
 from tests.benchmarks.conftest import metrics_of as metrics
-
-PARTS = ("train", "valid", "test")
 
 
 def rmse(rows: pandas.DataFrame) -> float:

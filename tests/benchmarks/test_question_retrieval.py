@@ -87,7 +87,7 @@ def compared(tmp_path_factory) -> Compared:
 def test_compares_encoders_with_and_without_pretraining(compared) -> None:
     out, records = compared.out, metrics_of(compared.out)
     names = ["rcnn-last", "rcnn-pt-last", "cnn-mean", "cnn-pt-mean"]
-    assert [(r["model"], r["seed"]) for r in records] == [(n, s) for n in names for s in (0, 1)]
+    assert [(r["model"], r["seed"]) for r in records] == list(product(names, (0, 1)))
     table = pandas.read_csv(out / "predictions.csv", dtype={"query": str, "candidate": str})
     columns = ["model", "seed", "part", "query", "candidate", "relevant", "score"]
     assert list(table) == columns

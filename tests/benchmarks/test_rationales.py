@@ -98,15 +98,13 @@ def test_models_and_shares_are_added_to_a_folder(own: Call, tmp_path: Path) -> N
     assert "which has learned from whole texts" in text
     names = [record["model"] for record in metrics_of(tmp_path / "out")]
     assert names == ["full", "full", "independent-rate-0.1", "independent-rate-0.3", "svm"]
-    status, _, err = own(*more, "--rates", 0.1, 0.3)
-    assert status == 2 and "holds independent-rate-0.1 of another size or with other options" in err
-    assert "({'estimator': 'hardkuma'})" in err
+    other = own(*more, "--rates", 0.1, 0.3)
+    assert_refused(other, "holds independent-rate-0.1 of another size or with other options")
+    assert "({'estimator': 'hardkuma'})" in other[2]
     lost = tmp_path / "out" / "runs" / "full-seed3" / "best.ckpt"
     lost.unlink()
-    assert_refused(
-        own(*more[:4], "--report", "--rates", 0.1, 0.3, "--estimator", "hardkuma"),
-        f"{lost} is missing; remove {lost.parent}",
-    )
+    report = own(*more[:4], "--report", "--rates", 0.1, 0.3, "--estimator", "hardkuma")
+    assert_refused(report, f"{lost} is missing; remove {lost.parent}")
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -23,25 +23,18 @@ from benchmarks.speed.timing import Case, Contestant, medians, table
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.ops import backend
 from pyg_kernels.sequence import RKM
-from tests.benchmarks.conftest import printed
+from tests.benchmarks.conftest import assert_refused, printed
 
 CPU = torch.device("cpu")
 SMALL = ("--shapes", "3x2x8", "--rounds", 1, "--threads", 1)
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_all_tables_and_their_comparison(device: str, tmp_path, call_main, monkeypatch) -> None:
     language_case = partial(cases.language_case, num_words=9, hidden=4)
     monkeypatch.setattr(cases, "language_case", language_case)
-    for device in ("cpu", "cuda"):
-        monkeypatch.setitem(cases.MOLECULES, device, 4)
-        monkeypatch.setitem(cases.INPUTS, device, (30, 4))
-        monkeypatch.setitem(cases.CENTERS, device, (3,))
-
-
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-@pytest.mark.usefixtures("small")
-def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main) -> None:
+    for sizes, size in ((cases.MOLECULES, 4), (cases.INPUTS, (30, 4)), (cases.CENTERS, (3,))):
+        monkeypatch.setitem(sizes, device, size)
     names = TABLES[:7]
     words = (*names, *SMALL, "--device", device, "--out", tmp_path / "new" / "folder")
     out = printed(call_main(main, *words))
@@ -53,9 +46,8 @@ def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main)
     name = "cpu" if device == "cpu" else torch.cuda.get_device_name()
     assert f"device: {name}, " in out
     before = path.read_bytes()
-    status, _, err = call_main(main, *words)
-    assert (status, path.read_bytes()) == (2, before)
-    assert "holds a metrics.json; give another --out" in err
+    assert_refused(call_main(main, *words), "holds a metrics.json; give another --out")
+    assert path.read_bytes() == before
     for one in content["tables"]:
         rows = {row["name"]: row for row in one["rows"]}
         for row in rows.values():
@@ -66,14 +58,12 @@ def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main)
                 if key.startswith("over_"):
                     ratio = row["milliseconds"] / others[key.removeprefix("over_")]
                     assert row[key] == pytest.approx(ratio)
-    slower = json.loads(path.read_text())
-    for one in slower["tables"]:
-        for row in one["rows"]:
-            row["milliseconds"] *= 1.25
-    (tmp_path / "slower.json").write_text(json.dumps(slower))
+    measured = [row for one in content["tables"] for row in one["rows"]]
+    for row in measured:
+        row["milliseconds"] *= 1.25
+    (tmp_path / "slower.json").write_text(json.dumps(content))
     out = printed(call_main(main, "compare", path.parent, tmp_path / "slower.json"))
-    ratios = [line.split()[-1] for line in out.splitlines()[5:]]
-    assert ratios == ["1.250"] * sum(len(one["rows"]) for one in content["tables"])
+    assert [line.split()[-1] for line in out.splitlines()[5:]] == ["1.250"] * len(measured)
 
 
 def test_random_molecules() -> None:
@@ -94,14 +84,13 @@ def test_sums_that_are_timed_are_the_same() -> None:
         torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize(("limit", "times"), [(0.0, 2 + 1), (1e6, 2 + 5)])
-def test_rounds(limit: float, times: int) -> None:
+def test_rounds() -> None:
     """Two that do not count, then those that the limit allows, at least one."""
-    calls: list[str] = []
-    steps = [lambda: calls.append("a"), lambda: calls.append("b")]
-    seconds = medians(steps, 5, CPU, limit)
-    assert len(seconds) == 2 and all(s > 0 for s in seconds)
-    assert calls.count("a") == calls.count("b") == times
+    for limit, times in ((0.0, 2 + 1), (1e6, 2 + 5)):
+        calls: list[str] = []
+        seconds = medians([partial(calls.append, name) for name in "ab"], 5, CPU, limit)
+        assert len(seconds) == 2 and all(s > 0 for s in seconds)
+        assert calls.count("a") == calls.count("b") == times
 
 
 def test_work_is_what_is_done_in_a_second() -> None:

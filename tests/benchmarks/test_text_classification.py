@@ -66,9 +66,8 @@ def weights_of(out: Path, run: str) -> torch.Tensor:
 def test_compares_all_models_over_seeds(compare, root, tmp_path) -> None:
     out = printed(compare("--seeds", 0, 1))
     records = metrics_of(tmp_path / "out")
-    assert [(r["model"], r["seed"]) for r in records] == [
-        (name, seed) for name in ("rcnn", "lstm", "cnn") for seed in (0, 1)
-    ]
+    names = [(name, seed) for name in ("rcnn", "lstm", "cnn") for seed in (0, 1)]
+    assert [(r["model"], r["seed"]) for r in records] == names
     assert {(r["dataset"], r["metric"], r["epochs"]) for r in records} == {("trec", "accuracy", 2)}
     split = "official test part, 10% of each class held out of training (seed 0)"
     assert {r["split"] for r in records} == {split}

@@ -37,6 +37,9 @@ def test_reads_ask_ubuntu(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [question.id for question in data.questions] == ["9", "11", "12", "20", "21"]
     assert data.questions[0] == Question("9", BOOT, ("from", "a", "usb"))
     assert data.questions[1].body == ()
+    assert data.position == {"9": 0, "11": 1, "12": 2, "20": 3, "21": 4}
+    assert data.texts("title")[0] == list(BOOT)
+    assert data.texts("title+body")[0] == [*BOOT, "from", "a", "usb"]
     # 11 is both similar to 9 and among its random ones.
     assert data.train == [TrainQuery(0, (1,), (2, 3)), TrainQuery(2, (4, 3), (0, 1))]
     assert data.left_out == {"training question's other that is similar": 1}
@@ -45,6 +48,7 @@ def test_reads_ask_ubuntu(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Ranking(3, (0, 1), (False, False), (1.0, 0.5)),
     ]
     assert data.parts["test"] == [Ranking(4, (3, 0, 2), (True, False, True), None)]
+    assert [row.tolist() for row in data.relevance("test")] == [[True, False, True]]
     assert data.held_out == () and data.vectors is None
 
 
@@ -139,16 +143,6 @@ def corpus(**changes: object) -> QuestionCorpus:
         },
     }
     return QuestionCorpus(**{**content, **changes})  # type: ignore[arg-type]
-
-
-def test_holds_questions_and_lists_of_candidates() -> None:
-    data = corpus()
-    assert data.position == {"a": 0, "b": 1, "c": 2, "d": 3}
-    assert data.texts("title")[1] == ["b", "?"]
-    assert data.texts("title+body")[1] == ["b", "?", "more", "b"]
-    assert [r.tolist() for r in data.relevance("test")] == [[False, True, True]]
-    assert data.parts["dev"][0].bm25 == (2.0, 1.0)
-    assert data.held_out == () and data.left_out == {}
 
 
 def test_holds_out_a_tenth_and_only_where_the_corpus_names_none() -> None:

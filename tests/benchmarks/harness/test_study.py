@@ -46,18 +46,10 @@ class Squares(Device, Results):
             raise InputError(f"--range must increase, got {self.range}")
 
 
-@dataclass(frozen=True)
 class Number:
-    value: int
-    power: int
-
-    @property
-    def name(self) -> str:
-        return f"n{self.value}"
-
-    @property
-    def title(self) -> str:
-        return f"number {self.value}"
+    def __init__(self, value: int, power: int) -> None:
+        self.value, self.power = value, power
+        self.name, self.title = f"n{value}", f"number {value}"
 
 
 def squared(cell: Number, folder: Path) -> dict[str, object]:
@@ -68,15 +60,11 @@ def squared(cell: Number, folder: Path) -> dict[str, object]:
 
 
 def carry_out(options: Squares) -> None:
-    study = Study(
-        "tests.squares", options, Path(options.out or "runs"), {"digest": 7}, files=("p.png",)
-    )
+    out = Path(options.out or "runs")
+    study = Study("tests.squares", options, out, {"digest": 7}, files=("p.png",))
     study.open()
-    study.run(
-        [Number(n, options.power) for n in options.numbers],
-        squared,
-        outcome=lambda r: str(r["result"]),
-    )
+    cells = [Number(number, options.power) for number in options.numbers]
+    study.run(cells, squared, outcome=lambda record: str(record["result"]))
     columns = {"number": lambda r: r["number"], "result": lambda r: r["result"]}
     study.finish(Report([rows_table("Squares", study.records(), columns)]))
 

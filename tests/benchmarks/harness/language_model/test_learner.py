@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.corpora.language import LanguageVocabulary, TextStreams
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.language_model.config import Preset
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.optimizer import NTASGD
@@ -18,8 +19,6 @@ from benchmarks.harness.language_model.options import LanguageModel
 from benchmarks.harness.language_model.task import LanguageTask, language_setups, load_corpus
 from benchmarks.harness.training import Run, TrainingConfig, train
 from tests.benchmarks.small_data import write_corpus
-
-SHARED = TrainingConfig(device="cpu", precision="32-true")
 
 
 @pytest.fixture
@@ -36,16 +35,10 @@ def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> Preset:
 
 
 def trained(data: TextStreams, found: Preset, folder: Path) -> Run:
-    run = train(LanguageTask(data), found, 0, SHARED, folder)
+    shared = TrainingConfig(device="cpu", precision="32-true")
+    run = train(LanguageTask(data), found, 0, shared, folder)
     assert run is not None
     return run
-
-
-def restored(folder: Path) -> LanguageLearner:
-    checkpoint = torch.load(folder / "best.ckpt", weights_only=True)
-    learner = LanguageLearner(**checkpoint["hyper_parameters"])
-    learner.load_state_dict(checkpoint["state_dict"])
-    return learner.eval()
 
 
 @pytest.mark.parametrize("name", ["rcnn-5m", "lstm-5m", "awd-lstm", "awd-rkm-lstm"])
@@ -56,7 +49,8 @@ def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, na
     dropouts = [name for name in vars(found.model) if name.endswith("dropout")]
     found = replace(found, model=replace(found.model, **dict.fromkeys(dropouts, 0.0)))
     run = trained(data, found, tmp_path / "run")
-    net, stream = restored(tmp_path / "run").net.double(), data.streams["train"]
+    net = load_learner(tmp_path / "run", LanguageLearner).net.double()
+    stream = data.streams["train"]
     length = (len(stream) - 1) // 4
     ids, targets = (stream[k : k + 4 * length].view(4, length).t() for k in (0, 1))
     with torch.no_grad():
@@ -99,7 +93,7 @@ def test_best_epoch_is_kept_as_it_was_measured(data, tmp_path, monkeypatch, name
     assert run.record["valid"] == pytest.approx(valid[best], rel=1e-5)
     assert run.record["test"] == pytest.approx(run.history[best]["test_perplexity"], rel=1e-5)
     # Once more, from the checkpoint alone: the streams of the validation part word by word.
-    net, stream = restored(tmp_path / "run").net, data.streams["valid"]
+    net, stream = load_learner(tmp_path / "run", LanguageLearner).net, data.streams["valid"]
     size = -(-len(stream) // max(1, min(10, len(stream) // 7)))
     follows = torch.cat([torch.tensor([LanguageVocabulary.end]), stream[:-1]])
     total = 0.0

@@ -24,20 +24,14 @@ def texts() -> EncodedTexts:
     return EncodedTexts(ids, ptr, torch.zeros(len(every), dtype=torch.long))
 
 
-def net(fields: str = "title+body", pooling: str = "mean") -> QuestionNet:
-    torch.manual_seed(0)
-    config = QuestionModelConfig(
-        *("rcnn", "rcnn", pooling, fields, False), 10, 4, False, hidden=5, dropout=0.5
-    )
-    return QuestionNet(config).eval()
-
-
 @pytest.mark.parametrize("fields", ["title", "title+body"])
 @pytest.mark.parametrize("pooling", ["last", "mean", "max"])
 @torch.no_grad()
 def test_scores_are_cosines_of_means_of_title_and_body(texts, fields, pooling) -> None:
     groups = torch.tensor([[2, 0, 3], [1, 3, 2]])
-    model = net(fields, pooling)
+    torch.manual_seed(0)
+    names = ("rcnn", "rcnn", pooling, fields, False)
+    model = QuestionNet(QuestionModelConfig(*names, 10, 4, False, hidden=5, dropout=0.5)).eval()
     scores = model(question_batch(texts, groups, bodies=fields != "title"))
 
     def vector(question: int) -> torch.Tensor:

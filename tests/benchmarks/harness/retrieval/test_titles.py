@@ -9,8 +9,8 @@ from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, Trai
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import TitleLoader, held_out_pairs, written_pairs
-from benchmarks.harness.retrieval.data import END, QuestionData, load_questions, question_data
-from benchmarks.harness.retrieval.models import ENCODERS, QuestionModelConfig
+from benchmarks.harness.retrieval.data import END, load_questions, question_data
+from benchmarks.harness.retrieval.models import ENCODERS
 from benchmarks.harness.retrieval.options import Networks, Questions
 from benchmarks.harness.retrieval.task import (
     PretrainingTask,
@@ -38,11 +38,6 @@ def task(tmp_path) -> PretrainingTask:
     root = str(write_askubuntu(tmp_path / "askubuntu"))
     choice = Questions(data=("askubuntu",), root=root, vectors="none")
     return PretrainingTask(load_questions(choice))
-
-
-def config(data: QuestionData, encoder: str) -> QuestionModelConfig:
-    options = Networks(models=(encoder,), hidden=5)
-    return pretraining_configs(question_model_configs(options, data, [True]))[0]
 
 
 def test_titles_are_written_from_title_body_and_similar_questions(corpus) -> None:
@@ -73,7 +68,9 @@ def test_each_word_is_written_after_the_one_before(corpus) -> None:
 @pytest.mark.parametrize("encoder", list(ENCODERS))
 def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
     torch.manual_seed(0)
-    writer = task.learner(config(task.data, encoder), OptimizerConfig()).eval()
+    options = Networks(models=(encoder,), hidden=5)
+    (config,) = pretraining_configs(question_model_configs(options, task.data, [True]))
+    writer = task.learner(config, OptimizerConfig()).eval()
     loader = task.batches(writer, 4, seed=0).parts["valid"]
     with torch.no_grad():
         predicted = torch.cat([writer.predict_step(batch, 0) for batch in loader])
