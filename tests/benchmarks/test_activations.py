@@ -179,9 +179,8 @@ def test_charging_table_has_means_over_seeds() -> None:
 
 def test_a_trial_that_diverges_ends_as_not_learned(train, tmp_path, monkeypatch) -> None:
     loss = ChargingTrial.loss
-    monkeypatch.setattr(
-        ChargingTrial, "loss", lambda *words: tuple(x * np.nan for x in loss(*words))
-    )
+    spoilt = lambda *words: tuple(each * np.nan for each in loss(*words))  # noqa: E731
+    monkeypatch.setattr(ChargingTrial, "loss", spoilt)
     assert "0 of 1" in printed(train("charging", "--models", "kbrn"))
     (record,) = metrics_of(tmp_path / "out")
     assert record["diverged"] and not record["learned"] and record["iterations"] == 1

@@ -27,11 +27,8 @@ def test_compares_models_over_seeds_and_splits(compare, molecules_csv, tmp_path)
     out = printed(compare(*words, "--split", "random", "scaffold"))
     records = metrics(tmp_path / "out")
     found = sorted((r["split"], r["model"], r["seed"]) for r in records)
-    assert found == [
-        (split, model, seed)
-        for split in ("random", "scaffold")
-        for model, seed in (("gine", 0), ("gine", 1), ("mean", 0))
-    ]
+    runs = (("gine", 0), ("gine", 1), ("mean", 0))
+    assert found == [(split, *run) for split in ("random", "scaffold") for run in runs]
     assert {(r["dataset"], r["metric"]) for r in records} == {("molecules", "rmse")}
     assert len({record["test"] for record in records}) == 6
 

@@ -95,10 +95,8 @@ def test_compares_encoders_with_and_without_pretraining(compared) -> None:
         for part in ("valid", "test"):
             lists = [rows for _, rows in run[run["part"] == part].groupby("query", sort=False)]
             assert [len(rows) for rows in lists] == [8] * len(TOPICS)
-            found = evaluate(
-                [torch.tensor(rows["score"].to_numpy()) for rows in lists],
-                [torch.tensor(rows["relevant"].to_numpy()).bool() for rows in lists],
-            )
+            scores = [torch.tensor(rows["score"].to_numpy()) for rows in lists]
+            found = evaluate(scores, [torch.tensor([*rows["relevant"]]).bool() for rows in lists])
             for key in METRICS:
                 name = part if key == "MRR" else f"{part}_{key}"
                 assert record[name] == pytest.approx(found[key])
@@ -216,10 +214,8 @@ def test_a_lost_checkpoint_gives_one_line_and_models_are_added(compare, compared
     path = out / "pretraining" / "runs" / "rcnn-seed0" / "best.ckpt"
     path.write_bytes(b"nothing")
     for why in ("damaged", "missing"):
-        assert_refused(
-            compare(*words),
-            f"{path} is {why}; remove {path.parent}, and --resume does this run again",
-        )
+        hint = f"remove {path.parent}, and --resume does this run again"
+        assert_refused(compare(*words), f"{path} is {why}; {hint}")
         path.unlink(missing_ok=True)
     shutil.rmtree(path.parent)
     assert compare(*words)[::2] == (0, "")

@@ -153,10 +153,8 @@ def epoch():
 
 def linear(rows: int, inputs: int, outputs: int, grad_input: bool = True) -> Counter:
     """The products of a linear map by hand: forward, weight's gradient, input's gradient."""
-    return Counter(
-        [((rows, inputs), (inputs, outputs)), ((outputs, rows), (rows, inputs))]
-        + [((rows, outputs), (outputs, inputs))] * grad_input
-    )
+    products = [((rows, inputs), (inputs, outputs)), ((outputs, rows), (rows, inputs))]
+    return Counter(products + [((rows, outputs), (outputs, inputs))] * grad_input)
 
 
 def test_every_form_of_a_product_counts_once(epoch) -> None:

@@ -134,14 +134,10 @@ def test_leaves_out_and_counts_on_request(root: Path) -> None:
 def corpus(**changes: object) -> QuestionCorpus:
     """Four questions a to d, unless `changes` say otherwise."""
     questions = [Question(name, [name, "?"], ["more", name]) for name in "abcd"]
-    content = {
-        "questions": questions,
-        "train": [TrainQuery(0, (1,), (2, 3))],
-        "parts": {
-            "dev": [Ranking(1, (0, 2), (True, False), (2.0, 1.0))],
-            "test": [Ranking(3, (0, 1, 2), (False, True, True))],
-        },
-    }
+    dev = [Ranking(1, (0, 2), (True, False), (2.0, 1.0))]
+    test = [Ranking(3, (0, 1, 2), (False, True, True))]
+    content = {"questions": questions, "train": [TrainQuery(0, (1,), (2, 3))]}
+    content["parts"] = {"dev": dev, "test": test}
     return QuestionCorpus(**{**content, **changes})  # type: ignore[arg-type]
 
 

@@ -224,9 +224,7 @@ def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path) -> None:
     # Not an escape: a line break and an n.
     assert " ".join(corpus.texts[0]) == "gas oil falls no more < b > , smith 's firm"
     assert corpus.classes == ("Business", "Sci/Tech", "Sports", "World")
-    assert [corpus.classes[k] for k in corpus.labels[:5]] == [
-        *("Business", "World", "Sports", "Business", "Sci/Tech")
-    ]
+    assert corpus.labels[:5].tolist() == [0, 3, 2, 0, 1]
     assert corpus.split == "official test part"
     write_file(tmp_path / "ag_news.test.csv", NEWS + '"5","a","b"\n')
     with pytest.raises(ValueError, match=r"test.csv, line 22: class 5 has no name; there are 4"):

@@ -62,9 +62,8 @@ def test_a_paragraph_is_in_one_part_alone(library: Path) -> None:
     write_file(library / "z.py", '"""line 3\n\nline 4\n\n*line* 5"""')
     assert PythonDocumentation(library).digest() == before
     # Topics come first.
-    write_file(
-        library / "pydoc_data/topics.py", "# Made\ntopics = {'b': 'Two\\n', 'a': 'One *\\n***'}\n"
-    )
+    topics = "# Made\ntopics = {'b': 'Two\\n', 'a': 'One *\\n***'}\n"
+    write_file(library / "pydoc_data/topics.py", topics)
     found = lines(PythonDocumentation(library, min_count=1), "train")
     assert found[:3] == ["one", "two", "the module ."]
 

@@ -107,9 +107,8 @@ def test_standardized_trials_know_neither_gain_nor_offset_nor_each_other() -> No
     np.testing.assert_allclose(x, (trials["x"] - mean) / np.maximum(std, 1e-9), atol=1e-5)
     gains = np.array([1e-6, 1e30, -3.0])[:, None]
     scaled = Recordings(**{**trials, "x": gains * (trials["x"] + 1.0)}).standardized()
-    torch.testing.assert_close(
-        scaled, x * torch.tensor([1.0, 1.0, -1.0])[:, None], atol=1e-4, rtol=0
-    )
+    expected = x * torch.tensor([1.0, 1.0, -1.0])[:, None]
+    torch.testing.assert_close(scaled, expected, atol=1e-4, rtol=0)
     others = trials["x"].copy()
     others[1:] += np.arange(8)
     torch.testing.assert_close(Recordings(**{**trials, "x": others}).standardized()[0], x[0])

@@ -27,9 +27,8 @@ def experiment(tmp_path):
 
     def make(name: str = "out", resume: bool = False, **more: Any):
         epochs = more.setdefault("epochs", 4)
-        options = TextClassification(
-            root=str(root), resume=resume, **{"patience": epochs, **small, **more}
-        )
+        given = {"patience": epochs, **small, **more}
+        options = TextClassification(root=str(root), resume=resume, **given)
         texts = load_texts(options)
         models = text_model_configs(options, texts)
         out, task = tmp_path / name, TextTask(texts)

@@ -82,9 +82,8 @@ def test_best_epoch_is_kept_as_it_was_measured(data, tmp_path, monkeypatch, name
         return average(self)
 
     monkeypatch.setattr(NTASGD, "averaged", averaged)
-    monkeypatch.setattr(
-        NTASGD, "note", lambda self, error: self.param_groups[0].update(triggered=True)
-    )
+    triggered = lambda self, error: self.param_groups[0].update(triggered=True)  # noqa: E731
+    monkeypatch.setattr(NTASGD, "note", triggered)
     run = trained(data, setup(data, name, epochs=4, **changes), tmp_path / "run")
     valid = [epoch["valid_perplexity"] for epoch in run.history]
     best = valid.index(min(valid))

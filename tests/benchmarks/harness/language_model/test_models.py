@@ -196,11 +196,8 @@ def test_a_recurrent_kernel_machine_reads_its_dropped_weights_once(kind, monkeyp
         return weight * mask
 
     cell, bare = (cast(RKMCell, rkm.cells[0]) for rkm in (layer, plain))
-    renamed = {
-        key.replace("parametrizations.weight.original", "weight"): value
-        for key, value in layer.state_dict().items()
-    }
-    plain.load_state_dict(renamed)
+    masks, weights = "parametrizations.weight.original", layer.state_dict()
+    plain.load_state_dict({key.replace(masks, "weight"): weights[key] for key in weights})
     x = torch.randn(5, 3, 4, dtype=torch.float64)
     torch.testing.assert_close(layer.eval()(x)[0], plain(x)[0])
     layer.train()

@@ -82,11 +82,9 @@ def test_means_of_gates_by_position(words) -> None:
     torch.manual_seed(0)
     net = QuestionNet(config(embedding_dim=4, hidden=6)).eval()
     weights = net.gates(words)
-    parts = [
-        TextBatch(words.ids[:4], words.ptr[:3], words.y[:2]),
-        TextBatch(words.ids[4:], words.ptr[2:] - 4, words.y[2:]),
-    ]
-    mean, largest, texts = weights_by_position(net, parts)
+    first = TextBatch(words.ids[:4], words.ptr[:3], words.y[:2])
+    second = TextBatch(words.ids[4:], words.ptr[2:] - 4, words.y[2:])
+    mean, largest, texts = weights_by_position(net, [first, second])
     assert texts.tolist() == [3, 2, 2, 1, 1]
     for position, rows in enumerate([[0, 3, 4], [1, 5], [2, 6], [7], [8]]):
         torch.testing.assert_close(mean[position], weights[rows].mean())
