@@ -11,6 +11,15 @@ import pandas
 TOPICS = ("boot", "usb", "wifi", "sound", "grub", "driver")
 FILLERS = tuple(f"w{k}" for k in range(12))
 EACH = 8  # questions a topic
+SCORES = " ".join(f"{8 - j}.5" for j in range(8))  # by BM25, as it were
+
+
+def write_file(path: Path, content: str | bytes) -> Path:
+    """A file, compressed if its name ends in ``.gz``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
 
 
 def write_trec(root: Path, train: int = 120, test: int = 30) -> Path:
@@ -32,11 +41,9 @@ def write_trec(root: Path, train: int = 120, test: int = 30) -> Path:
 
 def write_glove(path: Path, words: list[str], size: int = 6) -> Path:
     generator = random.Random(1)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(
-        "".join(f"{w} {' '.join(f'{generator.gauss():.3f}' for _ in range(size))}\n" for w in words)
-    )
-    return path
+    numbers = [[f"{generator.gauss():.3f}" for _ in range(size)] for _ in words]
+    lines = [f"{word} {' '.join(row)}\n" for word, row in zip(words, numbers, strict=True)]
+    return write_file(path, "".join(lines))
 
 
 def write_askubuntu(root: Path, bodies: bool = True, seed: int = 0) -> Path:
@@ -59,11 +66,8 @@ def write_askubuntu(root: Path, bodies: bool = True, seed: int = 0) -> Path:
         return " ".join([*words(6), topic, *words(k)]) if bodies and k != 3 else ""
 
     ids = {topic: [f"0{t}{k}" for k in range(EACH)] for t, topic in enumerate(TOPICS)}
-    lines = [
-        f"{ids[topic][k]}\t{title(topic)}\t{body(topic, k)}"
-        for topic in TOPICS
-        for k in range(EACH)
-    ]
+    places = [(topic, k) for topic in TOPICS for k in range(EACH)]
+    lines = [f"{ids[topic][k]}\t{title(topic)}\t{body(topic, k)}" for topic, k in places]
     generator.shuffle(lines)
     (root / "text_tokenized.txt").write_text("\n".join(lines) + "\n")
 
@@ -71,12 +75,11 @@ def write_askubuntu(root: Path, bodies: bool = True, seed: int = 0) -> Path:
         rest = [name for other in TOPICS if other != topic for name in ids[other]]
         return generator.sample(rest, number)
 
-    train = [
-        f"{ids[topic][k]}\t{' '.join(ids[topic][j] for j in range(5) if j != k)}\t"
-        f"{' '.join(others(topic, 12))}"
-        for topic in TOPICS
-        for k in range(3)
-    ]
+    train = []
+    for topic, k in places:
+        if k < 3:
+            similar = " ".join(ids[topic][j] for j in range(5) if j != k)
+            train.append(f"{ids[topic][k]}\t{similar}\t{' '.join(others(topic, 12))}")
     (root / "train_random.txt").write_text("\n".join(train) + "\n")
     for place, name in ((5, "dev"), (6, "test")):
         rows = []
@@ -84,10 +87,8 @@ def write_askubuntu(root: Path, bodies: bool = True, seed: int = 0) -> Path:
             similar = [ids[topic][0], ids[topic][7]]
             candidates = [*similar, *others(topic, 6)]
             generator.shuffle(candidates)
-            scores = " ".join(f"{8 - j}.5" for j in range(8))
-            rows.append(
-                f"{ids[topic][place]}\t{' '.join(similar)}\t{' '.join(candidates)}\t{scores}"
-            )
+            row = (ids[topic][place], " ".join(similar), " ".join(candidates), SCORES)
+            rows.append("\t".join(row))
         (root / f"{name}.txt").write_text("\n".join(rows) + "\n")
     return root
 
@@ -120,10 +121,9 @@ def write_own(folder: Path, number: int = 120, unknown: int = 4) -> Path:
         mark = ("awful film", "superb film")[k % 2]
         words.insert(generator.randrange(6), mark)
         why = mark if unknown and k % unknown else ""
-        rows.append(
-            {"body": " ".join(words), "kind": "nc"[k % 2], "why": why, "stars": k % 2 + 0.5}
-        )
-    pandas.DataFrame(rows).to_csv(folder / "own.csv", index=False)
+        rows.append((" ".join(words), "nc"[k % 2], why, k % 2 + 0.5))
+    columns = ["body", "kind", "why", "stars"]
+    pandas.DataFrame(rows, columns=columns).to_csv(folder / "own.csv", index=False)
     return folder / "own.csv"
 
 
@@ -141,8 +141,7 @@ def write_beer(root: Path) -> Path:
     for name, number in (("train", 40), ("heldout", 12)):
         reviews = [review() for _ in range(number)]
         lines = [f"{' '.join(f'{y:.2f}' for y in ys)}\t{' '.join(x)}\n" for x, ys, _ in reviews]
-        file = root / f"reviews.aspect0.{name}.txt.gz"
-        file.write_bytes(gzip.compress("".join(lines).encode()))
+        write_file(root / f"reviews.aspect0.{name}.txt.gz", "".join(lines))
     lines = []
     for text, ratings, place in (review() for _ in range(9)):
         spans: dict[str, Any] = {str(k): [] for k in range(5)} | {"0": [[place, place + 1]]}

@@ -7,19 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'")
-
+from benchmarks.papers.activations import problems
 from benchmarks.papers.activations.expansion import Expansion, expansions
 from benchmarks.papers.activations.options import FUNCTIONS, Charging, Init, LongTerm
-from benchmarks.papers.activations.problems import (
-    ChargingTrial,
-    LongTermTrial,
-    SigmoidRNN,
-    charged,
-    log_spaced,
-    patterns,
-    sequence_network,
-)
 from benchmarks.papers.activations.report import accuracy_plot, activation_plot, steep
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.nn.activation import Init as LibraryInit
@@ -32,47 +22,31 @@ TRUTH = {  # of 00, 01, 10, 11
 }
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def long_term(function: str = "or", length: int = 6) -> LongTermTrial:
-    options = LongTerm(centers=5, hidden=3)
-    return LongTermTrial(options, "cpu", "kbrn", 0, {"function": function, "length": length})
-
-
-def charging() -> ChargingTrial:
-    return ChargingTrial(Charging(centers=5), "cpu", "kbrn", 0)
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_class_of_a_sequence_depends_on_its_first_two_bits_alone(name) -> None:
-    trial = long_term(name)
-    x, y = trial.sequences(400, generator())
+    options = LongTerm(centers=5, hidden=3)
+    trial = problems.LongTermTrial(options, "cpu", "kbrn", 0, {"function": name, "length": 6})
+    x, y = trial.sequences(400, torch.Generator().manual_seed(0))
     assert (x.shape, y.shape) == ((6, 400), (400,))
     assert set(x.flatten().tolist()) == {-1.0, 1.0}
-    for sequence, target in zip(x.t().tolist(), y.tolist(), strict=True):
-        place = 2 * (sequence[0] > 0) + (sequence[1] > 0)
-        assert target == TRUTH[name][place]
+    places = 2 * (x[0] > 0) + 1 * (x[1] > 0)
+    assert y.tolist() == [TRUTH[name][place] for place in places.tolist()]
     # All 64 sequences are there about equally often: 6.25 times on average.
     codes, counts = x.t().unique(dim=0, return_counts=True)
-    assert len(codes) >= 60
-    assert counts.max() <= 18
-
-
-def test_system_is_charged_as_the_paper_prints() -> None:
-    """The two examples of section 4.2, whose last step is left open there."""
-    x = [[0, 0, 0, 4, 0, 0, 0, 0, 0, 0], [0, 0, 0, 4, 0, 2, 0, 0, 0, 0]]
-    y = [[0, 0, 0, 1, 1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1, 1, 1, 0]]
-    assert charged(torch.tensor(x, dtype=torch.float).t()).t().int().tolist() == y
+    assert len(codes) >= 60 and counts.max() <= 18
 
 
 def test_charging_sequences_follow_equation_7() -> None:
-    x, y = charging().sequences(400, generator())
+    # The two examples of section 4.2, whose last step is left open there.
+    known = [[0, 0, 0, 4, 0, 0, 0, 0, 0, 0], [0, 0, 0, 4, 0, 2, 0, 0, 0, 0]]
+    states = [[0, 0, 0, 1, 1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1, 1, 1, 0]]
+    assert problems.charged(torch.tensor(known, dtype=torch.float).t()).t().int().tolist() == states
+    trial = problems.ChargingTrial(Charging(centers=5), "cpu", "kbrn", 0)
+    x, y = trial.sequences(400, torch.Generator().manual_seed(0))
     assert x.shape == y.shape == (30, 400)
-    for sequence, states in zip(x.t().tolist(), y.t().tolist(), strict=True):
+    for sequence, charged in zip(x.t().tolist(), y.t().tolist(), strict=True):
         h = 0
-        for entry, state in zip(sequence, states, strict=True):
+        for entry, state in zip(sequence, charged, strict=True):
             h = int(entry) + (h - 1 if h - 1 > 0 else 0)
             assert state == (h > 0)
     assert set(x.flatten().tolist()) == set(range(10))
@@ -81,33 +55,29 @@ def test_charging_sequences_follow_equation_7() -> None:
     assert charges.max() == 3
     assert (charges == 3).double().mean().item() == pytest.approx(0.729, abs=0.07)
     assert ((x > 0).sum(dim=1) > 0).all()
-    x, y = charging().test_set()
-    assert x.shape == y.shape == (30, 25_000)
+    assert [each.shape for each in trial.test_set()] == [(30, 25_000)] * 2
 
 
-@pytest.mark.parametrize("inputs", [2, 3, 4])
-def test_patterns_are_all_corners_of_the_cube_with_their_parity(inputs) -> None:
-    z, y = patterns(inputs, "cpu")
-    assert sorted(map(tuple, z.tolist())) == sorted(itertools.product((-1.0, 1.0), repeat=inputs))
-    # An odd number of ones makes the product's sign that of (-1)^(inputs - 1).
-    assert torch.equal(z.prod(dim=1), (1 - 2 * y) * (-1) ** inputs)
-
-
-def test_checks_are_spaced_evenly_in_the_logarithm() -> None:
-    checks = sorted(log_spaced(10_000))
+def test_patterns_and_checks() -> None:
+    """All corners of the cube with their parity; checks even in the logarithm."""
+    for inputs in (2, 3, 4):
+        z, y = problems.patterns(inputs, "cpu")
+        corners = itertools.product((-1.0, 1.0), repeat=inputs)
+        assert sorted(map(tuple, z.tolist())) == sorted(corners)
+        # An odd number of ones makes the product's sign that of (-1)^(inputs - 1).
+        assert torch.equal(z.prod(dim=1), (1 - 2 * y) * (-1) ** inputs)
+    checks = sorted(problems.log_spaced(10_000))
     assert checks[:10] == [1, 2, 3, 4, 5, 6, 8, 10, 13, 16]
     ratios = np.array(checks[10:]) / np.array(checks[9:-1])
     np.testing.assert_allclose(ratios, 10**0.1, rtol=0.03)
-    assert checks[-1] == 10_000 and log_spaced(1) == {1}
+    assert checks[-1] == 10_000 and problems.log_spaced(1) == {1}
+    assert get_args(LibraryInit) == get_args(Init)  # the command line repeats them
 
 
-def test_command_line_repeats_what_the_library_has() -> None:
-    assert get_args(LibraryInit) == get_args(Init)
-
-
-def test_sigmoid_network_is_the_recurrence() -> None:
+def test_recurrent_networks_beside_the_learned_ones() -> None:
+    """The recurrence of sigmoids, and the forget bias of the forget gates alone."""
     torch.manual_seed(0)
-    net = SigmoidRNN(2, 3).double()
+    net = problems.SigmoidRNN(2, 3).double()
     x = torch.randn(4, 5, 2, dtype=torch.double)
     output, last = net(x)
     h = torch.zeros(5, 3, dtype=torch.double)
@@ -116,11 +86,8 @@ def test_sigmoid_network_is_the_recurrence() -> None:
         h = 1 / (1 + torch.exp(-a))
         torch.testing.assert_close(output[step], h, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(last, h, rtol=1e-10, atol=1e-10)
-
-
-def test_forget_bias_is_that_of_the_forget_gates_alone() -> None:
     torch.manual_seed(0)
-    ours = sequence_network("lstm", LongTerm(), 3, False).recurrent
+    ours = problems.sequence_network("lstm", LongTerm(), 3, False).recurrent
     torch.manual_seed(0)
     plain = torch.nn.LSTM(1, 3)
     expected = torch.tensor([0.0] * 3 + [1.0] * 3 + [0.0] * 6)
@@ -149,6 +116,10 @@ def numerical_slope(function: Expansion, a: float, step: float = 1e-6) -> float:
     return (direct(function, a + step) - direct(function, a - step)) / (2 * step)
 
 
+MODULES: list[dict[str, Any]] = [
+    {"green": "abs", "shared": True},
+    {"green": "relu", "affine": True, "init": "tanh", "normalize": True},
+]
 GREEN_OPTIONS = [
     ("relu", {"slope": -0.7, "intercept": 0.3}),
     ("abs", {"slope": 0.4, "intercept": -1.0}),
@@ -183,13 +154,7 @@ def test_variation_is_that_of_the_numerical_slope(green, bounds) -> None:
         assert function.variation(*bounds) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"green": "abs", "shared": True},
-        {"green": "relu", "affine": True, "init": "tanh", "normalize": True},
-    ],
-)
+@pytest.mark.parametrize("options", MODULES)
 def test_expansions_are_the_functions_of_the_module(options) -> None:
     torch.manual_seed(0)
     module = KernelActivation(3, 9, **options).double()

@@ -61,9 +61,7 @@ def chemprop(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_it_learns_and_is_measured_on_the_parts_of_all(
-    compare, chemprop, molecules_csv, tmp_path, monkeypatch
-):
+def test_it_learns_and_is_measured(compare, chemprop, molecules_csv, tmp_path, monkeypatch):
     assert compare("--data", molecules_csv, "--model", "chemprop", "mean")[0] == 0
     seen = json.loads(chemprop.read_text())
     assert (seen["train"], seen["val"], seen["rows"]) == (48, 6, 54)

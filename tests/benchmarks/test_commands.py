@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.__main__ import COMMANDS as LISTED
+from pyg_kernels.datasets import ChEMBLSulfonamides
 from tests.benchmarks.conftest import assert_refused, printed
 from tests.benchmarks.interruption import outcome
 from tests.benchmarks.small_data import write_askubuntu, write_corpus, write_own, write_trec
@@ -77,8 +78,6 @@ def write_molecules(folder: Path) -> None:
         "molecules": good,
         "binary": re.sub(r"\d*([02468])\n", "0\n", re.sub(r"\d*([13579])\n", "1\n", good)),
         "two": good.replace("\n", ",1\n").replace("y,1", "y,z"),
-        "no-number": "smiles,y\nCO,1\nCC,high\n",
-        "header": "smiles,y\n",
         "invalid": good + "C1CC,3\n",
         "three": "smiles,y\nCO,1\nCC,2\nCCO,3\n",
         "parted": parted,
@@ -99,9 +98,8 @@ def write_texts(folder: Path) -> None:
 
 
 def write_recordings(folder: Path) -> None:
-    good = {"x": np.zeros((6, 2, 9)), "y": [0, 1] * 3, "subject": [0, 1, 2] * 2}
-    np.savez(folder / "flat.npz", **good | {"x": np.zeros((6, 9))})
-    np.savez(folder / "objects.npz", **good | {"subject": np.array([None] * 6)})
+    subject = np.array([None] * 6)
+    np.savez(folder / "objects.npz", x=np.zeros((6, 2, 9)), y=[0, 1] * 3, subject=subject)
 
 
 TRIAL = (
@@ -227,11 +225,7 @@ BAD_INPUT = {
         ("--report --resume", "exclude each other"),
         ("--report", "holds no results"),
     ],
-    "charging": [
-        ("--init identity --no-affine", "init='identity' with green='relu'"),
-        ("--device tpu9", "tpu9"),
-    ],
-    "long-term": [("--preset huge", "--preset must be one of paper, practical, got 'huge'")],
+    "charging": [("--init identity --no-affine", "init='identity' with green='relu'")],
     "lfp": [
         ("--data nowhere.npz", "nowhere.npz: No such file"),
         ("--trials 1 --ngram 1", "ngram=1 with filters='syncnet'"),
@@ -239,7 +233,6 @@ BAD_INPUT = {
         ("--data x.npz --trials 3", "--trials goes with made recordings"),
         ("--rate 500", "--rate goes with --data"),
         ("--trials 1 --hidden 65536", "parameters; at most"),
-        ("--data IN/flat.npz", "flat.npz: x must be (trials, channels, time)"),
         ("--data IN/objects.npz", "objects.npz is no .npz file of the arrays x, y, subject"),
     ],
     "explanations": [
@@ -248,8 +241,6 @@ BAD_INPUT = {
         ("--root data", "--root goes with cep"),
         ("--sentences film", "--sentences goes with --text-root DIR"),
         ("--device tpu", "--device must be auto, cpu, cuda"),
-        ("--data missing.csv --smarts cF", "missing.csv: no such file"),
-        ("--data IN/molecules.csv --smarts c(", "SMARTS"),
         ("--data IN/molecules.csv --smarts [Si]", "[Si]"),
         ("--data IN/molecules.csv --smarts cF --run nowhere", "--run nowhere is no finished run"),
         ("--text-root IN/trec --sentences=", "must not be empty"),
@@ -259,38 +250,28 @@ BAD_INPUT = {
         ("--root nowhere --leave-out", "--leave-out goes with --data askubuntu, not msrp"),
         ("--hidden 4 --parameters 9", "--hidden and --parameters exclude each other"),
         ("--data askubuntu --root nowhere", "text_tokenized.txt"),
-        (f"{ASKUBUNTU}/askubuntu --vectors nowhere.txt", "nowhere.txt: no such file"),
         (f"{ASKUBUNTU}/askubuntu --parameters 9", "no width of 'rcnn' has at most 9 parameters"),
         ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of msrp, askubuntu"),
-        ("--data FILE IN IN/pairs.csv", "not 3"),
-        ("--data FILE --root x", "--root goes with msrp, askubuntu"),
         ("--data FILE --columns a b", "--columns takes three names, not 2"),
         ("--data IN/pairs.csv", "no column named 'first'; its columns are 'a', 'b', 'c'"),
         ("--data IN/pairs.csv --columns a b c", "pairs.csv, line 3: the label must be 0 or 1"),
         ("--data IN/twice.csv --columns a b c", "'x y' and 'z' are labelled both 0 and 1"),
         ("--columns a b c", "go with your own file, not msrp"),
         (f"{ASKUBUNTU}/titles --fields title", "--fields goes with questions that have bodies"),
-        (f"{ASKUBUNTU}/askubuntu --vectors none --tune-vectors", "--tune-vectors goes with a file"),
         (f"{ASKUBUNTU}/dissimilar", "no question of the valid part has a similar one"),
     ],
     "retrieval rank": [
-        ("--among x --data x --out x.csv", "--checkpoint must be given"),
         ("--checkpoint x --data x --out x.csv", "--among must be given"),
-        ("--checkpoint nowhere --data x --among x --out x.csv", "nowhere: no such file"),
-        ("--checkpoint FILE --data x --among x --out x.csv", "not a checkpoint of this module"),
         ("--checkpoint FILE --data x --among x --out x.doc", "expected a name that ends in .csv"),
     ],
     "kernels": [("--root data", "--root goes with --dataset cep")],
     "molecules": [
         ("--model transformer", "transformer"),
-        ("--device tpu9", "tpu9"),
         ("--device cuda:99", "cuda:99"),
         ("--data nowhere.csv", "nowhere.csv: no such file"),
         ("--split-column part", "--split-column goes with a CSV"),
         ("--task classification", "--task goes with a CSV"),
         ("--shards s --data chembl cep", "--shards goes with one"),
-        ("--config nowhere.yaml", "nowhere.yaml"),
-        ("--preset huge", "--preset must be one of lei2017, got 'huge'"),
         ("--data ogbg-molesol --split random", "--split random is none of ogbg-molesol"),
         ("--split official", "--split official is none of chembl"),
         ("--data ogbg-molesol --split-seed 3", "--split-seed goes with"),
@@ -304,13 +285,10 @@ BAD_INPUT = {
         (f"{CSV} --model gated-walk --dropout 0.5", "dropout=0.5"),
         (f"{CSV} --model attentive-fp --norm layer", "norm"),
         (f"{CSV} --model gin-relu --norm layer", "--model gin-relu: "),
-        (f"{CSV} --smiles-column SMILES", "SMILES"),
         (f"{CSV} --target-columns y --subset-column z", "z"),
         (f"{CSV} --target-columns y --subset-column y", "needs 0 and 1"),
         (f"{CSV} --subset-column y", "goes with --target-columns"),
         (f"{CSV} --split column", "--split-column"),
-        ("--data IN/header.csv", "no"),
-        ("--data IN/no-number.csv --target-columns y", "3"),
         ("--data IN/invalid.csv", "--skip-invalid"),
         ("--data IN/three.csv", "split leaves no molecules"),
         (f"{PARTED}/one.csv", "single molecule"),
@@ -338,7 +316,6 @@ BAD_INPUT = {
         ("--text-column a", "go with your own file, not trec"),
         ("--root IN/trec --vectors nowhere.txt", "--vectors nowhere.txt: no such file"),
         ("--root IN/trec --tune-vectors", "--tune-vectors goes with a file of word vectors"),
-        ("--lr-factor 0.5", "--lr-factor goes with"),
         ("--split-seed 1 --data sst-fine", "--split-seed goes with"),
         ("--root IN/trec --parameters 3 --models lstm", "3 parameters"),
         ("--root IN/trec --hidden 65536 --models lstm", "parameters; at most"),
@@ -348,7 +325,6 @@ BAD_INPUT = {
         ("--data IN/empty IN/classless.csv", "a folder has both parts and stands alone"),
         ("--data IN/one-class.csv --label-column x", "no column named 'x'; its columns"),
         ("--data IN/one-class.csv", "have the class 'y' in column 'label'"),
-        ("--data IN/one-class.csv --encoding utf-16", "it is not utf-16"),
     ],
     "language": [
         ("--preset rcnn-6m", "rcnn-6m: expected one of rcnn-5m, "),
@@ -357,25 +333,15 @@ BAD_INPUT = {
         ("--data IN/corpus --hidden 65536", "at most 500,000,000 are allowed (--hidden, "),
         ("--data IN/corpus --parameters 3", "at most 3 parameters"),
     ],
-    "language generate": [
-        ("--prompt a", "--checkpoint must be given"),
-        ("--checkpoint nowhere", "--checkpoint nowhere: no such file"),
-    ],
-    "language score": [
-        ("--checkpoint x", "--data or --text must be given"),
-        ("--checkpoint x --text a --data FILE", "--data and --text exclude each other"),
-        ("--checkpoint x --text=", "--text must not be empty"),
-        ("--checkpoint FILE --text a", "is not a checkpoint of this module"),
-    ],
+    "language generate": [("--checkpoint nowhere", "--checkpoint nowhere: no such file")],
+    "language score": [("--checkpoint x", "--data or --text must be given")],
     "texts predict": [
         ("--text a --checkpoint nowhere.ckpt", "nowhere.ckpt: no such file"),
         ("--text a --checkpoint IN", "has neither best.ckpt nor runs"),
         ("--text a --checkpoint FILE", "is not a checkpoint of this module"),
-        ("--text a", "--checkpoint must be given"),
         ("--checkpoint x", "--data or --text must be given"),
         ("--data x.csv --checkpoint x", "--data needs --out FILE, --explain DIR"),
         ("--data x.csv --text a --checkpoint x", "--data and --text exclude each other"),
-        ("--text a --checkpoint x --epochs 3", "--epochs"),
     ],
     "rationales": [
         ("--models title", "--models title: planted has dependent, independent"),
@@ -386,7 +352,6 @@ BAD_INPUT = {
         ("--aspect smell", "--aspect goes with --data beer"),
         ("--evidence-column c", "--evidence-column goes with --data FILE, not planted"),
         ("--data chembl --root x", "chembl is inside RDKit"),
-        ("--data FILE --root x", "--root goes with planted, beer, "),
         ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of planted, beer, "),
         ("--data IN/own.csv", "no column named 'text'"),
         (f"{OWN} body --target-column why", "own.csv, line 2: no target"),
@@ -395,19 +360,12 @@ BAD_INPUT = {
             f"{OWN} kind --target-column stars --evidence-column body",
             "text does not have the words",
         ),
-        (f"{OWN} body --target-column kind --vectors nowhere.txt", "no such"),
         ("--data beer --root nowhere", "nowhere"),
         ("--data molecules --smarts ((", "SMARTS"),
-        ("--data molecules --smarts [U]", "[U]"),
         ("--data chembl --models full --hidden 65536", "parameters; at most"),
     ],
-    "rationales explain": [
-        ("--checkpoint x --data y", "--out must be given"),
-        ("--checkpoint x --data y --out z", "x: no such file"),
-        ("--checkpoint FILE --data y --out z", "is not a checkpoint of this module"),
-    ],
+    "rationales explain": [("--checkpoint x --data y", "--out must be given")],
     "speed": [
-        ("graph --device nonsense", "nonsense"),
         ("nonsense", "nonsense"),
         ("sequence --shapes 3x2", "expected TxBxD"),
         ("sequence --shapes 3x0x2", "expected TxBxD"),
@@ -433,29 +391,25 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def few_molecules() -> Any:
-    from pyg_kernels.datasets import ChEMBLSulfonamides
-
+@cache
+def few_molecules() -> ChEMBLSulfonamides:
     return ChEMBLSulfonamides()[:40]
 
 
 @pytest.fixture(autouse=True)
-def _of_a_second(monkeypatch: pytest.MonkeyPatch, few_molecules: Any) -> None:
+def _of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured in this process, and small where no option says so."""
     measure = import_module("benchmarks.kernels.measure")
     monkeypatch.setattr(measure, "in_own_process", lambda work, *words: work(*words))
     libraries = import_module("benchmarks.kernels.libraries")
-    monkeypatch.setattr(libraries, "load", lambda options: few_molecules)
+    monkeypatch.setattr(libraries, "load", lambda options: few_molecules())
     problems = import_module(f"{ACTIVATIONS}.problems")
     for kind in (problems.ChargingTrial, problems.LongTermTrial):
         monkeypatch.setattr(kind, "test_sequences", 100)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_says_what_it_is_for_and_one_process_is_enough(
-    name: str, call_main, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_says_what_it_is_for_and_one_process_is_enough(name, call_main, monkeypatch) -> None:
     promise = COMMANDS[name]
     out = printed(call_main(promise.main(), *promise.words("--help")))
     assert f"usage: python -m {promise.program}" in out
@@ -489,9 +443,8 @@ def test_help_answers_without_torch() -> None:
     ("name", "words", "said"),
     [(name, *case) for name, cases in BAD_INPUT.items() for case in cases],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(
-    name: str, words: str, said: str, call_main, inputs: Path, tmp_path: Path
-) -> None:
+def test_bad_input_is_one_line(name, words, said, call_main, inputs: Path, tmp_path: Path) -> None:
+    """It leaves nothing."""
     promise = COMMANDS[name]
     given = [__file__ if word == "FILE" else word for word in within(inputs, words)]
     if promise.small and "--out=" not in given:
@@ -504,9 +457,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_results_are_neither_mixed_nor_lost(
-    name: str, call_main, inputs: Path, tmp_path: Path
-) -> None:
+def test_results_are_neither_mixed_nor_lost(name, call_main, inputs, tmp_path) -> None:
     promise, out = COMMANDS[name], tmp_path / "out"
     words = promise.words(*within(inputs, promise.small), "--quiet", "--out", out)
 
@@ -518,8 +469,7 @@ def test_results_are_neither_mixed_nor_lost(
     assert_refused(run("--overwrite"), "not results of this module")
     (out / "thesis.tex").unlink()
 
-    status, table, _ = run()
-    assert status == 0
+    table = printed(run())
     (record, *_) = json.loads((out / "metrics.json").read_text())
     assert list(record) == promise.keys.split()
     kept = (out / "metrics.json").read_text()
@@ -527,15 +477,11 @@ def test_results_are_neither_mixed_nor_lost(
     assert {path.name for path in out.iterdir()} == usual | set(promise.files.split())
     for path in out.glob("*.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
-    configuration = json.loads((out / "configuration.json").read_text())
-    assert configuration["program"] == promise.program
+    assert json.loads((out / "configuration.json").read_text())["program"] == promise.program
 
     other, refusal = promise.other
-    for more, said in (
-        ("", "already holds results; give --resume"),
-        (f"--resume {other}", f"was made with {refusal}"),
-    ):
-        assert_refused(run(*more.split()), said)
+    assert_refused(run(), "already holds results; give --resume")
+    assert_refused(run("--resume", *other.split()), f"was made with {refusal}")
     status, again, err = run("--resume")
     assert (status, err, again) == (0, "", table)
     assert (out / "metrics.json").read_text() == kept
@@ -547,7 +493,6 @@ def test_results_are_neither_mixed_nor_lost(
 # Words beyond those of a small run: several epochs, of one cell or of more.
 RESUMED = [
     ("xor", "--max-iterations 9 --seeds 0 1"),
-    ("charging", "--max-iterations 7 --models kbrn lstm"),
     ("long-term", "--max-iterations 7 --models kbrn lstm"),
     ("lfp", "--epochs 3"),
     ("explanations", "--methods random walks --epochs 3"),
@@ -563,9 +508,7 @@ RESUMED = [
 
 
 @pytest.mark.parametrize(("name", "more"), RESUMED)
-def test_an_interrupted_run_goes_on_to_what_one_go_gives(
-    name: str, more: str, call_main, inputs: Path, tmp_path: Path, undrawn: None
-) -> None:
+def test_an_interrupted_run_ends_as_one_go(name, more, call_main, inputs, tmp_path, undrawn):
     promise = COMMANDS[name]
     steps: list[int] = []
     last = 0

@@ -5,12 +5,12 @@ import pickle
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
 from benchmarks.harness import memory
@@ -19,18 +19,9 @@ from benchmarks.harness.study import in_own_process
 from benchmarks.harness.task import PARTS
 from benchmarks.kernels import __main__ as kernels
 from benchmarks.kernels import accuracy, libraries, measure, options, regression
-from benchmarks.kernels.options import (
-    EXACT_GRAM,
-    GRAKEL,
-    OURS,
-    OURS_FROM_LIST,
-    Kernels,
-    Measurement,
-    planned,
-)
 from tests.benchmarks.conftest import metrics_of, printed
 
-SMALL = Kernels(
+SMALL = options.Kernels(
     device="cpu", molecules=40, walk_molecules=3, copies=(1, 2), features=(8, 16), rounds=1
 )
 WORDS = ("--molecules", 40, "--walk-molecules", 3, "--copies", 1, 2, "--features", 8, 16)
@@ -107,7 +98,7 @@ def result_of(folder, task, method, size):
 
 def test_whole_study(whole):
     folder, measured = whole
-    assert [m.size for m in measured if m.method == EXACT_GRAM] == [20, 40, 48]
+    assert [m.size for m in measured if m.method == options.EXACT_GRAM] == [20, 40, 48]
     out = (folder / "table.md").read_text()
     for row in (
         *("cpu, ", "exact Gaussian process", "WL, min-max", "| random features | 16 | 48 |"),
@@ -117,7 +108,7 @@ def test_whole_study(whole):
     ):
         assert row in out
     assert not list(folder.glob("runs/*/*.npy"))
-    once, twice = (result_of(folder, "wl-features", OURS, copies) for copies in (1, 2))
+    once, twice = (result_of(folder, "wl-features", options.OURS, copies) for copies in (1, 2))
     assert (once["molecules"], twice["molecules"]) == (60, 120)
     assert once["columns"] == twice["columns"]
     assert 2 * once["entries"] == twice["entries"]
@@ -132,38 +123,33 @@ def test_values_are_those_of_grakel(whole):
     pytest.importorskip("grakel", reason="compares with GraKeL")
     folder, _ = whole
     for task in ("wl-min", "paths"):
-        assert result_of(folder, task, OURS, 20)["difference"] < 1e-10
-        assert "difference" not in result_of(folder, task, OURS, 40)
-    for method, size in ((OURS, 10), (OURS, 40), (OURS_FROM_LIST, 40)):
+        assert result_of(folder, task, options.OURS, 20)["difference"] < 1e-10
+        assert "difference" not in result_of(folder, task, options.OURS, 40)
+    for method, size in ((options.OURS, 10), (options.OURS, 40), (options.OURS_FROM_LIST, 40)):
         assert result_of(folder, "wl-gram", method, size)["difference"] == 0
     for size in (1, 3):
-        assert result_of(folder, "walk-gram", OURS, size)["relative_difference"] < 1e-12
-    assert "difference" not in result_of(folder, "wl-gram", GRAKEL, 40)
+        assert result_of(folder, "walk-gram", options.OURS, size)["relative_difference"] < 1e-12
+    assert "difference" not in result_of(folder, "wl-gram", options.GRAKEL, 40)
     graphs, y = accuracy.mutag()
     assert (len(graphs), np.bincount(y).tolist()) == (188, [63, 125])
 
 
-def test_differences_are_noticed(study, tmp_path, monkeypatch):
-    pytest.importorskip("grakel", reason="compares with GraKeL")
-    run, _ = study
-    original = libraries.walk_gram
-    monkeypatch.setattr(libraries, "walk_gram", lambda *words: 1.01 * original(*words))
-    assert run("--tasks", "walk-gram", "--walk-molecules", 1)[0] == 0
-    found = result_of(tmp_path / "out", "walk-gram", OURS, 1)
-    assert found["relative_difference"] == pytest.approx(0.01)
-
-
-def test_bond_labels_change_the_counts(study, whole, tmp_path, monkeypatch):
+def test_differences_of_values_and_of_bonds_are_noticed(study, whole, tmp_path, monkeypatch):
     run, measured = study
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    status, out, _ = run("--tasks", "wl-features", "wl-gram", "--bond-labels", "--threads", 2)
-    assert status == 0
+    out = printed(run("--tasks", "wl-features", "wl-gram", "--bond-labels", "--threads", 2))
     assert os.environ["OMP_NUM_THREADS"] == "2"
-    assert result_of(tmp_path / "out", "wl-features", OURS, 1)["threads"] == 2
+    assert result_of(tmp_path / "out", "wl-features", options.OURS, 1)["threads"] == 2
     assert "wl-features 1, pyg_kernels: 0." in out
-    assert GRAKEL not in {m.method for m in measured}
-    with_bonds = result_of(tmp_path / "out", "wl-features", OURS, 1)["columns"]
-    assert with_bonds > result_of(whole[0], "wl-features", OURS, 1)["columns"]
+    assert options.GRAKEL not in {m.method for m in measured}
+    with_bonds = result_of(tmp_path / "out", "wl-features", options.OURS, 1)["columns"]
+    assert with_bonds > result_of(whole[0], "wl-features", options.OURS, 1)["columns"]
+    pytest.importorskip("grakel", reason="compares with GraKeL")
+    original = libraries.walk_gram
+    monkeypatch.setattr(libraries, "walk_gram", lambda *words: 1.01 * original(*words))
+    assert run("--tasks", "walk-gram", "--walk-molecules", 1, "--overwrite")[0] == 0
+    found = result_of(tmp_path / "out", "walk-gram", options.OURS, 1)
+    assert found["relative_difference"] == pytest.approx(0.01)
 
 
 def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path):
@@ -184,53 +170,41 @@ def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path
     values.write_bytes(b"")
     assert run(*words, "--report")[0] == 0 and values.exists()
     for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
-        assert measure.outcome(SMALL, Measurement("accuracy", name, 0), tmp_path)["failed"]
+        assert measure.outcome(SMALL, options.Measurement("accuracy", name, 0), tmp_path)["failed"]
 
 
 def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
     run, _ = study
-
-    def absent(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(libraries, "import_module", absent)
+    monkeypatch.setattr(libraries, "import_module", Mock(side_effect=ImportError))
     out = printed(run("--tasks", "wl-gram", "--quiet"))
     assert out.count("GraKeL is not installed: pip install grakel") == 3
-    assert result_of(tmp_path / "out", "wl-gram", OURS, 40)["seconds"] > 0
+    assert result_of(tmp_path / "out", "wl-gram", options.OURS, 40)["seconds"] > 0
 
 
 def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
     run, _ = study
 
-    def broken(work, options, measurement, folder):
-        return {"failed": "MemoryError: no room"} if measurement.method == OURS else {}
-
-    monkeypatch.setattr(measure, "in_own_process", broken)
+    failed = {"failed": "MemoryError: no room"}
+    monkeypatch.setattr(measure, "in_own_process", lambda *_: failed)
     status, out, err = run("--tasks", "wl-features")
     assert (status, out) == (1, "")
     assert err == "benchmarks.kernels: error: wl-features 1, pyg_kernels: MemoryError: no room\n"
     assert not list(tmp_path.glob("out/runs/*/record.json"))
-
-
-def test_a_process_of_its_own():
     assert in_own_process(os.getpid) != os.getpid()
     with pytest.raises(MeasurementError, match="the process was killed"):
         in_own_process(os._exit, 1)
 
 
-def test_copies_are_in_other_orders(molecules):
+def test_every_measurement_is_there_once_on_copies_in_other_orders(molecules):
+    for setting in (SMALL, replace(SMALL, molecules=1), replace(SMALL, bond_labels=True)):
+        plan = list(options.planned(setting, 1000, 800))
+        names = [measurement.name for measurement in plan]
+        assert len(set(names)) == len(names)
+        assert all(measurement.size <= 1000 for measurement in plan)
     few = libraries.labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
     first, second = libraries.repeated(few, 2, seed=0).edge_index.chunk(2, dim=1)
     assert torch.equal(first, few.edge_index)
     assert not torch.equal(second - few.num_nodes, first)
-
-
-def test_every_measurement_is_there_once():
-    for setting in (SMALL, replace(SMALL, molecules=1), replace(SMALL, bond_labels=True)):
-        plan = list(planned(setting, 1000, 800))
-        names = [measurement.name for measurement in plan]
-        assert len(set(names)) == len(names)
-        assert all(measurement.size <= 1000 for measurement in plan)
 
 
 def test_both_regressions_are_ridge_regression(molecules, monkeypatch):

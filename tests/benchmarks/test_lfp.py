@@ -3,17 +3,14 @@
 import math
 import re
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
-
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
-import pandas
 
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
 from benchmarks.papers.lfp.__main__ import main
@@ -49,29 +46,25 @@ def mice(tmp_path: Path) -> Path:
     return save(tmp_path / "mice.npz", planted())
 
 
-@pytest.fixture
-def call(call_main) -> Call:
-    return partial(call_main, main)
+def net_of(hidden: int, model: str = "cnn", channels: int = 4, **options: Any) -> RecordingNet:
+    torch.manual_seed(0)
+    return RecordingNet(RecordingModelConfig(model, channels, 2, hidden=hidden, **options))
 
 
 @pytest.fixture
-def compare(call, mice: Path, tmp_path: Path) -> Call:
+def compare(call_main, mice: Path, tmp_path: Path) -> Call:
     """Trains small models for 2 epochs into ``out`` unless the words say otherwise."""
     small = ("--device", "cpu", "--hidden", 4, "--ngram", 9, "--batch-size", 16, "--epochs", 2)
     data = ("--data", mice, "--models", "cnn", "rkm-lstm", "--out", tmp_path / "out")
-    return partial(call, *small, *data, "--quiet")
+    return partial(call_main, main, *small, *data, "--quiet")
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_leaves_out_every_subject(compare, tmp_path) -> None:
     out = printed(compare("--seeds", 0, 1, "--epochs", 1))
     records = metrics_of(tmp_path / "out")
-    assert sorted((r["subject"], r["model"], r["seed"]) for r in records) == [
-        (subject, model, seed)
-        for subject in SUBJECTS
-        for model in ("cnn", "rkm-lstm")
-        for seed in (0, 1)
-    ]
+    runs = sorted((r["subject"], r["model"], r["seed"]) for r in records)
+    assert runs == list(product(SUBJECTS, ("cnn", "rkm-lstm"), (0, 1)))
     splits = {r["subject"]: r["split"] for r in records}
     assert splits["s01"] == "s01 left out, s02 validated on"
     assert splits["s03"] == "s03 left out, s01 validated on"
@@ -99,16 +92,15 @@ def test_leaves_out_every_subject(compare, tmp_path) -> None:
         assert "the largest class has 33.33" in text
         for model in ("cnn", "rkm-lstm"):
             # Seeds are averaged first, then subjects.
-            means = [
-                np.mean([r["test"] for r in records if (r["model"], r["subject"]) == (model, s)])
-                for s in SUBJECTS
-            ]
-            assert f"{np.mean(means):.2f} ± {np.std(means, ddof=1):.2f}" in text
+            own = pandas.DataFrame([r for r in records if r["model"] == model])
+            means = own.groupby("subject")["test"].mean()
+            assert f"{means.mean():.2f} ± {means.std():.2f}" in text
 
 
-def test_made_recordings_say_what_was_found_of_them(call, tmp_path) -> None:
+def test_made_recordings_say_what_was_found_of_them(call_main, tmp_path) -> None:
     words = ("--subjects", 3, "--trials", 2, "--models", "gated-cnn", "--folds", 1, "--hidden", 3)
-    out = printed(call(*words, "--epochs", 1, "--device", "cpu", "--out", tmp_path / "out"))
+    more = ("--epochs", 1, "--device", "cpu", "--out", tmp_path / "out")
+    out = printed(call_main(main, *words, *more))
     assert "made recordings: 18 trials of 11 channels and 1,000 samples (1 s at 1000 Hz)" in out
     assert "gated-cnn without s01 (seed 0): epoch 1/1, valid accuracy" in out
     (record,) = metrics_of(tmp_path / "out")
@@ -139,8 +131,7 @@ def test_learns_frequency_and_phase(compare, tmp_path, model, filters) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, mice, tmp_path) -> None:
     assert compare("--models", "cnn", "--folds", 1)[0] == 0
-    status, out, _ = compare("--models", "linear", "--folds", 2, "--resume")
-    assert status == 0
+    out = printed(compare("--models", "linear", "--folds", 2, "--resume"))
     assert re.search(r"cnn +\S+ +1 ", out) and re.search(r"linear +\S+ +2 ", out)
     assert "one seed" in out
     _, out, _ = compare("--models", "cnn", "--folds", 1, "--seeds", 1, "--resume")
@@ -160,11 +151,8 @@ def test_training_knows_nothing_of_the_subject_left_out(compare, tmp_path) -> No
     words = ("--model", "rkm-cifg", "--folds", 1, "--epochs", 3)
     assert compare(*words)[0] == 0
     assert compare(*words, "--data", other, "--out", tmp_path / "other")[0] == 0
-    name = "runs/fold01-rkm-cifg-seed0/best.ckpt"
-    one, two = (
-        torch.load(tmp_path / out / name, weights_only=True)["state_dict"]
-        for out in ("out", "other")
-    )
+    paths = (tmp_path / out / "runs/fold01-rkm-cifg-seed0/best.ckpt" for out in ("out", "other"))
+    one, two = (torch.load(path, weights_only=True)["state_dict"] for path in paths)
     assert one.keys() == two.keys()
     assert all(torch.equal(one[key], two[key]) for key in one)
     tables = [pandas.read_csv(tmp_path / out / "predictions.csv") for out in ("out", "other")]
@@ -186,8 +174,8 @@ def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
     for (left_out, _), run in table.groupby(["left_out", "model"]):
         for part, number in (("train", 8), ("valid", 2), ("test", 10)):
             rows = run[run["part"] == part]
-            counts = rows["label"].value_counts().to_dict()
-            assert counts == dict.fromkeys(["0", "10", "20"], number)
+            counts = rows["label"].value_counts()
+            assert dict(counts) == dict.fromkeys(["0", "10", "20"], number)
             assert set(rows["subject"] == left_out) == {part == "test"}
 
 
@@ -215,9 +203,7 @@ def test_batches_of_an_epoch_are_the_same_again_and_hold_every_trial() -> None:
 
 @pytest.mark.parametrize("pooling", ["power", "max"])
 def test_network_pools_its_layer_over_time(pooling) -> None:
-    torch.manual_seed(0)
-    config = RecordingModelConfig("rkm-lstm", 3, 2, hidden=5, ngram=6, pooling=pooling)
-    net = RecordingNet(config).double().eval()
+    net = net_of(5, "rkm-lstm", 3, ngram=6, pooling=pooling).double().eval()
     net.norm.running_mean.normal_()
     net.norm.running_var.uniform_(0.5, 2.0)
     x = torch.randn(4, 20, 3, dtype=torch.double)
@@ -231,14 +217,8 @@ def test_network_pools_its_layer_over_time(pooling) -> None:
     torch.testing.assert_close(net(x), expected, rtol=1e-10, atol=1e-10)
 
 
-def wavelet_net(hidden: int = 3, channels: int = 4, ngram: int = 200) -> RecordingNet:
-    torch.manual_seed(0)
-    config = RecordingModelConfig("cnn", channels, 2, hidden=hidden, ngram=ngram)
-    return RecordingNet(config)
-
-
 def test_center_frequencies_and_spectra_are_those_of_the_wavelets() -> None:
-    net = wavelet_net()
+    net = net_of(3, ngram=200)
     with torch.no_grad():
         # 20 Hz and 100 Hz at 500 samples a second; -20 Hz and 600 Hz are their mirror images.
         turns = torch.tensor([20.0, -20.0, 600.0])
@@ -252,21 +232,17 @@ def test_center_frequencies_and_spectra_are_those_of_the_wavelets() -> None:
     # Norm 1: Parseval, with every frequency but the first and the last there twice.
     energy = 2 * amplitude.square().sum(dim=1) - amplitude[:, [0, -1]].square().sum(dim=1)
     torch.testing.assert_close(energy / 1024, torch.ones(3).double())
-
-
-def test_dense_filters_have_the_frequency_of_their_peak() -> None:
-    config = RecordingModelConfig("gated-cnn", 2, 2, hidden=2, ngram=100, filters="dense")
-    net = RecordingNet(config)
+    # Dense filters have the frequency of their peak.
+    net = net_of(2, "gated-cnn", 2, ngram=100, filters="dense")
+    waves = torch.tensor([50.0, 210.0])
     time = torch.arange(100) / 1000
     with torch.no_grad():
-        for k, frequency in enumerate((50.0, 210.0)):
-            net.filters.weight[k] = torch.cos(2 * math.pi * frequency * time)
-    frequency = FilterBank.of(net, 1000.0).frequency
-    assert (frequency - torch.tensor([50.0, 210.0])).abs().max() < 1000 / 1024
+        net.filters.weight.copy_(torch.cos(2 * math.pi * waves[:, None] * time)[:, None])
+    assert (FilterBank.of(net, 1000.0).frequency - waves).abs().max() < 1000 / 1024
 
 
 def test_influence_is_the_share_of_the_weights_that_tell_classes_apart() -> None:
-    net = wavelet_net(hidden=4)
+    net = net_of(4, ngram=200)
     with torch.no_grad():
         # The third filter adds the same to both classes; the fourth has 3 of 6 shares.
         net.head.weight.copy_(torch.tensor([[1.0, 0, 7, 3], [-1.0, 4, 7, -3]]))
@@ -279,7 +255,7 @@ def test_influence_is_the_share_of_the_weights_that_tell_classes_apart() -> None
 
 
 def test_agreement_is_1_for_the_phases_planted_and_0_for_the_other_direction() -> None:
-    net = wavelet_net(hidden=2)
+    net = net_of(2, ngram=200)
     phases = math.pi / 2 * torch.arange(4)
     with torch.no_grad():
         net.filters.omega.fill_(2 * math.pi * 100 / 1000)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 from benchmarks.harness.language_model.config import PRESETS
@@ -22,28 +23,21 @@ from benchmarks.speed.timing import Case, Contestant, medians, table
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.ops import backend
 from pyg_kernels.sequence import RKM
+from tests.benchmarks.conftest import assert_refused, printed
 
 CPU = torch.device("cpu")
 SMALL = ("--shapes", "3x2x8", "--rounds", 1, "--threads", 1)
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_all_tables_and_their_comparison(device: str, tmp_path, call_main, monkeypatch) -> None:
     language_case = partial(cases.language_case, num_words=9, hidden=4)
     monkeypatch.setattr(cases, "language_case", language_case)
-    for device in ("cpu", "cuda"):
-        monkeypatch.setitem(cases.MOLECULES, device, 4)
-        monkeypatch.setitem(cases.INPUTS, device, (30, 4))
-        monkeypatch.setitem(cases.CENTERS, device, (3,))
-
-
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-@pytest.mark.usefixtures("small")
-def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main) -> None:
+    for sizes, size in ((cases.MOLECULES, 4), (cases.INPUTS, (30, 4)), (cases.CENTERS, (3,))):
+        monkeypatch.setitem(sizes, device, size)
     names = TABLES[:7]
     words = (*names, *SMALL, "--device", device, "--out", tmp_path / "new" / "folder")
-    status, out, _ = call_main(main, *words)
-    assert status == 0
+    out = printed(call_main(main, *words))
     path = tmp_path / "new" / "folder" / "metrics.json"
     content = json.loads(path.read_text())
     assert list(dict.fromkeys(table["table"] for table in content["tables"])) == list(names)
@@ -52,29 +46,24 @@ def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main)
     name = "cpu" if device == "cpu" else torch.cuda.get_device_name()
     assert f"device: {name}, " in out
     before = path.read_bytes()
-    status, _, err = call_main(main, *words)
-    assert (status, path.read_bytes()) == (2, before)
-    assert "holds a metrics.json; give another --out" in err
+    assert_refused(call_main(main, *words), "holds a metrics.json; give another --out")
+    assert path.read_bytes() == before
     for one in content["tables"]:
         rows = {row["name"]: row for row in one["rows"]}
         for row in rows.values():
             assert row["name"] in out
-            if "over_products" in row:
-                ratio = row["milliseconds"] / row["products_milliseconds"]
-                assert row["over_products"] == pytest.approx(ratio)
+            others = {name: other["milliseconds"] for name, other in rows.items()}
+            others["products"] = row.get("products_milliseconds")
             for key in row:
-                if key.startswith("over_") and key != "over_products":
-                    ratio = row["milliseconds"] / rows[key.removeprefix("over_")]["milliseconds"]
+                if key.startswith("over_"):
+                    ratio = row["milliseconds"] / others[key.removeprefix("over_")]
                     assert row[key] == pytest.approx(ratio)
-    slower = json.loads(path.read_text())
-    for one in slower["tables"]:
-        for row in one["rows"]:
-            row["milliseconds"] *= 1.25
-    (tmp_path / "slower.json").write_text(json.dumps(slower))
-    status, out, _ = call_main(main, "compare", path.parent, tmp_path / "slower.json")
-    assert status == 0
-    ratios = [line.split()[-1] for line in out.splitlines()[5:]]
-    assert ratios == ["1.250"] * sum(len(one["rows"]) for one in content["tables"])
+    measured = [row for one in content["tables"] for row in one["rows"]]
+    for row in measured:
+        row["milliseconds"] *= 1.25
+    (tmp_path / "slower.json").write_text(json.dumps(content))
+    out = printed(call_main(main, "compare", path.parent, tmp_path / "slower.json"))
+    assert [line.split()[-1] for line in out.splitlines()[5:]] == ["1.250"] * len(measured)
 
 
 def test_random_molecules() -> None:
@@ -95,14 +84,13 @@ def test_sums_that_are_timed_are_the_same() -> None:
         torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize(("limit", "times"), [(0.0, 2 + 1), (1e6, 2 + 5)])
-def test_rounds(limit: float, times: int) -> None:
+def test_rounds() -> None:
     """Two that do not count, then those that the limit allows, at least one."""
-    calls: list[str] = []
-    steps = [lambda: calls.append("a"), lambda: calls.append("b")]
-    seconds = medians(steps, 5, CPU, limit)
-    assert len(seconds) == 2 and all(s > 0 for s in seconds)
-    assert calls.count("a") == calls.count("b") == times
+    for limit, times in ((0.0, 2 + 1), (1e6, 2 + 5)):
+        calls: list[str] = []
+        seconds = medians([partial(calls.append, name) for name in "ab"], 5, CPU, limit)
+        assert len(seconds) == 2 and all(s > 0 for s in seconds)
+        assert calls.count("a") == calls.count("b") == times
 
 
 def test_work_is_what_is_done_in_a_second() -> None:
@@ -115,31 +103,22 @@ def test_work_is_what_is_done_in_a_second() -> None:
     assert [c.work / size for c in contestants] == pytest.approx([2, 4, 6, 8])
 
 
-@pytest.mark.parametrize("name", ["sequence", "rkm", "kbrn"])
-def test_products_are_those_of_the_text_layers(name: str) -> None:
-    """As many entries in all as the layer's matrices have, biases left out."""
-    channels = 8
-    for title, layer, products in cases.TEXT_LAYERS[name](channels):
-        shapes = {"activation"} if name == "kbrn" else set()
-        entries = sum(
-            p.numel()
-            for key, p in layer.named_parameters()
-            if p.dim() > 1 and not any(word in key for word in shapes)
-        )
-        assert entries == sum(products) * channels**2, title
-
-
-def test_products_are_those_of_the_graph_layers() -> None:
-    """Weights of channels x channels entries: all that a layer has, but for bonds and biases."""
+def test_products_are_those_of_the_layers() -> None:
+    """As many entries in all as a layer's matrices have, biases, bonds and activations left out."""
     channels, edge_dim = 8, 3
+    for name, layers in cases.TEXT_LAYERS.items():
+        for title, layer, products in layers(channels):
+            entries = sum(
+                weight.numel()
+                for key, weight in layer.named_parameters()
+                if weight.dim() > 1 and not (name == "kbrn" and "activation" in key)
+            )
+            assert entries == sum(products) * channels**2, title
     wide = (channels, channels + edge_dim)  # PyG's ResGatedGraphConv: node and bond features
     for name, layer, products in cases.graph_layers(channels, edge_dim):
         shapes = [tuple(p.shape) for p in layer.parameters()]
         assert shapes.count((channels, channels)) + shapes.count(wide) == sum(products), name
-
-
-def test_every_cell_takes_part() -> None:
-    """All but the general one, whose q is the user's."""
+    # Every cell takes part but for the general one, whose q is the user's.
     layers = [layer for _, layer, _ in cases.rkm_layers(4) if isinstance(layer, RKM)]
     assert len({layer.cells[0].cell for layer in layers}) == 8
 
@@ -156,15 +135,12 @@ def test_the_language_step_is_one_of_training() -> None:
     preset = PRESETS["rcnn-5m"]
     torch.manual_seed(0)
     model = LanguageModel(fitted(preset, 9, hidden=4))
-    before = [parameter.detach().clone() for parameter in model.parameters()]
+    before = parameters_to_vector(model.parameters()).detach().clone()
     cases.language_step(model, preset.training)()
-    moved = [
-        one - parameter.detach() for one, parameter in zip(before, model.parameters(), strict=True)
-    ]
-    for parameter, change in zip(model.parameters(), moved, strict=True):
-        assert parameter.grad is not None
-        torch.testing.assert_close(change, parameter.grad)
-    assert torch.cat([change.flatten() for change in moved]).norm() <= preset.training.clip + 1e-5
+    moved = before - parameters_to_vector(model.parameters()).detach()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    torch.testing.assert_close(moved, torch.cat([grad.flatten() for grad in gradients]))
+    assert moved.norm() <= preset.training.clip + 1e-5
 
 
 @pytest.fixture
@@ -177,10 +153,8 @@ def epoch():
 
 def linear(rows: int, inputs: int, outputs: int, grad_input: bool = True) -> Counter:
     """The products of a linear map by hand: forward, weight's gradient, input's gradient."""
-    return Counter(
-        [((rows, inputs), (inputs, outputs)), ((outputs, rows), (rows, inputs))]
-        + [((rows, outputs), (outputs, inputs))] * grad_input
-    )
+    products = [((rows, inputs), (inputs, outputs)), ((outputs, rows), (rows, inputs))]
+    return Counter(products + [((rows, outputs), (outputs, inputs))] * grad_input)
 
 
 def test_every_form_of_a_product_counts_once(epoch) -> None:
@@ -213,8 +187,7 @@ def test_epoch(epoch, molecules_csv: Path, tmp_path: Path, call_main, monkeypatc
 
     monkeypatch.setattr(epoch, "comparison", comparison)
     words = ("--model", "gin", "--rounds", 1, "--threads", 1)
-    status, out, _ = call_main(main, "epoch", *words, "--out", tmp_path)
-    assert status == 0
+    out = printed(call_main(main, "epoch", *words, "--out", tmp_path))
     (found,) = json.loads((tmp_path / "metrics.json").read_text())["tables"]
     (row,) = found["rows"]
     assert (row["batches"], row["molecules"]) == (1, 48)

@@ -28,9 +28,7 @@ def data(monkeypatch: pytest.MonkeyPatch) -> MoleculeDataset:
 
 
 @pytest.mark.parametrize("number", [7, 130])
-def test_copies_follow_each_other_in_other_orders_of_atoms(
-    data: MoleculeDataset, number: int, tmp_path: Path
-) -> None:
+def test_copies_follow_each_other_in_other_orders_of_atoms(data, number, tmp_path) -> None:
     scale.replicate(tmp_path / "file.csv", "chembl", "", number)
     molecules = MoleculeCSV(tmp_path / "file.csv")
     assert len(molecules) == number
@@ -56,17 +54,16 @@ def test_stages(tmp_path: Path) -> None:
         scale.featurise(path, tmp_path / "other", 299, 1)
 
 
-def allocate(mebibytes: int) -> dict[str, int]:
-    bytearray(mebibytes * MIB)
-    return {"given": mebibytes}
-
-
-def fail() -> dict[str, int]:
-    raise RuntimeError("it fails")
-
-
 def test_a_stage_and_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here in this process; the kernels' benchmark is measured in one of its own."""
+
+    def allocate(mebibytes: int) -> dict[str, int]:
+        bytearray(mebibytes * MIB)
+        return {"given": mebibytes}
+
+    def fail() -> dict[str, int]:
+        raise RuntimeError("it fails")
+
     monkeypatch.setattr(scale, "in_own_process", lambda work, *arguments: work(*arguments))
     found = scale._carried_out(allocate, 300)
     assert found["given"] == 300
@@ -75,9 +72,7 @@ def test_a_stage_and_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
         scale._carried_out(fail)
 
 
-def test_a_finished_number_is_not_measured_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call_main
-) -> None:
+def test_a_finished_number_is_not_measured_again(tmp_path, monkeypatch, call_main) -> None:
     calls: list[str] = []
 
     def stage(work: Any, *arguments: Any) -> dict[str, Any]:

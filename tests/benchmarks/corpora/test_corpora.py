@@ -1,4 +1,4 @@
-"""TREC, SST and MR: small files, downloads without a network, and the real files."""
+"""TREC, SST, MR and AG News: small files, downloads without a network, and the real files."""
 
 import gzip
 import hashlib
@@ -11,10 +11,12 @@ import pytest
 import torch
 
 from benchmarks.corpora import sst as sst_module
+from benchmarks.corpora.ag_news import AGNews
 from benchmarks.corpora.movie_reviews import MR
 from benchmarks.corpora.sst import SST
 from benchmarks.corpora.trec import TREC
 from pyg_kernels.datasets.text.lines import read_lines
+from tests.benchmarks.small_data import write_file
 from tests.datasets.conftest import present
 
 TRAIN = (
@@ -40,33 +42,23 @@ def test_reads_the_published_format_in_latin_1(trec_root: Path) -> None:
     assert corpus.texts[1][4] == "sisterðcity"
     assert corpus.parts["train"].tolist() == [0, 1, 2]
     assert corpus.part("test") == [["what", "is", "the", "capital", "of", "japan", "?"]]
-    assert repr(corpus) == "TREC(4 texts, 2 classes, train=3, test=1)"
     corpus = TREC(trec_root, labels="fine")
     assert corpus.classes == ("LOC:city", "NUM:dist")
     assert corpus.texts[2] == ["how", "far", "is", "the", "moon", "?"]
     with pytest.raises(ValueError, match="labels must be 'coarse' or 'fine', got 'finest'"):
         TREC(trec_root, labels="finest")
-
-
-def test_finds_compressed_files_in_utf_8_under_other_names(trec_root: Path) -> None:
+    # Compressed, in UTF-8, under other names.
     expected = TREC(trec_root).texts
-    (trec_root / "raw").mkdir()
-    for name, content in (("train.txt.gz", TRAIN), ("test.txt.gz", TEST)):
-        utf8 = content.decode("latin-1").encode()
-        (trec_root / "raw" / name).write_bytes(gzip.compress(utf8))
-    for name in ("train_5500.label", "TREC_10.label"):
+    for name, other in (("train_5500.label", "train.txt.gz"), ("TREC_10.label", "test.txt.gz")):
+        write_file(trec_root / "raw" / other, (trec_root / name).read_text("latin-1"))
         (trec_root / name).unlink()
     assert TREC(trec_root).texts == expected
 
 
-def test_a_bad_line_or_an_empty_file_is_named(trec_root: Path) -> None:
+def test_a_bad_line_is_named(trec_root: Path) -> None:
     for line in (b"NUM how far ?", b"how far ?", b"NUM:dist", b"", b"NUM:dist  "):
         (trec_root / "TREC_10.label").write_bytes(TEST + line + b"\n")
         with pytest.raises(ValueError, match=r"line 2 of .*TREC_10.label is not 'COARSE:fine"):
-            TREC(trec_root)
-    for name in ("TREC_10.label", "train_5500.label"):
-        (trec_root / name).write_bytes(b"")
-        with pytest.raises(ValueError, match=rf"{name} has no texts$"):
             TREC(trec_root)
 
 
@@ -135,9 +127,6 @@ def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
     (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"a\n \n")
     with pytest.raises(ValueError, match=r"line 2 of .*rt-polarity.neg is empty"):
         MR(tmp_path)
-    (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"rt-polarity.neg has no texts$"):
-        MR(tmp_path)
 
 
 def test_an_archive_without_the_file_is_refused(tmp_path: Path, serve) -> None:
@@ -166,6 +155,15 @@ def test_the_real_corpora(real_data: Path) -> None:
         sst = SST(real_texts / "sst", labels=labels)
         assert [len(places) for places in sst.parts.values()] == expected
     assert MR(real_texts / "mr").labels.bincount().tolist() == [5331, 5331]
+    news = AGNews(present(real_texts / "ag_news"))
+    assert news.labels.bincount().tolist() == [1900] * 4
+    assert news.labels[news.parts["test"]].bincount().tolist() == [380] * 4
+    said = "has been canceled , australian foreign minister alexander downer said on tuesday ."
+    assert " ".join(news.texts[76]).endswith(f"and gave no indication that the meeting {said}")
+    assert not any("\\" in word or "#39" in word for text in news.texts for word in text)
+    content = AGNews.test_file.find(real_texts / "ag_news").read_bytes()
+    content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    assert hashlib.sha256(content).hexdigest() == AGNews.test_file.sha256
 
 
 SENTENCES = {
@@ -190,8 +188,7 @@ def test_phrases_take_the_place_of_the_training_sentences(sst_root: Path) -> Non
         assert corpus.split == "official parts"
     with pytest.raises(FileNotFoundError, match=r"no file stsa.fine.phrases.train, of the sent"):
         SST(sst_root, phrases=True)
-    (sst_root / "raw").mkdir()
-    (sst_root / "raw" / "stsa.fine.phrases.train.gz").write_bytes(gzip.compress(PHRASES.encode()))
+    write_file(sst_root / "raw" / "stsa.fine.phrases.train.gz", PHRASES)
     assert len(SST(sst_root).parts["train"]) == 5
     for phrases in (True, None):
         corpus = SST(sst_root, phrases=phrases)
@@ -202,20 +199,42 @@ def test_phrases_take_the_place_of_the_training_sentences(sst_root: Path) -> Non
         assert corpus.part("test") == [["yes", ",", "superb"]]
 
 
-NO_CLASS = r"^line 2 of .*stsa.fine.dev is not a class from 0 to 4 and a sentence$"
+def test_a_bad_file_is_named(sst_root: Path) -> None:
+    for name in (*SENTENCES, "stsa.fine.phrases.train"):
+        (sst_root / name).write_text("")
+        with pytest.raises(ValueError, match=rf"{name} has no texts$"):
+            SST(sst_root, phrases=None)
+        (sst_root / name).write_text(SENTENCES.get(name, PHRASES))
+    no_class = r"^line 2 of .*stsa.fine.dev is not a class from 0 to 4 and a sentence$"
+    for line in ("5 fine", "-1 fine", "good film", "3 ", ""):
+        (sst_root / "stsa.fine.dev").write_text(f"1 no\n{line}\n")
+        with pytest.raises(ValueError, match=no_class):
+            SST(sst_root, phrases=None)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        *((name, "", rf"{name} has no texts$") for name in [*SENTENCES, "stsa.fine.phrases.train"]),
-        *(
-            ("stsa.fine.dev", f"1 no\n{line}\n", NO_CLASS)
-            for line in ("5 fine", "-1 fine", "good film", "3 ", "")
-        ),
-    ],
+NEWS = '"3","Gas","Oil\\\\falls\\no more &lt;b&gt;, Smith #39;s firm"\n' + "".join(
+    f'"{k}","a","b"\n' for k in (1, 2, 3, 4) * 5
 )
-def test_a_bad_file_is_named(sst_root: Path, name: str, text: str, said: str) -> None:
-    (sst_root / name).write_text(text)
-    with pytest.raises(ValueError, match=said):
-        SST(sst_root, phrases=None)
+
+
+def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path) -> None:
+    write_file(tmp_path / "raw" / "train.csv.gz", NEWS)
+    write_file(tmp_path / "ag_news.test.csv", NEWS)
+    corpus = AGNews(tmp_path)
+    # Not an escape: a line break and an n.
+    assert " ".join(corpus.texts[0]) == "gas oil falls no more < b > , smith 's firm"
+    assert corpus.classes == ("Business", "Sci/Tech", "Sports", "World")
+    assert corpus.labels[:5].tolist() == [0, 3, 2, 0, 1]
+    assert corpus.split == "official test part"
+    write_file(tmp_path / "ag_news.test.csv", NEWS + '"5","a","b"\n')
+    with pytest.raises(ValueError, match=r"test.csv, line 22: class 5 has no name; there are 4"):
+        AGNews(tmp_path)
+
+
+def test_ag_news_without_its_training_part_is_split(tmp_path: Path, serve) -> None:
+    asked = serve({})
+    write_file(tmp_path / "ag_news.test.csv.gz", NEWS)
+    corpus = AGNews(tmp_path, seed=2)
+    assert [len(places) for places in corpus.parts.values()] == [17, 4]
+    assert corpus.split == "random 20% of each class of ag_news.test.csv.gz for testing (seed 2)"
+    assert asked == []

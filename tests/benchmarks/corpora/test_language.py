@@ -1,4 +1,4 @@
-"""Texts in parts as streams of word numbers."""
+"""Texts in parts as streams of word numbers, and batches of parallel streams."""
 
 import gzip
 from collections import Counter
@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, TextStreams
+from benchmarks.corpora.language_loader import LanguageLoader
+from tests.benchmarks.small_data import write_file
 from tests.datasets.conftest import present
 
 TRAIN = " the cat <unk> \n the cat sat \n"
@@ -18,8 +22,7 @@ WIKI = " \n = Cats = \n \n The cat <unk> . \n"
 
 def write(folder: Path, pattern: str, **texts: str) -> Path:
     for part, text in texts.items():
-        path, content = folder / pattern.format(part), text.encode()
-        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+        write_file(folder / pattern.format(part), text)
     return folder
 
 
@@ -105,3 +108,61 @@ def test_wikitext(real_data: Path, tmp_path: Path) -> None:
     sizes = {part: len(ids) for part, ids in corpus.streams.items()}
     assert sizes == {"train": 217_646, "valid": 217_646, "test": 245_569}
     assert corpus.unknown["valid"] == 0 < corpus.unknown["test"]
+
+
+def test_streams_go_on_from_batch_to_batch() -> None:
+    loader = LanguageLoader(torch.arange(22), batch_size=3, steps=3)
+    batches = list(loader)
+    assert len(loader) == len(batches) == 3
+    assert [tuple(batch.ids.shape) for batch in batches] == [(3, 3), (3, 3), (1, 3)]
+    assert batches[0].ids.tolist() == [[0, 7, 14], [1, 8, 15], [2, 9, 16]]
+    assert batches[1].ids.t().tolist() == [[3, 4, 5], [10, 11, 12], [17, 18, 19]]
+    for ids, targets in loader:
+        assert torch.equal(targets, ids + 1)
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 9))
+def test_an_evaluation_predicts_every_word_once(words: int, batch_size: int, steps: int) -> None:
+    stream = torch.arange(100, 100 + words)
+    loader = LanguageLoader(stream, batch_size, steps, before=7, whole=True)
+    ids, targets = (torch.cat(each).t() for each in zip(*loader, strict=True))
+    counted = targets != -100
+    assert targets[counted].tolist() == stream.tolist()
+    assert ids[counted].tolist() == [7, *stream[:-1].tolist()]
+    # A stream is filled up at its end alone.
+    assert bool((counted[:, 1:] <= counted[:, :-1]).all())
+
+
+def test_words_that_fill_no_row_are_left_out() -> None:
+    ((ids, targets),) = LanguageLoader(torch.arange(22), batch_size=5, steps=35)
+    assert ids.t().flatten().tolist() == list(range(20))
+    assert targets.t().flatten().tolist() == list(range(1, 21))
+    ((ids, _),) = LanguageLoader(torch.arange(4), batch_size=20)
+    assert ids.tolist() == [[0, 1, 2]]  # few words make fewer streams
+    ((_, targets),) = LanguageLoader(torch.arange(8), batch_size=2, whole=True)
+    assert targets.t().tolist() == [[1, 2, 3, 4], [5, 6, 7, -100]]
+
+
+def test_drawn_numbers_of_steps() -> None:
+    few = LanguageLoader(torch.arange(2001), 1, 2, vary=True)
+    assert min(len(batch.ids) for batch in list(few)[:-1]) == 5
+
+    def sizes(epoch: int, seed: int = 0) -> list[int]:
+        loader = LanguageLoader(torch.arange(100_001), 1, 70, vary=True, seed=seed)
+        loader.set_epoch(epoch)
+        batches = list(loader)
+        assert len(loader) == len(batches)
+        assert torch.equal(torch.cat([b.ids for b in batches]).flatten(), torch.arange(100_000))
+        return [len(batch.ids) for batch in batches][:-1]
+
+    drawn = sizes(0)
+    assert drawn == sizes(0)
+    assert drawn != sizes(1)
+    assert drawn != sizes(0, seed=1)
+    assert sizes(0, seed=2**62) == sizes(0, seed=2**62)
+    numbers = torch.tensor(drawn, dtype=torch.float64)
+    usual = numbers[numbers > 52.5]
+    assert 0.02 < 1 - len(usual) / len(numbers) < 0.08
+    assert abs(usual.mean().item() - 69.5) < 1
+    assert 4 < usual.std().item() < 6
+    assert abs(numbers[numbers < 52.5].mean().item() - 34.5) < 2

@@ -9,7 +9,7 @@ import torch
 from benchmarks.corpora import paraphrases
 from benchmarks.corpora.bm25 import BM25Index
 from benchmarks.corpora.paraphrases import MSRPQuestions
-from benchmarks.corpora.questions import QuestionCorpus
+from benchmarks.corpora.questions import QuestionCorpus, Ranking
 from pyg_kernels.datasets.text import tokenize
 from tests.datasets.conftest import present
 
@@ -58,9 +58,11 @@ def place(corpus: QuestionCorpus, sentence: str) -> int:
     return corpus.position[f"id-{sentence[:8]}"]
 
 
-def test_candidates_are_the_true_sentence_and_the_best_of_all_second_ones(
-    data: MSRPQuestions,
-) -> None:
+def similar(ranking: Ranking) -> set[int]:
+    return {c for c, yes in zip(ranking.candidates, ranking.relevant, strict=True) if yes}
+
+
+def test_candidates_are_the_true_sentence_and_the_best_of_all_second_ones(data) -> None:
     pool = list(dict.fromkeys(second for _, _, second in TRAIN + TEST))
     index = BM25Index([tokenize(sentence) for sentence in pool])
     assert all(not question.body for question in data.questions)
@@ -78,35 +80,22 @@ def test_candidates_are_the_true_sentence_and_the_best_of_all_second_ones(
     assert outside  # some true sentences are not among the best
 
 
-def test_every_labeled_paraphrase_among_the_candidates_is_relevant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_labeled_paraphrase_among_the_candidates_is_relevant(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(paraphrases, "NUM_CANDIDATES", 60)
     data = MSRPQuestions(write(tmp_path))
     query = place(data, FIRST[29])
     rankings = [ranking for ranking in data.parts["test"] if ranking.query == query]
     assert len(rankings) == 2
     for ranking in rankings:
-        relevant = {
-            candidate
-            for candidate, similar in zip(ranking.candidates, ranking.relevant, strict=True)
-            if similar
-        }
         # FIRST[5] is one as well, but no second sentence.
-        assert relevant == {place(data, SECOND[29]), place(data, SECOND[30])}
+        assert similar(ranking) == {place(data, SECOND[29]), place(data, SECOND[30])}
         assert query not in ranking.candidates and len(ranking.candidates) == 40
 
 
 def test_training_dev_and_test_paraphrases_share_no_sentence(data: MSRPQuestions) -> None:
-    trained = {p for query in data.train for p in (query.query, *query.positives)}
-    used = {"train": trained}
+    used = {"train": {p for query in data.train for p in (query.query, *query.positives)}}
     for name, rankings in data.parts.items():
-        used[name] = {
-            p
-            for ranking in rankings
-            for p, similar in zip(ranking.candidates, ranking.relevant, strict=True)
-            if similar
-        } | {ranking.query for ranking in rankings}
+        used[name] = {p for ranking in rankings for p in (ranking.query, *similar(ranking))}
     assert not used["train"] & used["dev"] and not used["train"] & used["test"]
     assert not used["dev"] & used["test"]
     # 5 is connected with 29, a query to test on: both its pairs are left out.
@@ -116,9 +105,7 @@ def test_training_dev_and_test_paraphrases_share_no_sentence(data: MSRPQuestions
     assert sum(len(query.positives) for query in data.train) == pairs - int(0.2 * pairs)
 
 
-def test_groups_of_connected_sentences_stay_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_of_connected_sentences_stay_together(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(paraphrases, "DEV_FRACTION", 0.3)
     chain = [(1, FIRST[k], FIRST[k + 1]) for k in range(4)]
     single = [(1, FIRST[k], SECOND[k]) for k in range(10, 22)]

@@ -1,8 +1,10 @@
 """Polar sentences among questions: every document taken apart again."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,9 +15,9 @@ from tests.datasets.conftest import present
 CLASSES = ("negative", "positive")
 
 
-def write_reviews(root: Path, number: int = 100) -> None:
+def write_reviews(root: Path, number: int = 100, word: str = "Sentence") -> None:
     for name in CLASSES:
-        lines = [f"{name} Sentence {k}" + " word" * (k % 4) for k in range(number)]
+        lines = [f"{name} {word} {k}" + " word" * (k % 4) for k in range(number)]
         (root / f"rt-polarity.{name[:3]}").write_text("\n".join(lines) + "\n")
 
 
@@ -32,7 +34,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def questions_of(words: list[str]) -> list[str]:
+def questions_of(words: Sequence[str]) -> list[str]:
     """The questions that some words are made of."""
     text = " ".join(words)
     return [part.strip() + " ?" for part in text.split("?")[:-1]]
@@ -67,16 +69,12 @@ def test_a_document_is_its_polar_sentence_among_questions(root: Path) -> None:
 
 def test_questions_say_nothing_of_the_class(root: Path) -> None:
     drawn = PlantedEvidence(root, root)
-    # The classes exchanged, the same questions at the same places.
-    for name in CLASSES:
-        lines = [f"{name} Other {k} words" for k in range(100)]
-        (root / f"rt-polarity.{name[:3]}").write_text("\n".join(lines) + "\n")
+    write_reviews(root, word="Another longer")  # the same questions at the same places
     again = PlantedEvidence(root, root)
     for corpora in zip(drawn.texts, drawn.evidence, again.texts, again.evidence, strict=True):
-        text, marks, other, other_marks = corpora
-        kept = [word for word, mark in zip(text, marks.tolist(), strict=True) if not mark]
-        assert kept == [w for w, mark in zip(other, other_marks.tolist(), strict=True) if not mark]
-        assert marks.tolist().index(True) == other_marks.tolist().index(True)
+        text, marks, other, other_marks = (np.array(list(each)) for each in corpora)
+        assert text[~marks].tolist() == other[~other_marks].tolist()
+        assert marks.argmax() == other_marks.argmax()
 
 
 def test_no_two_parts_share_a_sentence(tmp_path: Path) -> None:
@@ -91,10 +89,8 @@ def test_no_two_parts_share_a_sentence(tmp_path: Path) -> None:
     for part, positions in corpus.parts.items():
         sentences[part] = set()
         for document in positions.tolist():
-            words, marks = corpus.texts[document], corpus.evidence[document].tolist()
-            polar = [word for word, mark in zip(words, marks, strict=True) if mark]
-            others = [word for word, mark in zip(words, marks, strict=True) if not mark]
-            sentences[part] |= {" ".join(polar), *questions_of(others)}
+            words, marks = np.array(corpus.texts[document]), corpus.evidence[document].numpy()
+            sentences[part] |= {" ".join(words[marks]), *questions_of(words[~marks])}
     assert not sentences["train"] & (sentences["valid"] | sentences["test"])
     assert not sentences["valid"] & sentences["test"]
     assert any("thing" in sentence for sentence in sentences["test"])
@@ -104,13 +100,8 @@ def test_no_two_parts_share_a_sentence(tmp_path: Path) -> None:
 def test_the_draw_depends_on_the_seed_alone(root: Path) -> None:
     first, again, other = (PlantedEvidence(root, root, seed=seed) for seed in (0, 0, 1))
     assert first.digest() == again.digest() != other.digest()
-    assert repr(first) == "PlantedEvidence(200 texts, 2 classes, train=160, valid=20, test=20)"
-    assert first.split == (
-        "fold 0 of 10 random folds (seed 0); each sentence among 3 to 6 questions"
-    )
-
-
-def test_numbers_of_questions_that_do_not_fit(root: Path) -> None:
+    said = "fold 0 of 10 random folds (seed 0); each sentence among 3 to 6 questions"
+    assert first.split == said
     said = r"questions=\(5, 20\), but there are 10 different questions for the valid part"
     with pytest.raises(ValueError, match=said):
         PlantedEvidence(root, root, questions=(5, 20))

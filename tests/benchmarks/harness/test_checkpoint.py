@@ -36,19 +36,20 @@ def test_other_files_are_refused(tmp_path: Path, content: object) -> None:
 
 
 def test_a_checkpoint_gives_its_learner_or_says_why_not(tmp_path: Path) -> None:
-    made = Learner({"name": "a"}, ["b", "c"])
+    made, path = Learner({"name": "a"}, ["b", "c"]), tmp_path / "some.ckpt"
     arguments = {"model": {"name": "a"}, "words": ["b", "c"]}
-    for name, told in (("own", arguments), ("other", {**arguments, "more": 1})):
-        content = {"hyper_parameters": told, "state_dict": made.state_dict()}
-        torch.save(content, tmp_path / f"{name}.ckpt")
-    found = load_learner(tmp_path / "own.ckpt", Learner)
-    assert torch.equal(found.lin.weight, made.lin.weight)
-    assert not found.training
-    with pytest.raises(InputError, match=r"other.ckpt is a checkpoint of another network"):
-        load_learner(tmp_path / "other.ckpt", Learner)
-    content["hyper_parameters"] = {**arguments, "words": ["b"]}
-    torch.save(content, tmp_path / "other.ckpt")
-    with pytest.raises(InputError, match=r"other.ckpt does not fit this version's a"):
-        load_learner(tmp_path / "other.ckpt", Learner)
+    for told, said in (
+        (arguments, ""),
+        ({**arguments, "more": 1}, "some.ckpt is a checkpoint of another network"),
+        ({**arguments, "words": ["b"]}, "some.ckpt does not fit this version's a"),
+        ({**arguments, "words": 3}, "some.ckpt does not fit this version's a"),
+    ):
+        torch.save({"hyper_parameters": told, "state_dict": made.state_dict()}, path)
+        if said:
+            with pytest.raises(InputError, match=said):
+                load_learner(path, Learner)
+        else:
+            found = load_learner(path, Learner)
+            assert torch.equal(found.lin.weight, made.lin.weight) and not found.training
     with pytest.raises(InputError, match=r"nowhere.ckpt: no such file"):
         load_learner(tmp_path / "nowhere.ckpt", Learner)

@@ -4,10 +4,9 @@ from typing import Any
 
 import pandas
 import pytest
-import torch
 
 from benchmarks.harness import training
-from benchmarks.harness.errors import DivergenceError, InputError
+from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.learner import OptimizerConfig, learning_rate_factor
 from benchmarks.harness.progress import EpochHistory
@@ -23,21 +22,13 @@ def experiment(tmp_path):
     """A small experiment on texts in a folder of this name, opened."""
     root = write_trec(tmp_path / "trec", 60, 20)
     small = {"schedule": "none", "lr": 0.03, "device": "cpu", "precision": "32-true"}
+    small |= {"models": ("rcnn",), "hidden": 4, "embedding": 5, "vectors": "none"}
+    small |= {"batch_size": 16, "quiet": True}
 
-    def make(name: str = "out", resume: bool = False, seeds: tuple[int, ...] = (0,), **more: Any):
+    def make(name: str = "out", resume: bool = False, **more: Any):
         epochs = more.setdefault("epochs", 4)
-        options = TextClassification(
-            root=str(root),
-            vectors="none",
-            models=("rcnn",),
-            hidden=4,
-            embedding=5,
-            batch_size=16,
-            seeds=seeds,
-            resume=resume,
-            quiet=True,
-            **{"patience": epochs, **small, **more},
-        )
+        given = {"patience": epochs, **small, **more}
+        options = TextClassification(root=str(root), resume=resume, **given)
         texts = load_texts(options)
         models = text_model_configs(options, texts)
         out, task = tmp_path / name, TextTask(texts)
@@ -58,8 +49,8 @@ def test_mixed_precision_clips_gradients(experiment):
     assert experiment(precision="bf16-mixed", epochs=1).run()
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "exponential", "none"])
-def test_learning_rate_follows_the_schedule(experiment, tmp_path, schedule):
+@pytest.mark.parametrize("schedule", ["cosine", "exponential"])
+def test_learning_rate_follows_the_schedule(experiment, schedule):
     made = experiment(schedule=schedule, epochs=3, lr=0.05)
     (run,) = made.run()
     rates = [epoch["learning_rate"] for epoch in run.history]
@@ -69,12 +60,8 @@ def test_learning_rate_follows_the_schedule(experiment, tmp_path, schedule):
 
 
 def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
-    interrupt_once(
-        monkeypatch,
-        EpochHistory,
-        "on_train_epoch_start",
-        lambda self, trainer, module: trainer.current_epoch == 1,
-    )
+    second = lambda self, trainer, module: trainer.current_epoch == 1  # noqa: E731
+    interrupt_once(monkeypatch, EpochHistory, "on_train_epoch_start", second)
     interrupted(experiment)
     (folder,) = (tmp_path / "out" / "runs").iterdir()
     best, last = ((folder / name).read_bytes() for name in ("best.ckpt", "last.ckpt"))
@@ -125,17 +112,3 @@ def test_metrics_are_those_of_the_best_epoch_and_each_is_logged_on_request(exper
     assert table["epoch"].tolist() == list(range(1, 9))
     found = table["valid_accuracy"].tolist()
     assert found == pytest.approx([epoch["valid_accuracy"] for epoch in run.history])
-
-
-def test_divergence_names_the_run(experiment, monkeypatch):
-    learner = TextTask.learner
-
-    def spoiled(self: Any, *arguments: Any) -> Any:
-        made = learner(self, *arguments)
-        with torch.no_grad():
-            next(made.net.parameters()).fill_(float("nan"))
-        return made
-
-    monkeypatch.setattr(TextTask, "learner", spoiled)
-    with pytest.raises(DivergenceError, match=r"rcnn .*epoch 1"):
-        experiment().run()

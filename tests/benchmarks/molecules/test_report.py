@@ -14,26 +14,20 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from benchmarks.harness.bootstrap import paired_differences
 from benchmarks.molecules.__main__ import main
 from benchmarks.molecules.scores import each_score, score
-from tests.benchmarks.conftest import assert_refused
+from tests.benchmarks.conftest import assert_refused, printed
 
 Y = np.random.default_rng(0).normal(size=(80, 1))
 
 
-def write(
-    folder: Path, model: str, seed: int, error: float, history: Any = (), **more: Any
-) -> Path:
+def write(folder: Path, model: str, seed: int, error: float, history=(), **more: Any) -> Path:
     """A finished run whose predictions err by noise of this size."""
     prediction = Y + error * np.random.default_rng([seed, len(model)]).normal(size=Y.shape)
-    about = {
-        "program": "benchmarks.molecules", "digest": "d", "molecules": "set: 80",
-        "targets": ["a<b>"], "bonds": True, "settings": {"lr": 0.1}, **more,
-    }  # fmt: skip
-    record = {
-        "dataset": "set", "split": "random", "model": model, "seed": seed, "num_parameters": 7,
-        "metric": "rmse", "train": error, "valid": error, "test": score("rmse", Y, prediction),
-        "epochs": 1, "seconds_per_epoch": 0.5, "seconds": 1.0, "fitted_on": 9,
-        "history": history, "about": about,
-    }  # fmt: skip
+    about = {"program": "benchmarks.molecules", "digest": "d", "molecules": "set: 80"}
+    about |= {"targets": ["a<b>"], "bonds": True, "settings": {"lr": 0.1}, **more}
+    record = {"dataset": "set", "split": "random", "model": model, "seed": seed, "metric": "rmse"}
+    record |= {"train": error, "valid": error, "test": score("rmse", Y, prediction)}
+    record |= {"epochs": 1, "seconds_per_epoch": 0.5, "seconds": 1.0, "fitted_on": 9}
+    record |= {"num_parameters": 7, "history": history, "about": about}
     run = folder / "runs" / f"set-random-{model}-seed{seed}"
     run.mkdir(parents=True)
     (run / "record.json").write_text(json.dumps(record))
@@ -61,17 +55,15 @@ def test_lines_are_models_over_seeds_and_folders_the_best_first(gather, tmp_path
         write(tmp_path / "deep" / f"part{seed}", "good", seed, 0.1, history)
         write(tmp_path / "all", "bad", seed, 1.0)
     write(tmp_path / "all", "equal", 0, 0.1)
-    status, out, err = gather("--out", tmp_path / "report")
-    assert (status, err) == (0, "")
-    found = rows(out)
+    found = rows(printed(gather("--out", tmp_path / "report")))
     names = [name for name in found if name in ("good", "bad", "equal")]
     assert names[-1] == "bad" and found[names[0]][-2] == "best"
     assert found["good"][1] == "2" and "±" in found["good"][6]
     assert "*" in found["bad"][-2] and "*" not in found[names[1]][-2]
     report = tmp_path / "report"
-    assert {path.name for path in report.iterdir()} == {
-        *("table.md", "report.html", "predictions-set-random.png", "learning-set-random.png")
-    }
+    pictures = [f"{kind}-set-random.png" for kind in ("learning", "predictions")]
+    names = [*pictures, "report.html", "table.md"]
+    assert sorted(path.name for path in report.iterdir()) == names
     page = (report / "report.html").read_text()
     assert "a&lt;b&gt;" in page and "<b>" not in page and "<script" not in page
     assert page.count("data:image/png;base64,") == 2
@@ -86,8 +78,7 @@ def test_settings_and_folders_that_differ_name_lines_apart(gather, tmp_path):
     write(tmp_path / "b", "net", 0, 0.2, settings={"lr": 0.5})
     for seed in (0, 1):
         write(tmp_path / "z", "net", seed, 0.3)
-    status, out, _ = gather()
-    assert status == 0
+    out = printed(gather())
     found = {name: line[1] for name, line in rows(out).items() if name.startswith("net")}
     a, z = (f"net (lr 0.1) in {tmp_path / name}" for name in "az")
     assert found == {a: "1", "net (lr 0.5)": "1", z: "2"}
@@ -101,8 +92,7 @@ def test_sections_are_of_the_same_molecules_and_one_kind_of_score(gather, tmp_pa
     (run / "record.json").write_text(json.dumps(content))
     np.savez(run / "test.npz", y=(Y > 0).astype(float), prediction=Y)
     for names in (("rmse", "roc-auc"), ("rmse-d", "rmse-e", "roc-auc-d")):
-        status, out, _ = gather("--out", tmp_path / str(len(names)))
-        assert status == 0
+        out = printed(gather("--out", tmp_path / str(len(names))))
         assert "RMSE of a<b>" in out and "ROC-AUC of a<b>" in out
         found = {path.name for path in (tmp_path / str(len(names))).glob("*.png")}
         assert found == {f"predictions-set-random-{name}.png" for name in names}
@@ -112,7 +102,7 @@ def test_sections_are_of_the_same_molecules_and_one_kind_of_score(gather, tmp_pa
     assert "set: 80 (identity d)" in out and "set: 80 (identity e)" in out
 
 
-def test_what_is_damaged_or_unfinished_is_named_and_the_rest_reported(gather, tmp_path):
+def test_what_is_damaged_or_unfinished_is_named(gather, call_main, tmp_path):
     write(tmp_path / "a", "net", 0, 0.1)
     (write(tmp_path / "a", "net", 1, 0.1) / "record.json").unlink()
     for name, file, content in (("record", "record.json", b"{"), ("numbers", "test.npz", b"PK")):
@@ -125,11 +115,8 @@ def test_what_is_damaged_or_unfinished_is_named_and_the_rest_reported(gather, tm
     assert err.count("is damaged") == 2 and err.count("unfinished: ") == 1
     assert (tmp_path / "report.html").read_text().count("is damaged") == 2
     assert gather("--out", tmp_path / "a" / "configuration.json")[0] == 2
-
-
-def test_nothing_to_report_is_one_line(call_main, tmp_path):
-    for folder, said in ((tmp_path, "no finished run"), (tmp_path / "no", "no such folder")):
-        assert_refused(call_main(main, "report", folder), said)
+    (tmp_path / "empty").mkdir()
+    assert_refused(call_main(main, "report", tmp_path / "empty"), "no finished run")
 
 
 def test_intervals_of_paired_differences_contain_the_true_one_as_often_as_said():

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.corpora.language import LanguageVocabulary, TextStreams
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.language_model.config import Preset
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.optimizer import NTASGD
@@ -18,8 +19,6 @@ from benchmarks.harness.language_model.options import LanguageModel
 from benchmarks.harness.language_model.task import LanguageTask, language_setups, load_corpus
 from benchmarks.harness.training import Run, TrainingConfig, train
 from tests.benchmarks.small_data import write_corpus
-
-SHARED = TrainingConfig(device="cpu", precision="32-true")
 
 
 @pytest.fixture
@@ -35,48 +34,35 @@ def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> Preset:
     return replace(found, model=model, training=replace(found.training, **small))
 
 
-def without_dropout(found: Preset) -> Preset:
-    names = [name for name in vars(found.model) if name.endswith("dropout")]
-    return replace(found, model=replace(found.model, **dict.fromkeys(names, 0.0)))
-
-
 def trained(data: TextStreams, found: Preset, folder: Path) -> Run:
-    run = train(LanguageTask(data), found, 0, SHARED, folder)
+    shared = TrainingConfig(device="cpu", precision="32-true")
+    run = train(LanguageTask(data), found, 0, shared, folder)
     assert run is not None
     return run
-
-
-def restored(folder: Path) -> LanguageLearner:
-    checkpoint = torch.load(folder / "best.ckpt", weights_only=True)
-    learner = LanguageLearner(**checkpoint["hyper_parameters"])
-    learner.load_state_dict(checkpoint["state_dict"])
-    return learner.eval()
-
-
-def columns(stream: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inputs and targets of equally long segments of a stream, side by side."""
-    length = (len(stream) - 1) // number
-    ids, targets = stream[: length * number], stream[1 : length * number + 1]
-    return ids.view(number, length).t(), targets.view(number, length).t()
 
 
 @pytest.mark.parametrize("name", ["rcnn-5m", "lstm-5m", "awd-lstm", "awd-rkm-lstm"])
 def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, name: str) -> None:
     """Without dropout and at no rate, the training loss is that of streams read at once."""
     changes = {"learning_rate": 1e-30, "alpha": 0.0, "beta": 0.0, "variable_steps": False}
-    run = trained(data, without_dropout(setup(data, name, **changes)), tmp_path / "run")
-    net = restored(tmp_path / "run").net.double()
+    found = setup(data, name, **changes)
+    dropouts = [name for name in vars(found.model) if name.endswith("dropout")]
+    found = replace(found, model=replace(found.model, **dict.fromkeys(dropouts, 0.0)))
+    run = trained(data, found, tmp_path / "run")
+    net = load_learner(tmp_path / "run", LanguageLearner).net.double()
+    stream = data.streams["train"]
+    length = (len(stream) - 1) // 4
+    ids, targets = (stream[k : k + 4 * length].view(4, length).t() for k in (0, 1))
     with torch.no_grad():
-        ids, targets = columns(data.streams["train"], 4)
         assert len(ids) > 100, "many batches"
         whole = F.cross_entropy(net.scores(net(ids)[0]).flatten(0, 1), targets.flatten())
         reset = [
             F.cross_entropy(net.scores(net(x)[0]).flatten(0, 1), y.flatten(), reduction="sum")
             for x, y in zip(ids.split(7), targets.split(7), strict=True)
         ]
-    found = math.log(run.history[0]["train_perplexity"])
-    assert found == pytest.approx(whole.item(), abs=5e-6)
-    assert found != pytest.approx(torch.stack(reset).sum().item() / ids.numel(), abs=2e-5)
+    loss = math.log(run.history[0]["train_perplexity"])
+    assert loss == pytest.approx(whole.item(), abs=5e-6)
+    assert loss != pytest.approx(torch.stack(reset).sum().item() / ids.numel(), abs=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +74,7 @@ def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, na
         ("rcnn-5m", {"learning_rate": 0.2, "optimizer": "nt-asgd"}),
     ],
 )
-def test_best_epoch_is_kept_as_it_was_measured(
-    data: TextStreams, tmp_path: Path, monkeypatch, name: str, changes: dict[str, Any]
-) -> None:
+def test_best_epoch_is_kept_as_it_was_measured(data, tmp_path, monkeypatch, name, changes) -> None:
     average, averages = NTASGD.averaged, []
 
     def averaged(self: NTASGD) -> AbstractContextManager[None]:
@@ -98,9 +82,8 @@ def test_best_epoch_is_kept_as_it_was_measured(
         return average(self)
 
     monkeypatch.setattr(NTASGD, "averaged", averaged)
-    monkeypatch.setattr(
-        NTASGD, "note", lambda self, error: self.param_groups[0].update(triggered=True)
-    )
+    triggered = lambda self, error: self.param_groups[0].update(triggered=True)  # noqa: E731
+    monkeypatch.setattr(NTASGD, "note", triggered)
     run = trained(data, setup(data, name, epochs=4, **changes), tmp_path / "run")
     valid = [epoch["valid_perplexity"] for epoch in run.history]
     best = valid.index(min(valid))
@@ -109,7 +92,7 @@ def test_best_epoch_is_kept_as_it_was_measured(
     assert run.record["valid"] == pytest.approx(valid[best], rel=1e-5)
     assert run.record["test"] == pytest.approx(run.history[best]["test_perplexity"], rel=1e-5)
     # Once more, from the checkpoint alone: the streams of the validation part word by word.
-    net, stream = restored(tmp_path / "run").net, data.streams["valid"]
+    net, stream = load_learner(tmp_path / "run", LanguageLearner).net, data.streams["valid"]
     size = -(-len(stream) // max(1, min(10, len(stream) // 7)))
     follows = torch.cat([torch.tensor([LanguageVocabulary.end]), stream[:-1]])
     total = 0.0
@@ -127,9 +110,7 @@ def test_learning_rate_follows_the_epoch(data: TextStreams, tmp_path: Path) -> N
     assert rates == pytest.approx([0.5, 0.5, 0.4, 0.32])
 
 
-def test_learning_rate_follows_a_varying_number_of_steps(
-    data: TextStreams, tmp_path: Path, monkeypatch
-) -> None:
+def test_learning_rate_follows_a_varying_number_of_steps(data, tmp_path, monkeypatch) -> None:
     seen = []
     training_step = LanguageLearner.training_step
 

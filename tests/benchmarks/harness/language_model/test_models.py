@@ -10,19 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from benchmarks.harness.language_model import models
 from benchmarks.harness.language_model.config import PRESETS, LanguageModelConfig
-from benchmarks.harness.language_model.models import (
-    DroppedLSTM,
-    LanguageModel,
-    RCNNEncoder,
-    Reading,
-    WeightDrop,
-    drop,
-    drop_words,
-    dropped_rkm,
-    fitted,
-    penalty,
-)
 from pyg_kernels.sequence import RKM, RKMCell
 
 WORDS = 400
@@ -32,62 +21,57 @@ NETWORKS = [name for name in PRESETS if not name.endswith(("-wt2", "-20m", "-16m
 
 def small(name: str) -> LanguageModelConfig:
     """A preset with little width."""
-    config = fitted(PRESETS[name], WORDS, hidden=48)
+    config = models.fitted(PRESETS[name], WORDS, hidden=48)
     return dataclasses.replace(config, embedding=32 if config.embedding else 0)
 
 
-def built(name: str, **changes: Any) -> LanguageModel:
+def built(name: str, **changes: Any) -> models.LanguageModel:
     torch.manual_seed(0)
-    return LanguageModel(dataclasses.replace(small(name), **changes))
+    return models.LanguageModel(dataclasses.replace(small(name), **changes))
 
 
-def cells(model: LanguageModel) -> list[Any]:
+def cells(model: models.LanguageModel) -> list[Any]:
     """The layers of a string-kernel network."""
-    assert isinstance(model.encoder, RCNNEncoder)
+    assert isinstance(model.encoder, models.RCNNEncoder)
     return list(model.encoder.rcnn.cells)
 
 
-def words(steps: int, streams: int) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randint(WORDS, (steps, streams), generator=generator)
-
-
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_first_loss_is_that_of_chance_and_every_parameter_learns(name: str) -> None:
+def test_starts_at_chance_learns_everywhere_and_reads_in_pieces(name: str) -> None:
     # The sum of three projections, twice, has less variance at the width of the preset.
     model = built(name, hidden=250) if name == "adam-cnn" else built(name)
-    ids = words(36, 20)
+    ids = torch.randint(WORDS, (36, 20))
     for training in (False, True):
         reading = model.train(training).read(ids[:-1])
         loss = F.cross_entropy(model.scores(reading.hidden).flatten(0, 1), ids[1:].flatten())
         assert abs(loss.item() - math.log(WORDS)) < 0.1
-    torch.as_tensor(loss + penalty(reading, 2.0, 1.0)).backward()
+    torch.as_tensor(loss + models.penalty(reading, 2.0, 1.0)).backward()
     for key, weight in model.named_parameters():
         assert weight.grad is not None, key
         assert weight.grad.isfinite().all(), key
         assert weight.grad.any(), key
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_a_stream_read_in_pieces_is_the_same_stream(name: str) -> None:
-    model = built(name).double().eval()
-    ids = words(11, 3)
-    whole, _ = model(ids)
-    state, outputs = None, []
-    for segment in ids.split((4, 1, 6)):
-        hidden, state = model(segment, state)
-        state = model.detach(state)
-        outputs.append(hidden)
+    # A stream that is read in pieces is the same stream.
+    model.double().eval()
+    ids = ids[:11, :3]
+    with torch.no_grad():
+        whole, _ = model(ids)
+        again, _ = model(ids[4:])
+        state, outputs = None, []
+        for segment in ids.split((4, 1, 6)):
+            hidden, state = model(segment, state)
+            state = model.detach(state)
+            outputs.append(hidden)
     torch.testing.assert_close(torch.cat(outputs), whole, rtol=1e-9, atol=0)
-    again, _ = model(ids[4:])
     # Had the state been forgotten. Relative, as products of small states are tiny at the start.
     assert (again - whole[4:]).abs().max() > 1e-2 * whole.abs().max()
 
 
+IDS = torch.tensor([[1, 4], [0, 6], [3, 3], [5, 2]])
+
+
 def test_the_equations_of_appendix_b1() -> None:
     model = built("rcnn-5m", hidden=5, num_words=7).double().eval()
-    ids = torch.tensor([[1, 4], [0, 6], [3, 3], [5, 2]])
-    x = model.embedding.weight[ids]
+    x = model.embedding.weight[IDS]
     for cell in cells(model):
         c = h = torch.zeros(2, 5, dtype=torch.float64)
         outs = []
@@ -99,7 +83,7 @@ def test_the_equations_of_appendix_b1() -> None:
             h = f * c + (1 - f) * token
             outs.append(h)
         x = torch.stack(outs)
-    hidden, _ = model(ids)
+    hidden, _ = model(IDS)
     torch.testing.assert_close(hidden, x)
     torch.testing.assert_close(model.scores(hidden), x @ model.embedding.weight.t() + model.bias)
 
@@ -111,16 +95,15 @@ def test_the_equations_of_appendix_b1_with_constants(name: str) -> None:
     if name == "rcnn-5m-learned":
         nn.init.normal_(cell.decay_logit)
     decay = 0.8 if name == "rcnn-5m-constant" else torch.sigmoid(cell.decay_logit)
-    ids = torch.tensor([[1, 4], [0, 6], [3, 3], [5, 2]])
     c1 = c2 = torch.zeros(2, 5, dtype=torch.float64)
     outs = []
-    for token in model.embedding.weight[ids]:
+    for token in model.embedding.weight[IDS]:
         before = c1
         c1 = decay * c1 + (1 - decay) * cell.lins[0](token)
         c2 = decay * c2 + (1 - decay) * before * cell.lins[1](token)
         f = torch.sigmoid(cell.highway_lin(token) + cell.highway_bias)
         outs.append(f * (c1 + c2) + (1 - f) * token)
-    torch.testing.assert_close(model(ids)[0], torch.stack(outs))
+    torch.testing.assert_close(model(IDS)[0], torch.stack(outs))
 
 
 @pytest.mark.parametrize("name", ["rcnn-5m", "rcnn-5m-constant", "lstm-5m", "adam-rcnn"])
@@ -147,62 +130,45 @@ def test_tied_vectors_are_one_parameter() -> None:
 
 def test_penalties() -> None:
     hidden, output = torch.randn(4, 2, 3), torch.randn(4, 2, 3)
-    reading = Reading(hidden, None, output)
+    reading = models.Reading(hidden, None, output)
     size = sum(value**2 for value in hidden.flatten().tolist()) / 24
     changes = [(output[t + 1] - output[t]).flatten().tolist() for t in range(3)]
     change = sum(value**2 for step in changes for value in step) / 18
-    assert float(penalty(reading, 2.0, 3.0)) == pytest.approx(2 * size + 3 * change)
-    assert penalty(reading, 0.0, 0.0) == 0.0
-    one = Reading(hidden[:1], None, output[:1])
-    torch.testing.assert_close(penalty(one, 2.0, 3.0), 2 * hidden[:1].square().mean())
+    assert float(models.penalty(reading, 2.0, 3.0)) == pytest.approx(2 * size + 3 * change)
+    assert models.penalty(reading, 0.0, 0.0) == 0.0
+    one = models.Reading(hidden[:1], None, output[:1])
+    torch.testing.assert_close(models.penalty(one, 2.0, 3.0), 2 * hidden[:1].square().mean())
 
 
-def test_a_locked_mask_holds_for_all_steps() -> None:
+def test_a_locked_mask_holds_for_all_steps_and_words_are_dropped_whole() -> None:
     torch.manual_seed(0)
-    dropped = drop(torch.ones(7, 40, 50), 0.25, training=True, locked=True)
+    dropped = models.drop(torch.ones(7, 40, 50), 0.25, training=True, locked=True)
     assert torch.equal(dropped, dropped[:1].expand_as(dropped))
-    free = drop(torch.ones(7, 40, 50), 0.25, training=True, locked=False)
+    free = models.drop(torch.ones(7, 40, 50), 0.25, training=True, locked=False)
     assert not torch.equal(free[0], free[1])
     values, counts = dropped[0].unique(return_counts=True)
     torch.testing.assert_close(values, torch.tensor([0.0, 1 / 0.75]))
     assert abs(counts[0].item() / 2000 - 0.25) < 0.03
-
-
-def test_words_are_dropped_whole() -> None:
-    torch.manual_seed(0)
     vectors = torch.rand(1000, 3) + 1
-    dropped = drop_words(vectors, 0.1, training=True)
+    dropped = models.drop_words(vectors, 0.1, training=True)
     gone = (dropped == 0).all(1)
     assert abs(gone.float().mean().item() - 0.1) < 0.03
     torch.testing.assert_close(dropped[~gone], vectors[~gone] / 0.9)
 
 
-def torch_lstm(layer: DroppedLSTM, weight: Tensor) -> nn.LSTM:
-    """PyTorch's layer with the same weights, but for this recurrent matrix."""
-    lstm = nn.LSTM(4, 6).double()
-    with torch.no_grad():
-        for name in ("weight_ih", "bias_ih", "bias_hh"):
-            getattr(lstm, f"{name}_l0").copy_(getattr(layer.cell, name))
-        lstm.weight_hh_l0.copy_(weight)
-    return lstm
-
-
-def test_the_lstm_is_torch_s() -> None:
+def test_the_lstm_is_torch_s_and_one_mask_of_its_weights_holds_for_all_steps() -> None:
     torch.manual_seed(0)
-    layer = DroppedLSTM(4, 6, 0.5).double().eval()
-    lstm = torch_lstm(layer, layer.cell.weight_hh)
+    layer = models.DroppedLSTM(4, 6, 0.5).double().eval()
+    lstm = nn.LSTM(4, 6).double()
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    lstm.load_state_dict({f"{name}_l0": getattr(layer.cell, name).detach() for name in names})
     x = torch.randn(5, 3, 4, dtype=torch.float64)
     output, state = layer(x)
     expected, expected_state = lstm(x)
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(layer(x, state)[0], lstm(x, expected_state)[0])
 
-
-def test_one_mask_of_the_recurrent_weights_holds_for_all_steps() -> None:
-    torch.manual_seed(0)
-    layer = DroppedLSTM(4, 6, 0.5).double()
-    x = torch.randn(5, 3, 4, dtype=torch.float64)
-    torch.manual_seed(7)
+    layer.train()
     with parametrize.cached():
         weight = layer.cell.weight_hh.detach()
         output, _ = layer(x)
@@ -210,35 +176,32 @@ def test_one_mask_of_the_recurrent_weights_holds_for_all_steps() -> None:
     dropped = weight == 0
     assert 0.2 < dropped.double().mean() < 0.8
     torch.testing.assert_close(weight[~dropped], 2 * original[~dropped])
-    torch.testing.assert_close(output, torch_lstm(layer, weight)(x)[0])
+    with torch.no_grad():
+        lstm.weight_hh_l0.copy_(weight)
+    torch.testing.assert_close(output, lstm(x)[0])
     output.sum().backward()
     assert not original.grad[dropped].any()
     assert not torch.equal(layer(x)[0], output)
 
 
 @pytest.mark.parametrize("kind", ["rkm-lstm", "rkm-cifg", "linear-gated"])
-def test_a_recurrent_kernel_machine_reads_its_dropped_weights_once(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recurrent_kernel_machine_reads_its_dropped_weights_once(kind, monkeypatch) -> None:
     torch.manual_seed(0)
-    layer, plain = dropped_rkm(4, 6, kind, 0.5).double(), RKM(4, 6, cell=kind).double()
+    layer, plain = models.dropped_rkm(4, 6, kind, 0.5).double(), RKM(4, 6, cell=kind).double()
     masked: list[Tensor] = []
 
-    def record(module: WeightDrop, weight: Tensor) -> Tensor:
+    def record(module: models.WeightDrop, weight: Tensor) -> Tensor:
         mask = torch.bernoulli(torch.full_like(weight, 0.5)) * 2
         masked.append((weight * mask).detach())
         return weight * mask
 
     cell, bare = (cast(RKMCell, rkm.cells[0]) for rkm in (layer, plain))
-    renamed = {
-        key.replace("parametrizations.weight.original", "weight"): value
-        for key, value in layer.state_dict().items()
-    }
-    plain.load_state_dict(renamed)
+    masks, weights = "parametrizations.weight.original", layer.state_dict()
+    plain.load_state_dict({key.replace(masks, "weight"): weights[key] for key in weights})
     x = torch.randn(5, 3, 4, dtype=torch.float64)
     torch.testing.assert_close(layer.eval()(x)[0], plain(x)[0])
     layer.train()
-    monkeypatch.setattr(WeightDrop, "forward", record)
+    monkeypatch.setattr(models.WeightDrop, "forward", record)
     output, _ = layer(x)
     assert len(masked) == len(cell.recurrent) > 0
     read = [gate for gate in cell.filters if gate in cell.recurrent]  # the order of reading

@@ -44,9 +44,7 @@ def lines_of(folder: Path, part: str) -> list[list[str]]:
         (PENN, " \n ", ""),
     ],
 )
-def test_words_are_written_as_the_vocabulary_writes_them(
-    vocabulary: str, text: str, expected: str
-) -> None:
+def test_words_are_written_as_the_vocabulary_writes_them(vocabulary, text, expected) -> None:
     assert WordSplitter(LanguageVocabulary(vocabulary.split()))(text) == expected.split()
 
 

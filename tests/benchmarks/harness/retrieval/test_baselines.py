@@ -75,33 +75,29 @@ QUERIES, CANDIDATES = 60, 12
 Rankers = list[list[Tensor]]
 
 
-def rankers(seed: int, noise: tuple[float, ...]) -> tuple[Rankers, list[Tensor]]:
+def rankers(seed: int, *noise: float) -> tuple[Rankers, list[Tensor]]:
     """Rankers that see the same hidden quality, each with its own noise, scale and offset."""
     generator = torch.Generator().manual_seed(seed)
-    quality = [torch.randn(CANDIDATES, generator=generator) for _ in range(QUERIES)]
-    scores = [
-        [
-            10.0**k * (q + level * torch.randn(CANDIDATES, generator=generator)) + 7 * place
-            for place, q in enumerate(quality)
-        ]
-        for k, level in enumerate(noise)
-    ]
-    return scores, [q > 1 for q in quality]
+    quality = torch.randn(QUERIES, CANDIDATES, generator=generator)
+    offsets = 7 * torch.arange(QUERIES)[:, None]
+    scores = []
+    for k, level in enumerate(noise):
+        seen = quality + level * torch.randn(quality.shape, generator=generator)
+        scores.append(list(10.0**k * seen + offsets))
+    return scores, list(quality > 1)
 
 
 class Made(Baselines):
-    """Baselines of scores and relevance in place of a corpus."""
+    """Baselines of scores and relevance of two parts in place of a corpus."""
 
-    def __init__(
-        self, valid: tuple[Rankers, list[Tensor]], test: tuple[Rankers, list[Tensor]]
-    ) -> None:
+    def __init__(self, valid, test) -> None:
         pairs = enumerate(zip(valid[0], test[0], strict=True))
         self.scores = {str(k): {"valid": one, "test": other} for k, (one, other) in pairs}
         self.relevance = {"valid": valid[1], "test": test[1]}
 
 
 def test_scores_are_standardized_within_a_query() -> None:
-    scores, _ = rankers(3, (0.5, 2.0))
+    scores, _ = rankers(3, 0.5, 2.0)
     constant = [torch.full((CANDIDATES,), 0.1 * place) for place in range(QUERIES)]
     scaled = [[place + (2 + place) * s for place, s in enumerate(ranker)] for ranker in scores]
     found = standardized([*scores, constant])
@@ -117,7 +113,7 @@ def test_scores_are_standardized_within_a_query() -> None:
 def test_cross_validation_does_not_see_the_query_itself() -> None:
     # With every label of a query turned around, a classifier that had seen it would weigh the
     # ranker less.
-    scores, relevance = rankers(5, (0.1,))
+    scores, relevance = rankers(5, 0.1)
     found = Made((scores, relevance), (scores, relevance)).reranked_scores()
     for query in (3, 40):
         changed = list(relevance)
@@ -130,13 +126,12 @@ def test_cross_validation_does_not_see_the_query_itself() -> None:
 
 def test_there_is_no_reranker_without_enough_to_learn_from() -> None:
     some, none, every = ([True, False], [False, False], [True, True])
-    too_few, enough = {"0"}, {"0", "re-ranker"}
-    for similar, expected in (
-        ([some], too_few),
-        ([some, none], too_few),
-        ([every, every, every], too_few),
-        ([some, some], enough),
-        ([some, none, none, every], enough),
+    for similar, enough in (
+        ([some], False),
+        ([some, none], False),
+        ([every, every, every], False),
+        ([some, some], True),
+        ([some, none, none, every], True),
     ):
         both = [[torch.tensor([2.0, 1.0])] * len(similar)], [torch.tensor(row) for row in similar]
-        assert set(Made(both, both).measures) == expected
+        assert set(Made(both, both).measures) == ({"0", "re-ranker"} if enough else {"0"})

@@ -24,20 +24,14 @@ def texts() -> EncodedTexts:
     return EncodedTexts(ids, ptr, torch.zeros(len(every), dtype=torch.long))
 
 
-def net(fields: str = "title+body", pooling: str = "mean") -> QuestionNet:
-    torch.manual_seed(0)
-    config = QuestionModelConfig(
-        *("rcnn", "rcnn", pooling, fields, False), 10, 4, False, hidden=5, dropout=0.5
-    )
-    return QuestionNet(config).eval()
-
-
 @pytest.mark.parametrize("fields", ["title", "title+body"])
 @pytest.mark.parametrize("pooling", ["last", "mean", "max"])
 @torch.no_grad()
 def test_scores_are_cosines_of_means_of_title_and_body(texts, fields, pooling) -> None:
     groups = torch.tensor([[2, 0, 3], [1, 3, 2]])
-    model = net(fields, pooling)
+    torch.manual_seed(0)
+    names = ("rcnn", "rcnn", pooling, fields, False)
+    model = QuestionNet(QuestionModelConfig(*names, 10, 4, False, hidden=5, dropout=0.5)).eval()
     scores = model(question_batch(texts, groups, bodies=fields != "title"))
 
     def vector(question: int) -> torch.Tensor:
@@ -96,15 +90,11 @@ def test_negatives_are_without_repetition_where_there_are_enough() -> None:
         drawn(TrainQuery(0, (1,)), torch.tensor([0, 1]), 2, generator)
 
 
-def test_hinge_loss_counts_the_best_of_the_wrong_questions() -> None:
+def test_losses_and_errors_by_hand() -> None:
     scores = torch.tensor([[0.9, 0.2, 0.5], [0.1, 0.0, -0.3], [1.0, -1.0, -0.5]])
-    expected = (0.5 - 0.9 + 0.6 + 0.0 - 0.1 + 0.6 + 0) / 3
+    expected = (0.5 - 0.9 + 0.6 + 0.0 - 0.1 + 0.6 + 0) / 3  # the best of the wrong ones
     assert hinge_loss(scores, 0.6).item() == pytest.approx(expected)
-
-
-def test_ranking_error_is_one_minus_the_mean_reciprocal_rank() -> None:
-    relevance = [torch.tensor([False, True, False]), torch.tensor([True, False])]
-    error = RankingError(relevance)
+    error = RankingError([torch.tensor([False, True, False]), torch.tensor([True, False])])
     error.update(torch.tensor([0.9, 0.5, 0.1, 0.3]))  # batches end within lists
     error.update(torch.tensor([0.2]))
     assert error.compute().item() == pytest.approx(1 - (1 / 2 + 1) / 2)

@@ -13,14 +13,13 @@ from pyg_kernels.datasets.text import TextBatch
 LENGTHS = (3, 1, 5)
 
 
+X = torch.randn(sum(LENGTHS), 4, generator=torch.Generator().manual_seed(0))
+
+
 @pytest.fixture
 def words() -> TextBatch:
     ptr = torch.tensor([0, *LENGTHS]).cumsum(0)
     return TextBatch(torch.arange(sum(LENGTHS)), ptr, torch.zeros(len(LENGTHS), dtype=torch.long))
-
-
-def features(size: int = 4) -> torch.Tensor:
-    return torch.randn(sum(LENGTHS), size, generator=torch.Generator().manual_seed(0))
 
 
 def config(**options) -> QuestionModelConfig:
@@ -31,46 +30,32 @@ def config(**options) -> QuestionModelConfig:
 @pytest.mark.parametrize("encoder", list(ENCODERS))
 def test_a_text_is_read_alone(encoder, words) -> None:
     torch.manual_seed(0)
-    net, x = ENCODERS[encoder](4, 6), features()
-    states, _ = net(x, words)
-    assert states.shape == (sum(LENGTHS), 6)
-    for text, length in enumerate(LENGTHS):
-        start = int(words.ptr[text])
-        one = TextBatch(torch.arange(length), torch.tensor([0, length]), torch.zeros(1))
-        alone, _ = net(x[start : start + length], one)
-        torch.testing.assert_close(states[start : start + length], alone)
+    net = ENCODERS[encoder](4, 6)
+    states, _ = net(X, words)
+    for x, found in zip(X.split(LENGTHS), states.split(LENGTHS), strict=True):
+        one = TextBatch(torch.arange(len(x)), torch.tensor([0, len(x)]), torch.zeros(1))
+        torch.testing.assert_close(found, net(x, one)[0])
 
 
-def test_cnn_is_a_convolution_over_three_words(words) -> None:
+def test_poolings_and_the_cnn_are_their_definitions(words) -> None:
     torch.manual_seed(0)
-    net, x = ENCODERS["cnn"](4, 6), features()
-    states, mean = net(x, words)
+    net = ENCODERS["cnn"](4, 6)
+    states, mean = net(X, words)
     (cell,) = net.windows.cells
     kernel = torch.stack([lin.weight for lin in cell.lins], dim=2)
-    for text, length in enumerate(LENGTHS):
-        start = int(words.ptr[text])
-        padded = F.pad(x[start : start + length].T, (2, 0))
-        windows = torch.tanh(F.conv1d(padded, kernel, cell.bias)).T
-        torch.testing.assert_close(states[start : start + length], windows)
+    for text, (x, found) in enumerate(zip(X.split(LENGTHS), states.split(LENGTHS), strict=True)):
+        windows = torch.tanh(F.conv1d(F.pad(x.T, (2, 0)), kernel, cell.bias)).T
+        torch.testing.assert_close(found, windows)
         torch.testing.assert_close(mean[text], windows.mean(dim=0))
+        torch.testing.assert_close(pooled(X, words, "last")[text], x[-1])
+        torch.testing.assert_close(pooled(X, words, "mean")[text], x.mean(dim=0))
+        torch.testing.assert_close(pooled(X, words, "max")[text], x.amax(dim=0))
 
 
-def test_poolings(words) -> None:
-    states = features()
-    for text, length in enumerate(LENGTHS):
-        rows = states[int(words.ptr[text]) :][:length]
-        torch.testing.assert_close(pooled(states, words, "last")[text], rows[-1])
-        torch.testing.assert_close(pooled(states, words, "mean")[text], rows.mean(dim=0))
-        torch.testing.assert_close(pooled(states, words, "max")[text], rows.amax(dim=0))
-
-
-@pytest.mark.parametrize(
-    ("encoder", "width"), [("rcnn", 400), ("cnn", 667), ("lstm", 231), ("gru", 278)]
-)
-def test_widths_of_the_thesis_within_equal_parameters(encoder, width) -> None:
-    fitted = config(encoder=encoder, hidden=width)
-    assert fitted.encoder_parameters() <= 401_000
-    assert replace(fitted, hidden=width + 1).encoder_parameters() > 401_000
+def test_widths_of_the_thesis_within_equal_parameters() -> None:
+    for encoder, width in (("rcnn", 400), ("cnn", 667), ("lstm", 231), ("gru", 278)):
+        fitted, wider = (config(encoder=encoder, hidden=width + more) for more in (0, 1))
+        assert fitted.encoder_parameters() <= 401_000 < wider.encoder_parameters()
 
 
 @pytest.mark.parametrize(("encoder", "width"), [("rcnn", 6), ("rcnn-scalar", 1)])
@@ -97,11 +82,9 @@ def test_means_of_gates_by_position(words) -> None:
     torch.manual_seed(0)
     net = QuestionNet(config(embedding_dim=4, hidden=6)).eval()
     weights = net.gates(words)
-    parts = [
-        TextBatch(words.ids[:4], words.ptr[:3], words.y[:2]),
-        TextBatch(words.ids[4:], words.ptr[2:] - 4, words.y[2:]),
-    ]
-    mean, largest, texts = weights_by_position(net, parts)
+    first = TextBatch(words.ids[:4], words.ptr[:3], words.y[:2])
+    second = TextBatch(words.ids[4:], words.ptr[2:] - 4, words.y[2:])
+    mean, largest, texts = weights_by_position(net, [first, second])
     assert texts.tolist() == [3, 2, 2, 1, 1]
     for position, rows in enumerate([[0, 3, 4], [1, 5], [2, 6], [7], [8]]):
         torch.testing.assert_close(mean[position], weights[rows].mean())

@@ -46,12 +46,9 @@ def test_scores_of_one_value_gain_nothing_from_the_order_of_candidates() -> None
     assert found == evaluate([torch.ones(size)] * number, [first] * number)
 
 
-def test_infinite_scores_and_those_of_a_network() -> None:
+def test_scores_that_are_no_numbers() -> None:
     scores = [torch.tensor([-math.inf, 0.0, math.inf], dtype=torch.float64, requires_grad=True)]
     assert evaluate(scores, [torch.tensor([0, 0, 1])])["P@1"] == 100
-
-
-def test_what_cannot_be_measured() -> None:
     found = evaluate([torch.tensor([0.0, math.nan])], [torch.tensor([True, False])])
     assert all(map(math.isnan, found.values()))
     with pytest.raises(ValueError, match="no query has a similar candidate"):

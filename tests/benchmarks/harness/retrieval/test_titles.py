@@ -9,8 +9,8 @@ from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, Trai
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import TitleLoader, held_out_pairs, written_pairs
-from benchmarks.harness.retrieval.data import END, QuestionData, load_questions, question_data
-from benchmarks.harness.retrieval.models import ENCODERS, QuestionModelConfig
+from benchmarks.harness.retrieval.data import END, load_questions, question_data
+from benchmarks.harness.retrieval.models import ENCODERS
 from benchmarks.harness.retrieval.options import Networks, Questions
 from benchmarks.harness.retrieval.task import (
     PretrainingTask,
@@ -40,11 +40,6 @@ def task(tmp_path) -> PretrainingTask:
     return PretrainingTask(load_questions(choice))
 
 
-def config(data: QuestionData, encoder: str) -> QuestionModelConfig:
-    options = Networks(models=(encoder,), hidden=5)
-    return pretraining_configs(question_model_configs(options, data, [True]))[0]
-
-
 def test_titles_are_written_from_title_body_and_similar_questions(corpus) -> None:
     pairs = [tuple(pair) for pair in written_pairs(corpus).tolist()]
     themselves = [(0, 0), (1, 1), (2, 2), (3, 3)]
@@ -53,6 +48,8 @@ def test_titles_are_written_from_title_body_and_similar_questions(corpus) -> Non
     similar_bodies = [(4, 1), (4, 3), (7, 0)]
     assert sorted(pairs) == sorted(themselves + bodies + similar + similar_bodies)
     assert held_out_pairs(corpus, [1, 3]).tolist() == [[1, 1], [7, 3]]
+    with pytest.raises(InputError, match=r"needs at least two questions held out .* got 0"):
+        PretrainingTask(question_data(corpus, Questions(), None))
     corpus.held_out = (3,)  # occurs in no pair
     assert {place % 4 for pair in written_pairs(corpus).tolist() for place in pair} == {0, 1, 2}
 
@@ -71,7 +68,9 @@ def test_each_word_is_written_after_the_one_before(corpus) -> None:
 @pytest.mark.parametrize("encoder", list(ENCODERS))
 def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
     torch.manual_seed(0)
-    writer = task.learner(config(task.data, encoder), OptimizerConfig()).eval()
+    options = Networks(models=(encoder,), hidden=5)
+    (config,) = pretraining_configs(question_model_configs(options, task.data, [True]))
+    writer = task.learner(config, OptimizerConfig()).eval()
     loader = task.batches(writer, 4, seed=0).parts["valid"]
     with torch.no_grad():
         predicted = torch.cat([writer.predict_step(batch, 0) for batch in loader])
@@ -83,15 +82,11 @@ def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
             title = task.data.corpus.questions[question].title
             numbers = task.data.vocabulary.encode([title])[0].tolist()
             end = task.data.vocabulary[END]
-            before = batch._replace(
-                ids=torch.tensor([end, *numbers]), ptr=torch.tensor([0, 1 + len(numbers)])
-            )
+            ids = torch.tensor([end, *numbers])
+            before = batch._replace(ids=ids, ptr=torch.tensor([0, len(ids)]))
             states, _ = net.decoder(net.question.embedding(before.ids), before, state)
-            log = net.output(states).log_softmax(dim=1)
-            classes = [
-                1 + task.title_words.index(word) if word in task.title_words else 0
-                for word in [*numbers, end]
-            ]
+            log, known = net.output(states).log_softmax(dim=1), task.title_words
+            classes = [1 + known.index(w) if w in known else 0 for w in [*numbers, end]]
             total = -sum(log[t, k].item() for t, k in enumerate(classes))
             assert predicted[place, 0].item() == pytest.approx(total, rel=1e-4)
             nats.append((total, len(classes)))
@@ -100,16 +95,13 @@ def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
     assert scores["valid"] == pytest.approx(perplexity, rel=1e-4)
 
 
-def test_widths_are_those_of_fine_tuning(task) -> None:
-    options = Networks(models=("rcnn", "cnn"), pooling=("mean", "max"), parameters=2000)
+def test_widths_are_those_of_fine_tuning_and_poolings_and_fields_models_of_their_own(task) -> None:
+    choice = {"pooling": ("mean", "max"), "fields": ("title", "title+body"), "parameters": 2000}
+    options = Networks(models=("rcnn", "cnn"), **choice)
     models = question_model_configs(options, task.data, [False, True])
-    names = ["rcnn-mean", "rcnn-max", "rcnn-pt-mean", "rcnn-pt-max"]
-    assert [model.name for model in models[:4]] == names
-    assert len(models) == 8
+    endings = ("mean-title", "mean", "max-title", "max")
+    assert [model.name for model in models] == [
+        f"{name}-{ending}" for name in ("rcnn", "rcnn-pt", "cnn", "cnn-pt") for ending in endings
+    ]
     widths = {model.encoder: model.hidden for model in models}
     assert {model.name: model.hidden for model in pretraining_configs(models)} == widths
-
-
-def test_too_few_questions_held_out_are_refused(corpus) -> None:
-    with pytest.raises(InputError, match=r"needs at least two questions held out .* got 0"):
-        PretrainingTask(question_data(corpus, Questions(), None))

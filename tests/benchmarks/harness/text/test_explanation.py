@@ -62,33 +62,26 @@ def test_table_of_scores_and_unknown_words() -> None:
     assert explain(classifier(), ["a"]).unknown() == "every word is known"
 
 
-def test_classes_without_an_order() -> None:
+def test_classes_without_an_order_and_pictures() -> None:
     found = explain(classifier(classes="ABC"), ["a", "film"])
     best = int(found.so_far[-1].argmax())
     assert f"probability of {'ABC'[best]}, at each word" in found.table().caption
     assert [row[1] for row in found.table().rows] == [f"{p:+.2f}" for p in found.here[:, best]]
     assert png(explanation_plot([found])).startswith(b"\x89PNG")
+    ordered = [explain(classifier(), words) for words in (["a"], ["good", "film"])]
+    figure = explanation_plot(ordered)
+    assert [len(axes.patches) for axes in figure.axes] == [1, 2]
+    heights = [patch.get_height() for patch in figure.axes[1].patches]
+    assert heights == pytest.approx(explanation.expected(ordered[1].here, [-2, -1, 0, 1, 2]))
 
 
-@pytest.mark.parametrize(
-    ("classes", "values"),
-    [
+def test_values_of_classes() -> None:
+    for classes, values in (
         (list("01234"), [-2, -1, 0, 1, 2]),
         (["negative", "positive"], [-1, 1]),
         ([str(k) for k in range(1, 11)], [k - 4.5 for k in range(10)]),
         (["0", "2", "3"], None),
         (["1", "10", "2", "3", "4", "5", "6", "7", "8", "9"], None),
         (["0"], None),
-    ],
-)
-def test_values_of_classes(classes, values) -> None:
-    assert class_values(classes) == values
-
-
-def test_pictures_of_several_texts() -> None:
-    learner = classifier()
-    found = [explain(learner, words) for words in (["a"], ["good", "film"])]
-    figure = explanation_plot(found)
-    assert [len(axes.patches) for axes in figure.axes] == [1, 2]
-    heights = [patch.get_height() for patch in figure.axes[1].patches]
-    assert heights == pytest.approx(explanation.expected(found[1].here, [-2, -1, 0, 1, 2]))
+    ):
+        assert class_values(classes) == values

@@ -7,15 +7,7 @@ import pytest
 import torch
 
 from benchmarks.harness import sizes
-from benchmarks.harness.text.models import (
-    MODELS,
-    CNNEncoder,
-    Encoder,
-    LayeredEncoder,
-    build_text_model,
-    count_parameters,
-    fit_hidden_size,
-)
+from benchmarks.harness.text import models
 from benchmarks.harness.text.options import CELLS, TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 
@@ -29,9 +21,9 @@ def config(name: str, **changes: object) -> TextModelConfig:
     )
 
 
-def built(settings: TextModelConfig) -> Encoder:
+def built(settings: TextModelConfig) -> models.Encoder:
     torch.manual_seed(0)
-    return build_text_model(settings).double().eval().encoder
+    return models.build_text_model(settings).double().eval().encoder
 
 
 def words() -> torch.Tensor:
@@ -40,12 +32,9 @@ def words() -> torch.Tensor:
 
 @pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm"])
 def test_means_of_all_layers_stand_side_by_side(name: str) -> None:
-    encoder = built(config(name, readout="mean"))
-    assert isinstance(encoder, LayeredEncoder)
-    x = words()
-    found = encoder(x, BATCH)
-    assert found.shape == (3, (30 if name == "bi-lstm" else 15))
-    for row, text in zip(found, x.split(LENGTHS), strict=True):
+    encoder, x = built(config(name, readout="mean")), words()
+    assert isinstance(encoder, models.LayeredEncoder)
+    for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
         means, h = [], text
         for layer in encoder.layers:
             h, _ = layer(h)  # nn.LSTM and RCNN both read one text as (T, F)
@@ -53,65 +42,51 @@ def test_means_of_all_layers_stand_side_by_side(name: str) -> None:
         torch.testing.assert_close(row, torch.cat(means), rtol=1e-10, atol=1e-12)
 
 
-def test_bidirectional_lstm_gives_both_ends() -> None:
-    encoder, x = built(config("bi-lstm")), words()
-    for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
-        output, _ = encoder.lstm(text)
+def test_both_ends_and_bags() -> None:
+    x = words()
+    both, bag = built(config("bi-lstm")), built(config("bag-of-vectors"))
+    found = zip(both(x, BATCH), bag(x, BATCH), x.split(LENGTHS), strict=True)
+    for ends, mean, text in found:
+        output, _ = both.lstm(text)
         expected = torch.cat((output[-1, :5], output[0, 5:]))
-        torch.testing.assert_close(row, expected, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(ends, expected, rtol=1e-10, atol=1e-12)
+        expected = (bag.lin.weight @ text.mean(dim=0) + bag.lin.bias).clamp(min=0)
+        torch.testing.assert_close(mean, expected, rtol=1e-10, atol=1e-12)
 
 
-def test_bag_of_vectors_sees_no_order() -> None:
-    encoder, x = built(config("bag-of-vectors")), words()
-    found = encoder(x, BATCH)
-    for row, text in zip(found, x.split(LENGTHS), strict=True):
-        mean = sum(text) / len(text)
-        expected = (encoder.lin.weight @ mean + encoder.lin.bias).clamp(min=0)
-        torch.testing.assert_close(row, expected, rtol=1e-10, atol=1e-12)
-    turned = torch.cat([text.flip(0) for text in x.split(LENGTHS)])
-    torch.testing.assert_close(encoder(turned, BATCH), found)
-
-
-@pytest.mark.parametrize(
-    ("name", "readout", "whole"),
-    [
-        ("rcnn", "last", "last"),
-        ("lstm", "last", "last"),
-        ("rcnn", "mean", "mean"),
-        ("lstm", "mean", "mean"),
-        ("bi-lstm", "mean", "mean"),
+def test_the_text_is_made_of_what_stands_at_its_words() -> None:
+    x = words()
+    for name, readout, whole in (
+        *((name, "last", "last") for name in ("rcnn", "lstm")),
+        *((name, "mean", "mean") for name in ("rcnn", "lstm", "bi-lstm")),
         ("rkm-lstm:2", "last", "mean"),
-        ("bag-of-vectors", "last", None),
-        ("bi-lstm", "last", None),
-    ],
-)
-def test_the_text_is_made_of_what_stands_at_its_words(name, readout, whole) -> None:
-    kind, _, ngram = name.partition(":")
-    encoder = built(config(name, kind=kind, ngram=int(ngram or 0), readout=readout))
-    x = words()
-    here, found = encoder.at_words(x, BATCH), encoder(x, BATCH)
-    assert here.shape == (7, encoder.out_features)
-    torch.testing.assert_close(here[-1], found[-1])  # a text of one word
-    for row, features in zip(found, here.split(LENGTHS), strict=True):
-        if whole:
-            made = features[-1] if whole == "last" else features.mean(dim=0)
-            torch.testing.assert_close(row, made, rtol=1e-10, atol=1e-12)
+        *((name, "last", None) for name in ("bag-of-vectors", "bi-lstm")),
+    ):
+        kind, _, ngram = name.partition(":")
+        encoder = built(config(name, kind=kind, ngram=int(ngram or 0), readout=readout))
+        here, found = encoder.at_words(x, BATCH), encoder(x, BATCH)
+        assert here.shape == (7, encoder.out_features)
+        torch.testing.assert_close(here[-1], found[-1])  # a text of one word
+        for row, features in zip(found, here.split(LENGTHS), strict=True):
+            if whole:
+                made = features[-1] if whole == "last" else features.mean(dim=0)
+                torch.testing.assert_close(row, made, rtol=1e-10, atol=1e-12)
 
 
-def test_windows_end_at_their_word() -> None:
-    encoder = built(config("cnn"))
-    assert isinstance(encoder, CNNEncoder)
-    x = words()
+def test_cnn_is_the_maximum_over_windows_that_end_at_words() -> None:
+    encoder, x = built(config("cnn")), words()
+    assert isinstance(encoder, models.CNNEncoder)
     here = encoder.at_words(x, BATCH).split(LENGTHS)
-    for features, text in zip(here, x.split(LENGTHS), strict=True):
-        for t, row in enumerate(features):
-            expected = []
-            for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
-                before = torch.zeros(width, 4, dtype=torch.double)
-                window = torch.cat([before, text[: t + 1]])[-width:]
-                expected.append(torch.einsum("hdw,wd->h", conv.weight, window) + conv.bias)
-            expected = torch.cat(expected).clamp(min=0)
-            torch.testing.assert_close(row, expected, rtol=1e-10, atol=1e-12)
+    for whole, features, text in zip(encoder(x, BATCH), here, x.split(LENGTHS), strict=True):
+        at_words, best = [], []
+        for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
+            ends = torch.zeros(width - 1, 4, dtype=torch.double)
+            windows = torch.cat([ends, text, ends]).unfold(0, width, 1)  # of features x words
+            values = torch.einsum("hdw,tdw->th", conv.weight, windows) + conv.bias
+            at_words.append(values[: len(text)].clamp(min=0))
+            best.append(values.amax(0).clamp(min=0))
+        torch.testing.assert_close(features, torch.cat(at_words, 1), rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(whole, torch.cat(best), rtol=1e-10, atol=0)
 
 
 def test_the_paper_s_model() -> None:
@@ -121,13 +96,13 @@ def test_the_paper_s_model() -> None:
     )
     layers = 2 * (300 * 200 + 2 * 200 * 200) + 3 * 200
     head = 600 * 5 + 5
-    assert count_parameters(paper) == layers + head
+    assert models.count_parameters(paper) == layers + head
     decays = 300 * 200 + 2 * 200 * 200 + 3 * 200
-    assert count_parameters(replace(paper, decay="input")) == layers + head + decays
-    recurrent = count_parameters(replace(paper, decay="recurrent"))
+    assert models.count_parameters(replace(paper, decay="input")) == layers + head + decays
+    recurrent = models.count_parameters(replace(paper, decay="recurrent"))
     assert recurrent == layers + head + decays + 3 * 200 * 200
     torch.manual_seed(0)
-    net = build_text_model(paper)
+    net = models.build_text_model(paper)
     bounds = [(net.encoder.layers[0].cells[0].lins[0].weight, 300), (net.head.weight, 600)]
     for weight, inputs in bounds:
         assert weight.abs().max().item() == pytest.approx(math.sqrt(3 / inputs), rel=0.01)
@@ -137,7 +112,7 @@ def test_the_paper_s_model() -> None:
 @pytest.mark.parametrize(
     ("model", "ngram", "readout"),
     [
-        *((model, 0, "mean") for model in MODELS),
+        *((model, 0, "mean") for model in models.MODELS),
         *(("rcnn", 0, "last"), ("lstm", 0, "last"), ("rkm-lstm", 1, "last"), ("cnn", 3, "last")),
     ],
 )
@@ -145,7 +120,7 @@ def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, re
     torch.manual_seed(0)
     own = {"kind": model, "ngram": ngram, "readout": readout}
     config = TextModelConfig("a", 20, 6, False, 3, hidden=5, dropout=0.4, **own)
-    net = build_text_model(config).double().eval()
+    net = models.build_text_model(config).double().eval()
     texts = [torch.randint(20, (length,)) for length in (1, 9, 2, 30, 3)]
 
     def batch(chosen: list[torch.Tensor]) -> TextBatch:
@@ -163,22 +138,6 @@ def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, re
     assert not net.embedding.weight.grad[19].any()
 
 
-def test_cnn_is_the_maximum_over_windows() -> None:
-    encoder, x = built(config("cnn")), words()
-    assert isinstance(encoder, CNNEncoder)
-    for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
-        expected = []
-        for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
-            ends = torch.zeros(width - 1, 4, dtype=torch.double)
-            padded = torch.cat([ends, text, ends])
-            windows = [
-                torch.einsum("hdw,wd->h", conv.weight, padded[i : i + width]) + conv.bias
-                for i in range(len(text) + width - 1)
-            ]
-            expected.append(torch.stack(windows).amax(0).clamp(min=0))
-        torch.testing.assert_close(row, torch.cat(expected), rtol=1e-10, atol=0)
-
-
 # Thousands of weights of 1-gram and 3-gram cells: table 2 of Liang et al. 2019, and of RAN, which
 # it does not have, three filters and two maps of the output before.
 PAPER = {
@@ -193,21 +152,21 @@ PAPER = {
 }
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_cells_have_the_weights_of_the_paper(cell) -> None:
-    for ngram, thousands in zip((1, 3), PAPER[cell], strict=True):
-        config = TextModelConfig("a", 9, 300, True, 2, hidden=300, kind=cell, ngram=ngram)
-        with torch.device("meta"):
-            encoder = build_text_model(config).encoder
-        assert encoder.cell_parameters() == 1000 * thousands
+def test_cells_have_the_weights_of_the_paper() -> None:
+    assert set(PAPER) == set(CELLS)
+    for cell, numbers in PAPER.items():
+        for ngram, thousands in zip((1, 3), numbers, strict=True):
+            made = TextModelConfig("a", 9, 300, True, 2, hidden=300, kind=cell, ngram=ngram)
+            with torch.device("meta"):
+                assert models.build_text_model(made).encoder.cell_parameters() == 1000 * thousands
 
 
 def test_networks_get_about_the_same_number_of_parameters() -> None:
     config = TextModelConfig("rcnn", 50, 20, True, 6, hidden=1)
-    for name in MODELS:
-        fitted = fit_hidden_size(replace(config, name=name), 20_000)
-        assert 19_000 < count_parameters(fitted) <= 20_000
+    for name in models.MODELS:
+        fitted = models.fit_hidden_size(replace(config, name=name), 20_000)
+        assert 19_000 < models.count_parameters(fitted) <= 20_000
         wider = replace(fitted, hidden=fitted.hidden + 1)
-        assert count_parameters(wider) > 20_000
-        learned = build_text_model(replace(fitted, fixed_embedding=False))
-        assert sizes.num_parameters(learned) == count_parameters(fitted) + 50 * 20
+        assert models.count_parameters(wider) > 20_000
+        learned = models.build_text_model(replace(fitted, fixed_embedding=False))
+        assert sizes.num_parameters(learned) == models.count_parameters(fitted) + 50 * 20
