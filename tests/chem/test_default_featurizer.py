@@ -1,7 +1,5 @@
 """Which molecules the default features tell apart, and that the order of atoms is none of it."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the attributions refuse, and what they say."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

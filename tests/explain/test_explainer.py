@@ -1,7 +1,5 @@
 """The attribution in PyG's explainer and metrics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Attributions of whole networks add up to the output, layer by layer as by brute force."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

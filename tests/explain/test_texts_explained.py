@@ -1,7 +1,5 @@
 """Networks over texts in PyG's explainer and metrics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Shares of walks, nodes and edges against all walks, one by one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

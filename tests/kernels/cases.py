@@ -1,7 +1,5 @@
 """Every exact kernel with what it compares, for the promises that hold whatever it computes."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence

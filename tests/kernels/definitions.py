@@ -4,8 +4,6 @@
 it is the package's code.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Every exact kernel against its definition by brute force, with arguments of every sort."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

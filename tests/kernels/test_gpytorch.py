@@ -1,7 +1,5 @@
 """The package's kernels in GPyTorch's processes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

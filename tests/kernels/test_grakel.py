@@ -1,7 +1,5 @@
 """Parity with GraKeL where the definitions meet."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What users hand over: forms of items, several attributes, types, threads, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import inf, nan
 from typing import Any

@@ -1,7 +1,5 @@
 """The snippets of "Exact kernels" run as printed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

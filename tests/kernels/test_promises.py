@@ -1,7 +1,5 @@
 """What every exact kernel promises, on texts and on graphs."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Iterator, Sequence

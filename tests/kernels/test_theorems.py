@@ -6,8 +6,6 @@ For polynomial activations feature maps are finite. With σ(t) = Σ a_k t^k and 
 and <φ_σ(x), φ_σ(y)> = K_σ(<x, y>).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from functools import reduce
