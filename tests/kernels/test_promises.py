@@ -137,11 +137,8 @@ class LargestTensor(TorchDispatchMode):
     ) -> Any:
         found = func(*args, **(kwargs or {}))
         for part in tree_leaves(found):
-            if (
-                isinstance(part, Tensor)
-                and part.layout == torch.strided
-                and part.dtype != torch.uint8
-            ):
+            is_dense = isinstance(part, Tensor) and part.layout == torch.strided
+            if is_dense and part.dtype != torch.uint8:
                 self.nbytes = max(self.nbytes, part.untyped_storage().nbytes())
         return found
 
@@ -414,9 +411,8 @@ WRONG: list[tuple[Any, dict[str, list[Any]]]] = [
 @pytest.mark.parametrize(("kernel", "wrong"), WRONG)
 def test_wrong_arguments(kernel: Any, wrong: dict[str, list[Any]]) -> None:
     """The constructor takes anything; whatever uses it says what is wrong."""
-    items = [
-        vectors(3) if isinstance(kernel, (StringKernel, DeepStringKernel)) else vector_graph(3, 0)
-    ]
+    of_texts = isinstance(kernel, (StringKernel, DeepStringKernel))
+    items = [vectors(3) if of_texts else vector_graph(3, 0)]
     for argument, values in wrong.items():
         for value in values:
             found = type(kernel)(**{argument: value})

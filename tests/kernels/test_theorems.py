@@ -77,9 +77,6 @@ def walked(name: str) -> tuple[list[Data], dict[str, Any], str | None]:
 ON_GRAPHS = ["nodes", "edge features", "molecules"]
 
 
-# Theorem 1
-
-
 @pytest.mark.parametrize(
     ("order", "decay"), [(1, 0.4), (2, 0.0), (2, 0.9), (3, 0.4), (4, 0.4), (4, 1.0)]
 )
@@ -123,9 +120,6 @@ def test_additive_layer_after_many_zero_tokens(order: int) -> None:
     close_sums(found[0], output)
     if order > 1:
         assert (found[1] - output).abs().max() > 1e-3
-
-
-# Theorem 2
 
 
 class Sigma(torch.nn.Module):
@@ -245,9 +239,6 @@ def test_theorem_2_with_the_inverse_polynomial() -> None:
     close_sums(DeepStringKernel(2, 2, 0.2, series, post=True)(texts), limit(texts))
 
 
-# Theorem 3
-
-
 WALKS = covering(
     graphs=ON_GRAPHS, order=[1, 2, 3, 4], decay=[0.0, 0.4, 1.0], non_backtracking=[False, True]
 )
@@ -267,9 +258,6 @@ def test_theorem_3(options: dict[str, Any]) -> None:
     for graph, row in zip(data, expected, strict=True):
         states = conv(graph.x, graph.edge_index, graph.edge_attr)
         close_sums(states.sum(dim=0), row)
-
-
-# Theorem 4
 
 
 def combined(own: Tensor, arrived: Tensor, combine: str) -> Tensor:
@@ -373,9 +361,6 @@ def test_theorem_4(
     kernel = DeepGraphKernel(num_layers, order, decay, combine, sigma.kernel, edge_feature=edges)
     maps = torch.stack(sums)
     close_sums(kernel(graphs), maps @ maps.t())
-
-
-# Proposition 2
 
 
 def relabelling_of(net: WLKernelNet, layer: int) -> tuple[Tensor, Tensor, Tensor]:
