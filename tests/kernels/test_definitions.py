@@ -30,6 +30,7 @@ from tests.covering import covering
 from tests.kernels.cases import (
     F64,
     both_ways,
+    changed,
     characters,
     close,
     close_sums,
@@ -142,26 +143,17 @@ GRAPHS = graph_collection()
 TWO_WAYS = random_data(9, 3, [(0, 1), (1, 0), (1, 2), (2, 1)])  # with features of each direction
 LOOSE = [*GRAPHS[:1], *GRAPHS[2:], both_ways(GRAPHS[0]), both_ways(GRAPHS[6]), TWO_WAYS]
 OLD, NEW = GRAPHS[:4], GRAPHS[4:] + GRAPHS[1:2]
-NAMES = [  # of features and of labels, of nodes and of edges
-    (("x", None), (None, None)),
-    (("x", None), ("edge_attr", None)),
-    (("kind", None), ("length", None)),
-    ((None, None), ("bond", None)),
-    ((["x", "kind_vector"], None), (["edge_attr", "length"], None)),
-    ((["name", "degree"], None), (None, None)),
-    (("x", "kind"), ("edge_attr", "bond")),
-    ((None, "pair"), ("edge_attr", None)),
+NAMES: list[dict[str, Any]] = [
+    {"node_feature": "x", "edge_feature": None},
+    {"node_feature": "x", "edge_feature": "edge_attr"},
+    {"node_feature": "kind", "edge_feature": "length"},
+    {"node_feature": None, "edge_feature": "bond"},
+    {"node_feature": ["x", "kind_vector"], "edge_feature": ["edge_attr", "length"]},
+    {"node_feature": ["name", "degree"], "edge_feature": None},
+    {"node_feature": "x", "node_label": "kind", "edge_feature": "edge_attr", "edge_label": "bond"},
+    {"node_feature": None, "node_label": "pair", "edge_feature": "edge_attr"},
 ]
 QUADRATIC = polynomial([0.3, 0.5, 0.2])
-
-
-def named(
-    nodes: tuple[Any, Any] = ("x", None), edges: tuple[Any, Any] = (None, None), **others: Any
-) -> dict[str, Any]:
-    names = {"node_feature": nodes[0], "node_label": nodes[1]}
-    return names | {"edge_feature": edges[0], "edge_label": edges[1]} | others
-
-
 SQUARE = matrices((3, 3), (3, 3), (3, 3))
 
 
@@ -180,7 +172,7 @@ GRAPH_KERNELS = [
     RandomWalkKernel(4, non_backtracking=True),
     RandomWalkKernel(2, edge_feature="absent"),
     *(
-        RandomWalkKernel(**named(*row.pop("names"), **row))
+        RandomWalkKernel(**row.pop("names"), **row)
         for row in covering(
             order=[1, np.int64(2), 3],
             decay=[0, 0.4, 2.5],
@@ -191,16 +183,16 @@ GRAPH_KERNELS = [
     ),
     DeepGraphKernel(),
     *(
-        DeepGraphKernel(activation=sigma[0], decay=sigma[1], **named(*row.pop("names"), **row))
+        DeepGraphKernel(**row.pop("sigma"), **row.pop("names"), **row)
         for row in covering(
             num_layers=[1, 2, 3],
             order=[1, 2, 3],
             combine=COMBINE,
-            sigma=[(None, 0.4), (QUADRATIC, 0.01), (arc_cosine(1), 0.4)],
+            sigma=[{"activation": act, "decay": 0.4} for act in (None, arc_cosine(1))]
+            + [{"activation": QUADRATIC, "decay": 0.01}],
             empty_walks=["keep", "zero"],
             names=NAMES,
         )
-        for sigma in [row.pop("sigma")]
     ),
     WLKernel(),
     *(
@@ -228,24 +220,16 @@ GRAPH_KERNELS = [
             (None, "mul", "length", 1),
         )
     ),
-    WLKernel(  # one iteration may change the number of features
-        RandomWalkKernel(2, 0.4), matrices((5, 3), (5, 2), (2, 3)), 1
-    ),
+    WLKernel(RandomWalkKernel(2, 0.4), matrices((5, 3), (5, 2), (2, 3)), 1),  # other features
 ]
-
-
-def halved(graphs: list[Data]) -> list[Data]:
-    """The same with smaller features, for sums of high degree."""
-    found = [graph.clone() for graph in graphs]
-    for graph in found:
-        graph.x = 0.5 * graph.x
-    return found
 
 
 @identified(GRAPH_KERNELS)
 def test_graphs(kernel: Any) -> None:
     """With loops, parallel edges, isolated nodes, edges of one direction and of both."""
-    graphs = halved(LOOSE) if isinstance(kernel, DeepGraphKernel) else LOOSE
+    graphs = LOOSE
+    if isinstance(kernel, DeepGraphKernel):  # whose sums are of high degree
+        graphs = [changed(graph, x=graph.x / 2) for graph in LOOSE]
     expected = defined(kernel, graphs)
     assert expected.isfinite().all()
     for form in (graphs, Batch.from_data_list(graphs)):
@@ -271,8 +255,8 @@ def test_arc_cosine_of_degree_0() -> None:
 # Walks of all orders -----------------------------------------------------------------------------
 
 UNDIRECTED = list(map(both_ways, GRAPHS))
-ALL_ORDERS = [named(("x", None), ("edge_attr", None)), named(("kind_vector", None))]
-ALL_ORDERS.append(named(("kind", None), ("bond", None)))
+KIND = {"node_feature": "kind", "edge_feature": "bond"}
+ALL_ORDERS = [NAMES[1], {"node_feature": "kind_vector", "edge_feature": None}, KIND]
 
 
 def largest_decay(graphs: list[Data], **names: Any) -> float:
@@ -298,7 +282,7 @@ def test_all_orders(names: dict[str, Any], graphs: list[Data]) -> None:
 
 def test_close_to_the_largest_decay(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.9999 of it, where the series takes over 100,000 terms; or too many."""
-    names = named(("kind", None))
+    names = {"node_feature": "kind", "edge_feature": None}
     kernel = RandomWalkKernel(None, 0.9999 * largest_decay(UNDIRECTED, **names), **names)
     close(kernel(UNDIRECTED), defined(kernel, UNDIRECTED), rtol=1e-9, atol=0)
     monkeypatch.setattr(random_walk, "_MOST_STEPS", 500)
@@ -348,9 +332,7 @@ COUNTED = [
     *(
         LabelSequenceKernel(number, min_nodes=least, **row)
         for row in covering(
-            nodes=[(1, 1), (2, 2), (3, 3), (4, 1)],
-            non_backtracking=EITHER,
-            **LABELS,
+            nodes=[(1, 1), (2, 2), (3, 3), (4, 1)], non_backtracking=EITHER, **LABELS
         )
         for number, least in [row.pop("nodes")]
     ),

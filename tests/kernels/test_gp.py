@@ -379,9 +379,6 @@ def test_several_targets_of_classes() -> None:
     assert kept.predict(old).dtype == np.uint8
 
 
-# Precision ---------------------------------------------------------------------------------------
-
-
 def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = KernelGP(SUM, random_state=0).fit(OLD, OLD_Y)
     monkeypatch.setattr(gp, "DOUBLE_UP_TO", 29)
@@ -407,23 +404,17 @@ def test_jitter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of targets that miss some items a factor is as large as what was measured."""
     monkeypatch.setattr(gp.os, "sysconf", lambda name: 60)  # 60 pages of 60 bytes
-    with pytest.raises(
-        MemoryError, match=r"Gram matrix of 20 items .* 0\.0 GB, the machine has 0\.0"
-    ):
+    said = r"Gram matrix of 20 items .* 0\.0 GB, the machine has 0\.0"
+    with pytest.raises(MemoryError, match=said):
         KernelGP().fit(OLD[:20], OLD_Y[:20])
     KernelGP(tune=False).fit(OLD[:15], OLD_Y[:15])  # 2 matrices of 15 x 15 numbers of 8 bytes
-    y = np.full((24, 4), np.nan)
-    for place in range(4):
-        y[6 * place : 6 * place + 6, place] = np.arange(6)
+    y = np.kron(np.where(np.eye(4), 1, np.nan), np.arange(6)[:, None])  # each measured on six
     monkeypatch.setattr(gp, "DOUBLE_UP_TO", 6)
     monkeypatch.setattr(gp, "_machine_memory", lambda: 8.0 * 5 * 36)
     assert KernelGP(SUM).fit(OLD[:24], y).predict(OLD).dtype == np.float64
     monkeypatch.setattr(gp, "_machine_memory", lambda: 8.0 * 5 * 36 - 1)
     with pytest.raises(MemoryError, match="Gram matrix of 6 items"):
         KernelGP(SUM).fit(OLD[:24], y)
-
-
-# scikit-learn ------------------------------------------------------------------------------------
 
 
 def test_model_selection() -> None:
@@ -433,8 +424,7 @@ def test_model_selection() -> None:
         {"kernel": [one], "kernel__num_iterations": [0, 2], "noise": noises},
         {"kernel": [SUM], "noise": noises},
     ]
-    search = GridSearchCV(KernelGP(tune=False), grid, cv=3, error_score="raise")
-    search.fit(*graphs_and_targets(48))
+    search = GridSearchCV(KernelGP(tune=False), grid, cv=3, error_score="raise").fit(OLD, OLD_Y)
     assert search.best_params_["noise"] == 0.1 and search.best_score_ > 0.5
 
 
