@@ -49,8 +49,7 @@ COMBINE, WEIGHTING, EITHER = ["mul", "add"], ["end", "span"], [False, True]
 
 
 def identified(kernels: list[Any]) -> pytest.MarkDecorator:
-    names = [f"{type(kernel).__name__}-{number}" for number, kernel in enumerate(kernels)]
-    return pytest.mark.parametrize("kernel", kernels, ids=names)
+    return pytest.mark.parametrize("kernel", kernels, ids=lambda kernel: type(kernel).__name__)
 
 
 # Texts -------------------------------------------------------------------------------------------
@@ -420,11 +419,6 @@ THERE, BACK = (
 )
 ONES = Data(x=torch.ones(4, 1), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
 STEP = Data(x=torch.tensor([[1.0], [2.0]]), edge_index=torch.tensor([[0], [1]]))
-RING = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 0], [1, 0, 2, 1, 3, 2, 0, 3]])
-RINGS = [
-    Data(num_nodes=4, edge_index=RING, bond=torch.tensor(order).repeat_interleave(2))
-    for order in ([1, 1, 1, 1], [1, 2, 1, 2], [1, 1, 2, 2])
-]
 GATE = polynomial((0.25, 0.0, 1.0))
 SQUARED = polynomial((0.0, 0.0, 1.0))
 SPAN = StringKernel(2, 0.3, weighting="span")
@@ -446,18 +440,15 @@ BY_HAND: list[tuple[Any, Any, Any, list[list[float]]]] = [
         ["aba", "ab", "bba"],
         [[1.125, 0.25, 1.25], [0.25, 1, 0]],
     ),
-    # Partial matches: "ab" and "cb" share their second token, "ab" and "ba" none in its place.
-    # "cab": ca and cb weigh λ and share 0 and 1 with "ab"; ab weighs 1 and shares 2.
+    # "cab": ca and cb weigh λ and share 0 and 1 tokens with "ab"; ab weighs 1 and shares 2.
     (StringKernel(2, 0.5, "add"), ["ab"], ["ab", "cb", "ba", "b", "cab"], [[2, 1, 0, 0, 2.5]]),
     # Two layers, unigrams, λ = 1, sigma of the square. K^(1) counts equal pairs of tokens:
     # prefixes a, ab against a: 1, 1; squared: 1, 1; K^(2) adds up all pairs of prefixes: 2. "ab"
     # with itself: K^(1) is 1, 1 / 1, 2; squared 1, 1 / 1, 4; 7.
     (DeepStringKernel(2, 1, 1.0, SQUARED), ["ab"], ["a", "ab"], [[2, 7]]),
     # The gate of equal tokens is 1 / (2 - 1) = 1, that of others 1 / 2. "ab" and "cb": 1 * 0 + 1
-    # from the last tokens. "ab" and "aa": (1 / 2) * 1 + 0. "cab" and "cbb": the last tokens match,
-    # with gate 1; b before a does not, with gate 1 / 2; then c matches.
+    # from the last tokens. "ab" and "aa": (1 / 2) * 1 + 0.
     (GatedSequenceKernel(), ["ab"], ["cb", "aa", "ab"], [[1, 0.5, 2]]),
-    (GatedSequenceKernel(), ["cab"], ["cbb"], [[1.5]]),
     # A path 1 -> 2 -> 3 and an edge 5 -> 7, each node's feature its name; parallel edges.
     (RandomWalkKernel(1, 0.5), [NAMED], [EDGE], [[6 * 12]]),
     (RandomWalkKernel(2, 0.5), [NAMED, EDGE], [EDGE, DIAMOND], [[140, 12], [0.5 * 35**2, 52.5]]),
@@ -468,8 +459,6 @@ BY_HAND: list[tuple[Any, Any, Any, list[list[float]]]] = [
     (WLSubtreeKernel(1, None), ALIKE, None, [[18, 12], [12, 9 + 1 + 4]]),
     (WLSubtreeKernel(2), ALIKE, None, [[27, 12], [12, 14 + 1 + 4]]),
     (WLSubtreeKernel(1), [THERE, BACK], None, [[4, 2], [2, 4]]),  # a node reads its sources
-    # Rings of four equal nodes, whose bonds are equal, alternate, or come in pairs.
-    (WLSubtreeKernel(2, None, "bond"), RINGS, None, [[48, 16, 20], [16, 48, 24], [20, 24, 28]]),
     # 1 -> 2: only the second ends a walk of two nodes, and none ends one of three; σ(k) is
     # 0.25 + k^2. There K_2 = 4 * 0.5 σ(1) = 2.5 or 4 + 0.5 σ(1) = 4.625; elsewhere 0, or 1 and 2.
     (DeepGraphKernel(1, 2, 0.5, "mul", GATE), [STEP], None, [[6.5 + 0.75]]),

@@ -48,9 +48,6 @@ def chem() -> Any:
     return pytest.importorskip("rdkit.Chem", reason="molecules need the extra 'mol'")
 
 
-# Names -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("kernel", "expected"),
     [
@@ -162,9 +159,6 @@ def test_a_pattern_has_one_name(chem: Any) -> None:
     assert all(names[0][k] == names[1][k] for k in both)
 
 
-# Features of frequent patterns -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kernel", [WLSubtreeKernel, LabelSequenceKernel, ShortestPathKernel])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_min_count(kernel: Any, normalize: bool) -> None:
@@ -184,9 +178,6 @@ def test_min_count(kernel: Any, normalize: bool) -> None:
     if kernel is WLSubtreeKernel:  # patterns of weight 0 are frequent too
         weighted = clone(some).set_params(iteration_weights=(1, 0, 1, 1)).fit(GRAPHS)
         assert weighted.get_feature_names_out().tolist() == some.get_feature_names_out().tolist()
-
-
-# Parts of predictions ----------------------------------------------------------------------------
 
 
 def assert_adds_up(model: Any, x: Any, expected: Any, target: int = 0) -> Any:

@@ -99,9 +99,6 @@ def assert_posterior(
         same(value, expected, rtol)
 
 
-# Formulas ----------------------------------------------------------------------------------------
-
-
 @of_each_class
 def test_every_class(case: Case) -> None:
     """The posterior under one kernel, whatever it compares."""
@@ -165,9 +162,6 @@ def test_vectors_of_graphs() -> None:
     same(kernel.diagonal(graphs), sum(terms).diagonal()[:20])
 
 
-# Marginal likelihood -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("prior", "known"), [(0.02, 0.0), (3.0, 0.0), (0.02, torch.linspace(0.1, 2, 60).double())]
 )
@@ -213,9 +207,6 @@ def test_tuning_on_some_items() -> None:
     assert not np.allclose(found[0], found[3])
     whole = [KernelGP(SUM, random_state=seed).fit(graphs, y) for seed in (0, 1)]
     same(whole[0].predict(graphs), whole[1].predict(graphs), 1e-3)  # the order alone differs
-
-
-# Targets -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tune", [False, True])
@@ -306,9 +297,6 @@ def test_score_of_what_was_measured() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             process.score(items, y)
-
-
-# Classes -----------------------------------------------------------------------------------------
 
 
 def graphs_and_classes(count: int, seed: int = 0) -> tuple[list[Data], Array]:

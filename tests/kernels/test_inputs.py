@@ -61,8 +61,6 @@ def rings(count: int = 8) -> list[Data]:
     return [ring(x=torch.randn(3, 2, generator=generator, dtype=F64)) for _ in range(count)]
 
 
-# Texts -------------------------------------------------------------------------------------------
-
 TEXT_KERNELS = [StringKernel(3, 0.5), DeepStringKernel(1), GatedSequenceKernel()]
 of_texts = pytest.mark.parametrize("kernel", TEXT_KERNELS, ids=lambda kernel: type(kernel).__name__)
 SENTENCES = ["The cat sat on the mat", "a Cat is no dog", "", "mat mat"]
@@ -126,8 +124,6 @@ def test_padding_is_no_token() -> None:
     gram = DeepStringKernel(2, 1, 0.5, activation, post=True)([short, long])
     assert torch.equal(gram, torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=F64))
 
-
-# Labels and vectors ------------------------------------------------------------------------------
 
 FORMS: dict[str, Callable[[Tensor], Any]] = {
     "int32": lambda kind: kind.to(torch.int32),
@@ -193,23 +189,19 @@ def test_labels_that_are_almost_alike() -> None:
 
 
 def test_types_that_differ() -> None:
-    generator = torch.Generator().manual_seed(0)
-    edges = torch.randint(2, (6, 2), generator=generator)
-    eye = torch.eye(2)
+    x, edges, eye = rings(1)[0].x.float(), RING.t() % 2, torch.eye(2)
     with pytest.raises(ValueError, match="combine='max'"):
         GeneralizedRelabeling(eye, eye, eye, combine="max")
     wide = GeneralizedRelabeling(eye, eye, torch.cat([eye, eye], 1), edge_feature="edge_attr")
     for dtype in (torch.int64, torch.float64, torch.float32):
-        graph = ring(x=torch.rand(3, 2, generator=generator), edge_attr=edges.to(dtype))
-        double = ring(x=graph.x.double(), edge_attr=edges.double())
+        graph, double = (
+            ring(x=x, edge_attr=edges.to(dtype)),
+            ring(x=x.double(), edge_attr=edges.double()),
+        )
         for relabel in ((eye, eye, eye), wide):
             kernel = WLKernel(RandomWalkKernel(2), relabel, 2)
-            torch.testing.assert_close(
-                kernel([graph]).double(), kernel([double]), rtol=1e-5, atol=1e-6
-            )
-
-
-# networkx, data sets, batches --------------------------------------------------------------------
+            found, expected = kernel([graph]).double(), kernel([double])
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_networkx() -> None:
@@ -236,21 +228,22 @@ def test_molecules() -> None:
     from pyg_kernels.datasets import MoleculeDataset
 
     dataset = MoleculeDataset.from_smiles(SMILES)
-    listed = [dataset[i] for i in range(len(dataset))]
-    for edges in (None, "edge_attr"):
-        kernel = WLSubtreeKernel(2, edge_label=edges).fit(dataset)
-        expected = defined(kernel, listed)
-        for graphs in (dataset, listed, dataset.batch(range(len(dataset)))):
-            close(kernel(graphs), expected)
-            close(dense(kernel.transform(graphs)), dense(kernel.transform(listed)))
-        close(kernel(dataset[list(range(len(dataset)))[::-1]], dataset), expected.flip(0))
-        close(kernel(dataset[1:3]), expected[1:3, 1:3])
+    listed, every = list(dataset), range(len(dataset))
+    kernel = WLSubtreeKernel(2, edge_label="edge_attr").fit(dataset)
+    expected = defined(kernel, listed)
+    for graphs in (dataset, listed, dataset.batch(every)):
+        close(kernel(graphs), expected)
+        close(dense(kernel.transform(graphs)), dense(kernel.transform(listed)))
+    close(kernel(dataset[every[::-1]], dataset), expected.flip(0))
+    close(kernel(dataset[1:3]), expected[1:3, 1:3])
     walks = WLKernel(RandomWalkKernel(1), DiscreteRelabeling(edge_label="edge_attr"), 2)
     close(walks(dataset).double(), expected)
 
 
 def test_what_is_read() -> None:
-    """A data set's transform; nothing but edges with node_label=None; a copy that is kept."""
+    """A data set's transform; nothing but edges with node_label=None; a copy that is kept; edges
+    of a batch that are not sorted by graph.
+    """
     bare = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in GRAPHS]
     for own in (WLSubtreeKernel(2, None), ShortestPathKernel(node_label=None)):
         close(own(bare), defined(own, GRAPHS))
@@ -266,12 +259,8 @@ def test_what_is_read() -> None:
     before = fitted.transform([ring()])
     graph.x.mul_(10)
     np.testing.assert_array_equal(fitted.transform([ring()]), before)
-
-
-def test_a_batch_whose_edges_are_not_sorted_by_graph() -> None:
     batch = Batch.from_data_list(GRAPHS[:3])
-    order = torch.randperm(batch.num_edges, generator=torch.Generator().manual_seed(0))
-    batch.edge_index, batch.edge_attr = batch.edge_index[:, order], batch.edge_attr[order]
+    batch.edge_index, batch.edge_attr = batch.edge_index.flip(1), batch.edge_attr.flip(0)
     for kernel in (RandomWalkKernel(3), WLSubtreeKernel(2, edge_label="edge_attr")):
         close_sums(kernel(batch), kernel(GRAPHS[:3]))
 
@@ -313,9 +302,6 @@ def test_one_vector_against_many() -> None:
         VectorKernel()(graphs, [Data(descriptors=torch.ones(2))])
 
 
-# Threads and modes -------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("threads")
 def test_gradients_with_threads() -> None:
     """Of texts, and of an activation's own parameters."""
@@ -331,13 +317,9 @@ def test_gradients_with_threads() -> None:
     def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
         return scale * k_xy
 
-    found, expected = (
-        torch.autograd.grad(
-            DeepGraphKernel(1, activation=activation, max_memory=memory)(rings()).sum(), scale
-        )[0]
-        for memory in (1, 2**28)
-    )
-    torch.testing.assert_close(found, expected)
+    kernels = [DeepGraphKernel(1, activation=activation, max_memory=m) for m in (1, 2**28)]
+    slopes = [torch.autograd.grad(kernel(rings()).sum(), scale)[0] for kernel in kernels]
+    torch.testing.assert_close(*slopes)
 
 
 @pytest.mark.usefixtures("threads")
@@ -359,8 +341,6 @@ def test_modes_and_errors_with_threads() -> None:
         DeepGraphKernel(activation=activation, max_memory=1)(many)
     assert torch.get_num_threads() == 2
 
-
-# What is refused ---------------------------------------------------------------------------------
 
 LABELS, NUMBERS = ring(x=torch.zeros(3).long()), ring(x=torch.zeros(3))
 CODES = [ring(), ring(dtype=torch.float32), ring(6.0, torch.int64)]

@@ -128,8 +128,6 @@ def test_descriptors_that_differ_in_their_last_digit_are_constant() -> None:
     assert np.abs(mean).max() < 10 and std.max() < 10
 
 
-# Similarity --------------------------------------------------------------------------------------
-
 TRAIN = ["CCO", "c1ccccc1O", "CC(=O)Nc1ccc(O)cc1", "C[C@H](N)C(=O)O", "[Na+].[Cl-]", "CCN", "CCCO"]
 NEW = ["OCC", "C[C@@H](N)C(=O)O", "CCCCO", "[U]", "C(C", "", "C", "Oc1ccccc1C", "N[C@@H](C)C(=O)O"]
 
