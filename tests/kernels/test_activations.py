@@ -1,4 +1,4 @@
-"""Activation kernels at the ends of their range; the kernels that have them hold the definitions."""
+"""Activation kernels at the ends of their range; kernels that have them hold the definitions."""
 
 import math
 from typing import Any
