@@ -1,7 +1,5 @@
 """OGB's features against the package ogb, atom by atom, and against its encoders."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

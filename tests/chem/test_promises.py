@@ -12,7 +12,6 @@ from pyg_kernels.chem import (
     DefaultFeaturizer,
     Featurizer,
     InvalidRow,
-    InvalidSmiles,
     MolFeaturizer,
     OGBFeaturizer,
     featurizer_by_name,
@@ -38,11 +37,10 @@ def test_many_at_once_are_one_by_one_also_in_processes(featurizer: Featurizer) -
         assert np.array_equal(array, getattr(together, name)), name
     expected, same = MolFeaturizer().encode_many(smiles, num_workers=0)
     assert invalid == same and np.array_equal(alone.edge_index, expected.edge_index)
-    for k in range(0, len(alone), 17):
+    for k in (*range(0, len(alone), 17), -1):
         one = featurizer.encode(smiles[alone.positions[k]])
         for name in ("atoms", "edge_index", "bonds"):
             assert np.array_equal(getattr(one, name), getattr(alone[k], name))
-    assert np.array_equal(alone[-1].atoms, alone[len(alone) - 1].atoms)
     with pytest.raises(IndexError, match="out of range"):
         alone[len(alone)]
 
@@ -66,8 +64,6 @@ def test_what_cannot_be_read_is_listed(featurizer: Featurizer) -> None:
     assert store.edge_ptr.tolist() == [0, 4, 4, 4]
     assert [row.row for row in invalid] == [1, 2, 4]
     assert invalid[1] == InvalidRow(2, "", "it is empty")
-    with pytest.raises(InvalidSmiles):
-        featurizer.encode("C(C")
 
 
 @pytest.mark.parametrize("smiles", [[], ["C(C"], ["", ""]])

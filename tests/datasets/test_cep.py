@@ -63,7 +63,6 @@ def test_is_the_public_sample(real_data: Path, tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     for i in chosen.tolist():
         smiles, pce = lines[cep.row_numbers[i] - 1].split(",")
-        assert cep[i].smiles == smiles
-        assert float(cep.targets[i]) == float(pce)
+        assert (cep[i].smiles, float(cep.targets[i])) == (smiles, float(pce))
         assert float(cep[i].y) == pytest.approx(float(pce), rel=1e-6)
         assert cep[i].num_edges == 2 * Chem.MolFromSmiles(smiles).GetNumBonds()

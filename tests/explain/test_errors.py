@@ -1,7 +1,5 @@
 """What the attributions refuse, and what they say."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial
@@ -37,7 +35,6 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
     *[
         (ACTIVATION.format(name), partial(walks, conv=RandomWalkConv(3, 2, act=act)))
         for act, name in [
-            (torch.nn.Tanh(), "Tanh()"),
             (torch.tanh, "tanh"),
             ("sigmoid", "Sigmoid()"),
             (torch.nn.GELU(), "GELU(approximate='none')"),
@@ -67,10 +64,7 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
     ("pooling='max': a maximum is no sum", partial(ngrams, rcnn=RCNNCell(3, 2, pooling="max"))),
     ("rcnn is a KBRN: expected an RCNN or an RCNNCell", partial(ngrams, rcnn=KBRN(3, 2))),
     ("rcnn is a LSTM", partial(ngrams, rcnn=torch.nn.LSTM(3, 2))),
-    *[
-        (f"position={p} with 4 tokens: expected -4 to 3", partial(ngrams, X, p))
-        for p in (4, -5, 100)
-    ],
+    *[(f"position={p} with 4 tokens: expected -4 to 3", partial(ngrams, X, p)) for p in (4, -5)],
     ("position=-1 with 0 tokens: there is nothing to explain", partial(ngrams, X[:0])),
     ("position=0.5: expected a whole number", partial(ngrams, X, 0.5)),
     *[(ONE_TEXT, partial(ngrams, x)) for x in (X[0], X.unsqueeze(0), X.long(), [1.0])],
@@ -80,10 +74,10 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "call"), REFUSED, ids=range(len(REFUSED)))
-def test_refused(words: str, call: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match=re.escape(words)):
-        call()
+def test_refused() -> None:
+    for words, call in REFUSED:
+        with pytest.raises(ValueError, match=re.escape(words)):
+            call()
 
 
 @pytest.mark.parametrize("conv", [RandomWalkConv, GatedWalkConv])

@@ -1,12 +1,10 @@
 """The attribution in PyG's explainer and metrics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch_geometric.data import Batch, Data
 from torch_geometric.explain import Explainer, Explanation, fidelity, unfaithfulness
 
 from pyg_kernels.explain import ModelContributions, WalkExplainer, model_contributions
@@ -35,15 +33,8 @@ def explained(explain: Explainer, graph: Graph, **options: Any) -> Explanation:
     return explain(graph.x, graph.edge_index, edge_attr=graph.edge_attr, **options)
 
 
-def union(graphs: list[Graph]) -> tuple[Graph, Tensor]:
-    sizes = [graph.num_nodes for graph in graphs]
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    joined = Graph(
-        torch.cat([g.x for g in graphs]),
-        torch.cat([g.edge_index + s for g, s in zip(graphs, starts, strict=True)], dim=1),
-        torch.cat([g.edge_attr for g in graphs]),
-    )
-    return joined, torch.arange(len(graphs)).repeat_interleave(torch.tensor(sizes))
+def union(graphs: list[Graph]) -> Batch:
+    return Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
 
 
 def attribution(model: torch.nn.Module, graph: Graph, target: int = 0) -> ModelContributions:
@@ -110,27 +101,30 @@ def test_important_parts_carry_the_prediction() -> None:
 @pytest.mark.parametrize(("mode", "target"), [("regression", 2), (CLASSES, None)])
 def test_several_graphs(mode: str, target: int | None) -> None:
     graphs = [random_graph(seed, num_nodes=5 + seed) for seed in range(3)]
-    joined, batch = union(graphs)
-    model = network(3, readout="concat")
-    found = explained(explainer(model, mode, target), joined, batch=batch, index=None)
+    model, joined = network(3, readout="concat"), union(graphs)
+    found = explained(explainer(model, mode, target), joined, batch=joined.batch, index=None)
     targets = [2] * 3 if mode == "regression" else found.target.tolist()
     alone = [attribution(model, g, t) for g, t in zip(graphs, targets, strict=True)]
-    torch.testing.assert_close(found.contributions.nodes, torch.cat([a.nodes for a in alone]))
-    torch.testing.assert_close(found.contributions.edges, torch.cat([a.edges for a in alone]))
-    torch.testing.assert_close(found.contributions.output, sum(a.output for a in alone))
-    torch.testing.assert_close(found.contributions.remainder, sum(a.remainder for a in alone))
+    for name, joint in (
+        ("nodes", torch.cat),
+        ("edges", torch.cat),
+        ("output", sum),
+        ("remainder", sum),
+    ):
+        expected = joint([getattr(one, name) for one in alone])
+        torch.testing.assert_close(getattr(found.contributions, name), expected)
 
 
 @pytest.mark.parametrize("index", [1, torch.tensor([1]), torch.tensor([False, True, False])])
 def test_one_of_several_graphs(index: Any) -> None:
     graphs = [random_graph(seed) for seed in range(3)]
-    joined, batch = union(graphs)
-    model = network(3)
-    found = explained(explainer(model, CLASSES), joined, batch=batch, batch_size=3, index=index)
+    model, joined = network(3), union(graphs)
+    given = {"batch": joined.batch, "batch_size": 3, "index": index}
+    found = explained(explainer(model, CLASSES), joined, **given)
     expected = attribution(model, graphs[1], int(found.target[1]))
-    torch.testing.assert_close(found.contributions.nodes[batch == 1], expected.nodes)
+    torch.testing.assert_close(found.contributions.nodes[joined.batch == 1], expected.nodes)
     torch.testing.assert_close(found.contributions.output, expected.output)
-    assert not found.contributions.nodes[batch != 1].any()
+    assert not found.contributions.nodes[joined.batch != 1].any()
 
 
 def test_phenomenon_explains_the_given_class() -> None:
@@ -159,16 +153,16 @@ def test_targets_that_make_no_sense(
         explained(explainer(network(outputs), mode, target), random_graph(0), index=index)
 
 
+UNSUPPORTED = "'WalkExplainer' does not support the given"
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
         ({"node_mask_type": "attributes"}, "'node_mask_type'|does not support"),
         ({"edge_mask_type": "attributes"}, "'edge_mask_type'|does not support"),
-        ({"task_level": "node"}, "'WalkExplainer' does not support the given"),
-        (
-            {"return_type": "probs", "mode": "binary_classification"},
-            "'WalkExplainer' does not support the given",
-        ),
+        ({"task_level": "node"}, UNSUPPORTED),
+        ({"return_type": "probs", "mode": "binary_classification"}, UNSUPPORTED),
     ],
 )
 def test_settings_that_are_not_supported(changed: dict[str, str], words: str) -> None:

@@ -1,8 +1,7 @@
 """Attributions of whole networks add up to the output, layer by layer as by brute force."""
 
-from __future__ import annotations
-
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -114,14 +113,13 @@ def test_wl_network_is_the_sum_over_iterations(name: str) -> None:
     read = {"last": states[-1], "sum": sum(states), "concat": torch.cat(states, 1)}
     theta = head_of(model, read[model.readout], 1)
     last = len(inputs) - 1 if model.readout == "last" else 0
-    found: dict[tuple[Any, Any], Value] = {}
+    totals: Counter[tuple[Any, Any]] = Counter()
     for i in range(last, len(inputs)):
         part = theta[i * CHANNELS :][:CHANNELS] if model.readout == "concat" else theta
-        labels = Graph(inputs[i], graph.edge_index, graph.edge_attr)
-        for w in walk_values(model.convs[i].walk, labels, part):
-            before = found.get((w.nodes, w.edges), Value(w.nodes, w.edges, 0.0))
-            found[w.nodes, w.edges] = Value(w.nodes, w.edges, before.value + w.value)
-    assert_attributed(explain(model, graph, 1), list(found.values()), "mul", graph)
+        for w in walk_values(model.convs[i].walk, replace(graph, x=inputs[i]), part):
+            totals[w.nodes, w.edges] += w.value
+    every = [Value(*walk, value) for walk, value in totals.items()]
+    assert_attributed(explain(model, graph, 1), every, "mul", graph)
 
 
 @pytest.mark.parametrize("name", ["walk", "walk-linear", "walk-add"])
@@ -171,11 +169,10 @@ def test_deep_network_is_its_last_layer(name: str) -> None:
 def test_leaves_the_model_as_it_was() -> None:
     model = build("wl").float()
     model.convs[0].eval()
-    modes = {name: module.training for name, module in model.named_modules()}
+    modes = [module.training for module in model.modules()]
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    graph = random_graph(0, dtype=torch.float32)
-    found = explain(model, graph)
-    assert modes == {name: module.training for name, module in model.named_modules()}
+    found = explain(model, random_graph(0, dtype=torch.float32))
+    assert modes == [module.training for module in model.modules()]
     for name, value in model.state_dict().items():
         torch.testing.assert_close(value, before[name])
     assert found.nodes.dtype == torch.float32 and not found.output.requires_grad
@@ -242,14 +239,13 @@ def test_inputs_and_outputs_that_do_not_fit(name: str) -> None:
     for target in (2, -3):
         with pytest.raises(ValueError, match=f"target={target} with 2 outputs: expected -2 to 1"):
             explain(model, graph, target)
-    with pytest.raises(ValueError, match="x has 3 features: expected 4"):
-        explain(model, replace(graph, x=graph.x[:, :3]))
-    with pytest.raises(ValueError, match=r"x has dtype torch\.float32"):
-        explain(model, replace(graph, x=graph.x.float()))
-    edges = graph.edge_index.clone()
-    edges[0, 0] = 6
-    with pytest.raises(ValueError, match="source node 6, but there are 6 source nodes"):
-        explain(model, replace(graph, edge_index=edges))
+    for changed, words in (
+        ({"x": graph.x[:, :3]}, "x has 3 features: expected 4"),
+        ({"x": graph.x.float()}, r"x has dtype torch\.float32"),
+        ({"edge_index": graph.edge_index + 6}, r"source node \d+, but there are 6 source nodes"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            explain(model, replace(graph, **changed))
     handle = model.register_forward_hook(lambda module, inputs, output: 2 * output)
     with pytest.raises(ValueError, match="model gives something else than its stages"):
         explain(model, graph)
@@ -266,12 +262,11 @@ def heads() -> dict[str, Module]:
     torch.manual_seed(0)
     tied, shared = torch.nn.Linear(CHANNELS, CHANNELS), torch.nn.ReLU()
     last = torch.nn.Linear(CHANNELS, OUT)
+    other = torch.nn.Linear(CHANNELS, CHANNELS)
     return {
         "bare": last,
         "tied": torch.nn.Sequential(tied, torch.nn.ReLU(), tied, torch.nn.ReLU(), last),
-        "shared": torch.nn.Sequential(
-            tied, shared, torch.nn.Linear(CHANNELS, CHANNELS), shared, last
-        ),
+        "shared": torch.nn.Sequential(tied, shared, other, shared, last),
         "nested": torch.nn.Sequential(torch.nn.Sequential(tied, torch.nn.LeakyReLU()), last),
     }
 

@@ -1,7 +1,5 @@
 """Shares of n-grams and tokens against all n-grams, one by one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -20,22 +20,14 @@ TOKENS = ("not", "a", "bad", "<film>", "$5", "$6")
 VALUES = (-1.0, 0.0, 0.25, 2.0, -0.5, 0.125)
 
 
-def bond_fills(svg: bytes) -> dict[int, str]:
-    """The fill colours behind bonds, by their number."""
-    paths = re.findall(r"<path class='bond-(\d+) [^>]*style='fill:(#[0-9A-F]{6})", svg.decode())
-    return {int(number): fill for number, fill in paths}
+BOND = r"<path class='bond-(\d+) [^>]*style='fill:#([0-9A-F]{6})"
+ATOM = r"<ellipse[^>]*class='atom-(\d+)'[^>]*style='[^']*fill:#([0-9A-F]{6})"
 
 
-def atom_fills(svg: bytes) -> dict[int, str]:
-    """The fill colours behind atoms, by their number."""
-    ellipses = re.findall(
-        r"<ellipse[^>]*class='atom-(\d+)'[^>]*style='[^']*fill:(#[0-9A-F]{6})", svg.decode()
-    )
-    return {int(number): fill for number, fill in ellipses}
-
-
-def channels(fill: str) -> list[int]:
-    return [int(fill[i : i + 2], 16) for i in (1, 3, 5)]
+def fills(pattern: str, svg: bytes) -> dict[int, bytes]:
+    """The red, green and blue behind bonds or atoms, by their number."""
+    found = re.findall(pattern, svg.decode())
+    return {int(number): bytes.fromhex(fill) for number, fill in found}
 
 
 def test_colors_go_from_blue_over_white_to_red() -> None:
@@ -49,13 +41,13 @@ def test_colors_go_from_blue_over_white_to_red() -> None:
 @pytest.mark.usefixtures("_rdkit")
 def test_atoms_have_the_colors_of_their_signs() -> None:
     """A scale makes pictures comparable: the largest value, unless one is given."""
-    found = atom_fills(draw_molecule(ACETAMIDE, torch.tensor([2.0, 0.0, -1.0, 0.01])))
+    found = fills(ATOM, draw_molecule(ACETAMIDE, torch.tensor([2.0, 0.0, -1.0, 0.01])))
     assert set(found) == {0, 2}  # nothing at 0, nor where too little to see
-    (red, _, blue), (other_red, _, other_blue) = channels(found[0]), channels(found[2])
+    (red, _, blue), (other_red, _, other_blue) = found[0], found[2]
     assert red > blue and other_blue > other_red
     one = [1.0, 0, 0, 0]
     strong, weak = (draw_molecule(ACETAMIDE, one, scale=scale) for scale in (1.0, 4.0))
-    assert channels(atom_fills(strong)[0])[1] < channels(atom_fills(weak)[0])[1]
+    assert fills(ATOM, strong)[0][1] < fills(ATOM, weak)[0][1]
     assert draw_molecule(ACETAMIDE, one) == strong
 
 
@@ -63,9 +55,9 @@ def test_atoms_have_the_colors_of_their_signs() -> None:
 def test_a_bond_has_the_sum_of_its_two_edges() -> None:
     nothing = torch.zeros(4)
     edges = torch.tensor([1.0, -1.0, 0.5, 0.25, 0.0, -2.0])
-    found = bond_fills(draw_molecule(ACETAMIDE, nothing, edges, BONDS))
+    found = fills(BOND, draw_molecule(ACETAMIDE, nothing, edges, BONDS))
     assert set(found) == {1, 2}  # those of the bond between the first two atoms cancel
-    (red, _, blue), (other_red, _, other_blue) = channels(found[1]), channels(found[2])
+    (red, _, blue), (other_red, _, other_blue) = found[1], found[2]
     assert red > blue and other_blue > other_red
     drawn, swapped = (
         draw_molecule(ACETAMIDE, nothing, values, BONDS)
@@ -102,14 +94,11 @@ NO_MOLECULES: list[tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]]
         for u, v in [(0, 2), (0, 9), (1, 1)]
     ],
     (ValueError, "scale=0.0", ("C", [0.0]), {"scale": 0.0}),
-    (ValueError, "scale='1'", ("C", [0.0]), {"scale": "1"}),
     (ValueError, "file_format='gif'", ("C", [0.0]), {"file_format": "gif"}),
     (ValueError, r"size=\(0, 0\): expected width and height", ("C", [0.0]), {"size": (0, 0)}),
-    (ValueError, r"size=\(100, 80.5\)", ("C", [0.0]), {"size": (100, 80.5)}),
     (ValueError, "size=100", ("C", [0.0]), {"size": 100}),
     (TypeError, "mol is a NoneType: expected an RDKit molecule or a SMILES", (None, [0.0]), {}),
     (TypeError, "nodes: expected numbers", ("C", ["red"]), {}),
-    (TypeError, "nodes: expected numbers", ("C", None), {}),
     (TypeError, "nodes has dtype torch.complex64", ("C", torch.ones(1) * 1j), {}),
     (TypeError, "edge_index is a list", ("CC", [0.0] * 2, [0.0], [[0], [1]]), {}),
     (TypeError, "edge_index has dtype", ("CC", [0.0] * 2, [0.0], torch.zeros(2, 1)), {}),
@@ -188,7 +177,6 @@ def test_figure_has_values_ngrams_and_gates(tmp_path) -> None:
 NO_TEXTS: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
     (ValueError, r"values has the shape \(3,\): expected \(6,\)", (TOKENS, VALUES[:3])),
     (ValueError, "values has values that are not finite", (TOKENS, [float("inf")] * 6)),
-    (ValueError, "values has values that are not finite", (TOKENS, [NAN] * 6)),
     (ValueError, "position 6 is outside a text of 6 tokens", (TOKENS, VALUES, [((0, 6), 1.0)])),
     (ValueError, "position -1 is outside", (TOKENS, VALUES, [((-1,), 1.0)])),
     (ValueError, "ngrams has values that are not finite", (TOKENS, VALUES, [((0,), NAN)])),
@@ -196,17 +184,12 @@ NO_TEXTS: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
     (TypeError, r"tokens\[1\] is a int: expected a string", (("a", 2), (0.0, 1.0))),
     (TypeError, "position 0.0 is no whole number", (TOKENS, VALUES, [((0.0,), 1.0)])),
     (TypeError, "ngrams: expected pairs of positions and value", (TOKENS, VALUES, [(0, 1.0)])),
-    (TypeError, "ngrams: expected pairs of positions and value", (TOKENS, VALUES, [1.0])),
 ]
 NO_FIGURES: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
     (ValueError, "tokens is empty", ((), ())),
     *[
         (ValueError, rf"gates has the shape \({shape}\)", (TOKENS, VALUES, None, gates))
-        for shape, gates in [
-            ("5,", torch.zeros(5)),
-            ("6, 1, 1", torch.zeros(6, 1, 1)),
-            ("6, 0", torch.zeros(6, 0)),
-        ]
+        for shape, gates in [("5,", torch.zeros(5)), ("6, 0", torch.zeros(6, 0))]
     ],
     *[
         (ValueError, r"gates has values outside \[0, 1\]", (TOKENS, VALUES, None, [0.5] * 5 + [g]))

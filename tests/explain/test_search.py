@@ -1,7 +1,5 @@
 """The best walks where there are too many to enumerate, where values tie, and where none ends."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The attributions by definition: every walk's and every n-gram's value, in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

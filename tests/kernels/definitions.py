@@ -4,8 +4,6 @@
 it is the package's code.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -50,11 +48,7 @@ def defined(kernel: Any, xs: Sequence[Any], ys: Sequence[Any] | None = None) -> 
         return found
     if ys is xs:
         return cosine(found, found.diagonal(), found.diagonal())
-    rows, columns = (
-        torch.tensor([unnormalized(kernel, [x], [x]).item() for x in part], dtype=torch.float64)
-        for part in (xs, ys)
-    )
-    return cosine(found, rows, columns)
+    return cosine(found, *(unnormalized(kernel, part, part).diagonal() for part in (xs, ys)))
 
 
 def cosine(values: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
@@ -103,15 +97,9 @@ def activated(activation: Any, k_xy: float, k_xx: float, k_yy: float) -> float:
 
 def _inverse_weights(kernel: StringKernel, texts: Sequence[Any]) -> Tensor:
     """1 / Z' of Lei et al. 2017, table 5: over the sum of the weights of all n-grams of a text."""
-    weights = (
-        [
-            weight(ngram, len(x), kernel.decay, kernel.weighting)
-            for ngram in ngrams(len(x), kernel.order)
-        ]
-        for x in texts
-    )
-    totals = torch.tensor(list(map(sum, weights)), dtype=torch.float64)
-    return torch.where(totals > 0, 1 / totals, 0.0)
+    options = kernel.decay, kernel.weighting
+    totals = [sum(weight(n, len(x), *options) for n in ngrams(len(x), kernel.order)) for x in texts]
+    return torch.tensor([1 / total if total else 0.0 for total in totals], dtype=torch.float64)
 
 
 def _string(kernel: StringKernel, x: Any, y: Any) -> float:
@@ -156,8 +144,13 @@ def _gated(kernel: GatedSequenceKernel, x: Any, y: Any) -> float:
 # Walks -------------------------------------------------------------------------------------------
 
 
+def base_kernels(kernel: Any, first: Data, second: Data) -> list[Table]:
+    """Of all pairs of nodes, and of all pairs of edges."""
+    return [base_kernel(kernel, of, first, second) for of in ("node", "edge")]
+
+
 def base_kernel(kernel: Any, of: str, first: Data, second: Data) -> Table:
-    """Of all pairs of nodes, or of edges: inner products where all labels are equal, and else 0."""
+    """Inner products where all labels are equal, and else 0."""
     sizes = [graph.num_nodes if of == "node" else graph.num_edges for graph in (first, second)]
     labels, features = (listed(getattr(kernel, f"{of}_{role}")) for role in ("label", "feature"))
     known = [name for name in features if name in first]
@@ -173,17 +166,12 @@ def base_kernel(kernel: Any, of: str, first: Data, second: Data) -> Table:
     ]
 
 
-def base_kernels(kernel: Any, first: Data, second: Data) -> tuple[Table, Table]:
-    """Of all pairs of nodes, and of all pairs of edges."""
-    return base_kernel(kernel, "node", first, second), base_kernel(kernel, "edge", first, second)
-
-
 def _walk(kernel: RandomWalkKernel, first: Data, second: Data) -> float:
     """Lei et al. 2017, eq. 5, with edge features: pairs of walks, one by one."""
     if kernel.order is None:
-        base, adjacency = product_graph(kernel, first, second)
-        identity = torch.eye(len(base), dtype=torch.float64)
-        return torch.linalg.solve(identity - kernel.decay * adjacency, base).sum().item()
+        base, along = product_graph(kernel, first, second)
+        system = torch.eye(len(base)) - kernel.decay * along
+        return torch.linalg.solve(system, base).sum().item()
     nodes, edges = base_kernels(kernel, first, second)
     total = 0.0
     for order in range(1 if kernel.sum_orders else kernel.order, kernel.order + 1):
@@ -227,19 +215,17 @@ def _deep_graph(kernel: DeepGraphKernel, first: Data, second: Data) -> float:
     """
     graphs = (first, second)
     arriving = [incoming(graph) for graph in graphs]
-    lasts = [
-        [
-            {path[-1] for path, _ in walks(g.edge_index, g.num_nodes, j)}
-            for j in range(kernel.order + 1)
-        ]
-        for g in graphs
-    ]
+
+    @cache
+    def ends(a: int, step: int) -> set[int]:
+        """The nodes in which a walk of so many nodes ends."""
+        return {path[-1] for path, _ in walks(graphs[a].edge_index, graphs[a].num_nodes, step)}
+
     bases = {(a, b): base_kernels(kernel, graphs[a], graphs[b]) for a in (0, 1) for b in (0, 1)}
 
     @cache
     def before(a: int, v: int, b: int, w: int, layer: int, step: int) -> float:
-        ends = v in lasts[a][step] and w in lasts[b][step]
-        if kernel.empty_walks == "zero" and not ends:
+        if kernel.empty_walks == "zero" and not (v in ends(a, step) and w in ends(b, step)):
             return 0.0
         own = after(a, v, b, w, layer - 1, kernel.order)
         if step == 1:
@@ -349,17 +335,10 @@ def compared(compare: str, a: Counts, b: Counts) -> float:
 
 # Relabelling -------------------------------------------------------------------------------------
 
-ACTIVATIONS: dict[Any, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    None: lambda values: values,
-}
-
 
 def generalized(graph: Data, relabel: GeneralizedRelabeling) -> Data:
     """Lei et al. 2017, eq. 10, node by node: σ(U_1 f_v o U_2 Σ_u σ(V [f_u, e_uv]))."""
-    act = ACTIVATIONS.get(relabel.act, relabel.act)
+    act = getattr(torch, relabel.act or "clone") if not callable(relabel.act) else relabel.act
     own, aggregated, neighbour = (m.double() for m in (relabel.U1, relabel.U2, relabel.V))
     labels = []
     for v, edges in enumerate(incoming(graph)):
@@ -407,7 +386,5 @@ def _relabelled(kernel: WLKernel, xs: Sequence[Data], ys: Sequence[Data]) -> Ten
             relabel = GeneralizedRelabeling(*relabel)
         steps = [relabel] * number
         rounds = [[list(accumulate(steps, generalized, initial=g)) for g in part] for part in parts]
-    total = torch.zeros(len(xs), len(ys), dtype=torch.float64)
-    for i in range(number + 1):
-        total += defined(base, *([graphs[i] for graphs in part] for part in rounds))
-    return total
+    by_round = (([graphs[i] for graphs in part] for part in rounds) for i in range(number + 1))
+    return torch.stack([defined(base, *graphs) for graphs in by_round]).sum(0)

@@ -1,7 +1,5 @@
 """Gaussian processes against their formulas, and data drawn from them."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -11,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import check_grad
+from scipy.optimize import check_grad, minimize
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
@@ -30,7 +28,7 @@ from pyg_kernels.kernels import (
     WLSubtreeKernel,
     gp,
 )
-from tests.kernels.cases import Case, labelled_graph, object_array, of_every
+from tests.kernels.cases import Case, labelled_graph, object_array, of_each_class
 
 Array = NDArray[Any]
 
@@ -101,11 +99,8 @@ def assert_posterior(
         same(value, expected, rtol)
 
 
-# Formulas ----------------------------------------------------------------------------------------
-
-
-@of_every
-def test_every_kernel(case: Case) -> None:
+@of_each_class
+def test_every_class(case: Case) -> None:
     """The posterior under one kernel, whatever it compares."""
     items = case.collection(12), np.sin(np.arange(12)), case.collection(5, seed=50)
     process = KernelGP(case.build(), split=False, tune=False, noise=0.3).fit(*items[:2])
@@ -116,19 +111,18 @@ def test_every_kernel(case: Case) -> None:
 WEIGHTED = WLSubtreeKernel(2, iteration_weights=[1.0, 0.5, 0.0], compare="minmax")  # one term
 
 
-@pytest.mark.parametrize(
-    ("kernels", "split", "terms"),
-    [(SUM, False, SUM), (SUM, True, TERMS), (WEIGHTED, True, [WEIGHTED])],
-)
 @pytest.mark.parametrize("rows", [7, 2048])
-def test_sums_of_kernels(
-    kernels: Any, split: bool, terms: list[Any], rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sums_of_kernels(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gp, "_ROWS", rows)
-    process = KernelGP(kernels, split=split, tune=False, noise=0.2).fit(OLD, OLD_Y)
-    same(process.weights_, np.full((len(terms), 1), 1 / len(terms)))
-    assert_posterior(process, terms, (OLD, OLD_Y, NEW))
-    same(process.predict(NEW), process.predict(NEW, return_std=True)[0])
+    for kernels, split, terms in (
+        (SUM, False, SUM),
+        (SUM, True, TERMS),
+        (WEIGHTED, True, [WEIGHTED]),
+    ):
+        process = KernelGP(kernels, split=split, tune=False, noise=0.2).fit(OLD, OLD_Y)
+        same(process.weights_, np.full((len(terms), 1), 1 / len(terms)))
+        assert_posterior(process, terms, (OLD, OLD_Y, NEW))
+        same(process.predict(NEW), process.predict(NEW, return_std=True)[0])
 
 
 @pytest.mark.parametrize("few", [False, True])
@@ -168,34 +162,18 @@ def test_vectors_of_graphs() -> None:
     same(kernel.diagonal(graphs), sum(terms).diagonal()[:20])
 
 
-# Marginal likelihood -----------------------------------------------------------------------------
-
-
-def drawn(
-    weights: list[float], noise: float, count: int, seed: int = 0
-) -> tuple[list[Data], Array, Array]:
-    """Graphs, the terms' Gram matrices, and targets drawn from the process."""
-    graphs, _ = graphs_and_targets(count, seed)
-    terms = np.stack(
-        [WLSubtreeKernel(i, compare="minmax")(graphs).numpy() for i in range(len(weights))]
-    )
-    covariance = np.tensordot(weights, terms, 1) + noise * np.eye(count)
-    random = np.random.default_rng(seed)
-    return graphs, terms, np.linalg.cholesky(covariance) @ random.standard_normal(count)
-
-
 @pytest.mark.parametrize(
     ("prior", "known"), [(0.02, 0.0), (3.0, 0.0), (0.02, torch.linspace(0.1, 2, 60).double())]
 )
 def test_the_most_likely_weights(prior: float, known: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With known noise and without."""
+    """With known noise and without, of targets that are drawn from the process."""
     losses = []
     monkeypatch.setattr(
-        gp, "minimize", lambda f, *args, **options: losses.append(f) or real(f, *args, **options)
+        gp, "minimize", lambda f, *rest, **how: losses.append(f) or minimize(f, *rest, **how)
     )
-    from scipy.optimize import minimize as real
-
-    _, terms, y = drawn([0.5, 0.2, 0.3], 0.2, 60)
+    terms = np.stack([kernel(graphs_and_targets(60)[0]).numpy() for kernel in TERMS[:3]])
+    covariance = np.tensordot([0.5, 0.2, 0.3], terms, 1) + 0.2 * np.eye(60)
+    y = np.linalg.cholesky(covariance) @ np.random.default_rng(0).standard_normal(60)
     weights, noise = gp.learned_weights(torch.from_numpy(terms), torch.from_numpy(y), prior, known)
     (loss,) = losses
 
@@ -219,21 +197,6 @@ def test_the_most_likely_weights(prior: float, known: Any, monkeypatch: pytest.M
             assert by_hand(best + size * step) > by_hand(best)
 
 
-def test_intervals_cover() -> None:
-    """50, 80 and 95 % intervals of new items, and the noise, over several draws."""
-    found, noises = [], []
-    for seed in range(6):
-        graphs, _, y = drawn([0.2, 0.5, 0.3], 0.2, 300, seed)
-        process = KernelGP(WLSubtreeKernel(2, compare="minmax"), random_state=0)
-        mean, std = process.fit(graphs[:200], y[:200]).predict(graphs[200:], return_std=True)
-        found.append(np.abs(y[200:] - mean) / std)
-        noises.append(process.noise_.item() * y[:200].var())  # of standardized targets
-    errors = np.concatenate(found)
-    for width, share in ((0.6745, 0.5), (1.2816, 0.8), (1.96, 0.95)):
-        assert abs((errors < width).mean() - share) < 0.05
-    assert min(noises) / 0.2 > 0.7 and max(noises) / 0.2 < 1.4
-
-
 def test_tuning_on_some_items() -> None:
     graphs, y = graphs_and_targets(60)
     few = {"tune_items": 20}
@@ -246,52 +209,39 @@ def test_tuning_on_some_items() -> None:
     same(whole[0].predict(graphs), whole[1].predict(graphs), 1e-3)  # the order alone differs
 
 
-# Targets -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("tune", [False, True])
 def test_several_targets_that_miss_some(tune: bool) -> None:
     """Each as alone, on the items where it was measured."""
-    graphs, y, new = OLD, OLD_Y, NEW
-    targets = np.stack([y, -3 * y + np.arange(30), np.cos(y)], axis=1)
+    targets = np.stack([OLD_Y, -3 * OLD_Y + np.arange(30), np.cos(OLD_Y)], axis=1)
     targets[3:9, 0] = targets[::2, 1] = np.nan
     kernel = WLSubtreeKernel(2, compare="minmax")
-    process = KernelGP(kernel, tune=tune).fit(graphs, targets)
-    mean, std = process.predict(new, return_std=True)
+    process = KernelGP(kernel, tune=tune).fit(OLD, targets)
+    mean, std = process.predict(NEW, return_std=True)
     assert mean.shape == std.shape == (10, 3) and process.weights_.shape == (3, 3)
     for t in range(3):
         there = np.flatnonzero(~np.isnan(targets[:, t]))
-        alone = KernelGP(kernel, tune=tune).fit([graphs[i] for i in there], targets[there, t])
-        expected = alone.predict(new, return_std=True)
+        alone = KernelGP(kernel, tune=tune).fit([OLD[i] for i in there], targets[there, t])
+        expected = alone.predict(NEW, return_std=True)
         same(mean[:, t], expected[0], 1e-3 if tune else 1e-9)
         same(std[:, t], expected[1], 1e-3 if tune else 1e-9)
         for name in ("noise_", "log_marginal_likelihood_", "jitter_"):
             same(getattr(process, name)[t], getattr(alone, name)[0], 1e-2 if tune else 1e-9)
-    column = KernelGP(kernel, tune=tune, random_state=0).fit(graphs, y[:, None]).predict(new)
-    flat = KernelGP(kernel, tune=tune, random_state=0).fit(graphs, y).predict(new)
+    given = KernelGP(kernel, tune=False, weights=process.weights_, noise=process.noise_)
+    found = given.fit(OLD, targets).predict(NEW, return_std=True)  # takes up what was learned
+    assert np.array_equal(found, (mean, std))
+    column = KernelGP(kernel, tune=tune, random_state=0).fit(OLD, OLD_Y[:, None]).predict(NEW)
+    flat = KernelGP(kernel, tune=tune, random_state=0).fit(OLD, OLD_Y).predict(NEW)
     assert column.shape == (10, 1) and np.array_equal(column[:, 0], flat)
 
 
-def test_what_was_learned_is_taken_up() -> None:
-    targets = np.stack([OLD_Y, np.cos(OLD_Y)], axis=1)
-    kernel = WLSubtreeKernel(2, compare="minmax")
-    learned = KernelGP(kernel, random_state=0).fit(OLD, targets)
-    given = KernelGP(kernel, tune=False, weights=learned.weights_, noise=learned.noise_)
-    found = given.fit(OLD, targets).predict(NEW, return_std=True)
-    assert np.array_equal(found, learned.predict(NEW, return_std=True))
-
-
-def test_units_of_targets() -> None:
-    mean, std = KernelGP(random_state=0).fit(OLD, OLD_Y).predict(NEW, return_std=True)
-    other = KernelGP(random_state=0).fit(OLD, -1000 * OLD_Y + 7).predict(NEW, return_std=True)
-    same(other, (-1000 * mean + 7, 1000 * std), 1e-4)
-
-
-def test_units_of_kernels() -> None:
-    """Each term is divided by its mean over the fitted items, also where weights are learned.
+def test_units() -> None:
+    """Of targets; each term is divided by its mean over the fitted items, also where it is learned.
 
     Features may require gradients, which are not recorded.
     """
+    mean, std = KernelGP(random_state=0).fit(OLD, OLD_Y).predict(NEW, return_std=True)
+    other = KernelGP(random_state=0).fit(OLD, -1000 * OLD_Y + 7).predict(NEW, return_std=True)
+    same(other, (-1000 * mean + 7, 1000 * std), 1e-4)
     kernels = [RandomWalkKernel(order, edge_feature=None) for order in (1, 2)]
     found = []
     for scale in (1.0, 10.0):
@@ -308,7 +258,7 @@ def test_targets_of_every_form() -> None:
 
     Equal ones may differ from their mean by rounding, which is no deviation to divide by.
     """
-    graphs, y = graphs_and_targets(12)
+    graphs, y = OLD[:12], OLD_Y[:12]
     mean, std = KernelGP().fit(graphs, np.full(12, 3.5)).predict(graphs, return_std=True)
     same(mean, 3.5)
     assert (std > 0).all() and (std < 2).all()
@@ -328,28 +278,25 @@ def test_targets_of_every_form() -> None:
 
 def test_score_of_what_was_measured() -> None:
     """The mean over targets of the coefficient of determination."""
-    graphs, y = OLD, OLD_Y
-    targets = np.stack([y, np.cos(y), np.sin(y)], 1)
+    targets = np.stack([OLD_Y, np.cos(OLD_Y), np.sin(OLD_Y)], 1)
     targets[3:9, 0] = targets[::2, 1] = np.nan
-    process = KernelGP(tune=False).fit(graphs, targets)
+    process = KernelGP(tune=False).fit(OLD, targets)
     held = targets.copy()
     held[1:, 2] = np.nan  # measured once: no variance
-    found, expected = process.predict(graphs), []
+    found, expected = process.predict(OLD), []
     weight = np.arange(30.0)
     for t in range(2):
         there = ~np.isnan(held[:, t])
         own = held[there, t], found[there, t]
         expected.append([r2_score(*own), r2_score(*own, sample_weight=weight[there])])
-    same([process.score(graphs, held), process.score(graphs, held, weight)], np.mean(expected, 0))
-    with pytest.raises(ValueError, match="no target was measured twice"):
-        process.score(graphs, np.full((30, 3), np.nan))
-    with pytest.raises(ValueError, match=r"y has shape \(30,\): expected \(30, 3\)"):
-        process.score(graphs, y)
-    with pytest.raises(ValueError, match=r"y has shape \(\): expected \(1, 3\)"):
-        process.score(graphs[:1], 1.0)
-
-
-# Classes -----------------------------------------------------------------------------------------
+    same([process.score(OLD, held), process.score(OLD, held, weight)], np.mean(expected, 0))
+    for items, y, message in (
+        (OLD, np.full((30, 3), np.nan), "no target was measured twice"),
+        (OLD, OLD_Y, r"y has shape \(30,\): expected \(30, 3\)"),
+        (OLD[:1], 1.0, r"y has shape \(\): expected \(1, 3\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            process.score(items, y)
 
 
 def graphs_and_classes(count: int, seed: int = 0) -> tuple[list[Data], Array]:
@@ -420,9 +367,6 @@ def test_several_targets_of_classes() -> None:
     assert kept.predict(old).dtype == np.uint8
 
 
-# Precision ---------------------------------------------------------------------------------------
-
-
 def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = KernelGP(SUM, random_state=0).fit(OLD, OLD_Y)
     monkeypatch.setattr(gp, "DOUBLE_UP_TO", 29)
@@ -433,30 +377,26 @@ def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_jitter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    graphs, y = OLD[:20], OLD_Y[:20]
+    graphs, y = OLD[:20] * 2, np.tile(OLD_Y[:20], 2)
     monkeypatch.setattr(gp, "DOUBLE_UP_TO", 10)
     process = KernelGP(WLSubtreeKernel(0), tune=False, noise=1e-12)
     with pytest.warns(UserWarning, match="added to the Gram matrix's diagonal"):
-        process.fit(graphs * 2, np.tile(y, 2))
+        process.fit(graphs, y)
     assert 0 < process.jitter_.item() <= 1e-2
-    mean, std = process.predict(graphs, return_std=True)
-    assert np.isfinite(mean).all() and np.isfinite(std).all()
+    assert np.isfinite(process.predict(graphs, return_std=True)).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        KernelGP(WLSubtreeKernel(0), tune=False).fit(graphs * 2, np.tile(y, 2))
+        KernelGP(WLSubtreeKernel(0), tune=False).fit(graphs, y)
 
 
 def test_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of targets that miss some items a factor is as large as what was measured."""
     monkeypatch.setattr(gp.os, "sysconf", lambda name: 60)  # 60 pages of 60 bytes
-    with pytest.raises(
-        MemoryError, match=r"Gram matrix of 20 items .* 0\.0 GB, the machine has 0\.0"
-    ):
+    said = r"Gram matrix of 20 items .* 0\.0 GB, the machine has 0\.0"
+    with pytest.raises(MemoryError, match=said):
         KernelGP().fit(OLD[:20], OLD_Y[:20])
     KernelGP(tune=False).fit(OLD[:15], OLD_Y[:15])  # 2 matrices of 15 x 15 numbers of 8 bytes
-    y = np.full((24, 4), np.nan)
-    for place in range(4):
-        y[6 * place : 6 * place + 6, place] = np.arange(6)
+    y = np.kron(np.where(np.eye(4), 1, np.nan), np.arange(6)[:, None])  # each measured on six
     monkeypatch.setattr(gp, "DOUBLE_UP_TO", 6)
     monkeypatch.setattr(gp, "_machine_memory", lambda: 8.0 * 5 * 36)
     assert KernelGP(SUM).fit(OLD[:24], y).predict(OLD).dtype == np.float64
@@ -465,24 +405,19 @@ def test_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         KernelGP(SUM).fit(OLD[:24], y)
 
 
-# scikit-learn ------------------------------------------------------------------------------------
-
-
 def test_model_selection() -> None:
     """Over arguments of the kernel and over kernels."""
-    graphs, y = graphs_and_targets(48)
-    grid = {"kernel__num_iterations": [0, 2], "noise": [0.1, 10.0]}
-    process = KernelGP(WLSubtreeKernel(compare="minmax"), tune=False)
-    search = GridSearchCV(process, grid, cv=3, error_score="raise").fit(graphs, y)
+    one, noises = WLSubtreeKernel(compare="minmax"), [0.1, 10.0]
+    grid = [
+        {"kernel": [one], "kernel__num_iterations": [0, 2], "noise": noises},
+        {"kernel": [SUM], "noise": noises},
+    ]
+    search = GridSearchCV(KernelGP(tune=False), grid, cv=3, error_score="raise").fit(OLD, OLD_Y)
     assert search.best_params_["noise"] == 0.1 and search.best_score_ > 0.5
-    search = GridSearchCV(KernelGP(), {"kernel": [SUM, SUM[0]]}, cv=2).fit(graphs, y)
-    assert search.best_score_ > 0.5
 
 
 REFUSED: list[tuple[Any, Any, str]] = [
     (KernelGP(), Y[:5], r"y has shape \(5,\): expected \(6,\)"),
-    (KernelGP(), 1.0, "y has shape"),
-    (KernelGP(), np.ones((6, 1, 1)), "y has shape"),
     (KernelGP(), None, "requires y"),
     (KernelGP(), [1, 2, 3, 4, 5, np.inf], "infinite"),
     (KernelGP(), [1] + [np.nan] * 5, "measured on 1 sample"),
@@ -491,32 +426,24 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (KernelGP(), Y * 1e-200, "squares vanish: rescale them"),
     (KernelGP(tune_items=1), Y, "tune_items=1"),
     (KernelGP(noise=0.0), Y, "noise=0.0"),
-    (KernelGP(noise=np.nan), Y, "noise=nan"),
-    (KernelGP(noise=np.inf), Y, "noise=inf"),
     (KernelGP(noise="small"), Y, "noise='small'"),
     (KernelGP(noise=np.ones(2)), Y, r"noise has shape \(2,\): expected a number or \(1,\)"),
     (KernelGP(prior=-1.0), Y, "prior=-1.0"),
     (KernelGP(tune=False, weights=np.ones(3)), Y, r"expected \(4,\) or \(4, 1\) finite"),
-    (KernelGP(tune=False, weights=-np.ones(4)), Y, "numbers of at least 0"),
     (KernelGP(split=1), Y, "split=1"),
     (KernelGP(tune=None), Y, "tune=None"),
     (KernelGP(random_state=-1), Y, "Seed"),
     (KernelGPClassifier(), ["a"] * 6, "target 0 has 1 class"),
-    (KernelGPClassifier(), [0, 1], r"y has shape \(2,\): expected \(6,\)"),
     (KernelGPClassifier(), np.arange(6) + 0.5, "Unknown label type"),
     (KernelGPClassifier(), np.stack([[0, 1] * 3, [1] * 6], 1), "target 1 has 1 class"),
-    (KernelGPClassifier(), [np.nan] * 6, "target 0 has 0 class"),
-    (KernelGPClassifier(), None, "KernelGPClassifier requires y"),
     *((KernelGP(kernel), Y, "expected a kernel") for kernel in ("minmax", [], [SUM[0], 3], Kernel)),
 ]
 
 
+@pytest.mark.filterwarnings("ignore:overflow|invalid:RuntimeWarning")
 @pytest.mark.parametrize(("process", "y", "message"), REFUSED)
 def test_refused(process: Any, y: Any, message: str) -> None:
-    with (
-        pytest.raises((ValueError, TypeError), match=message),
-        np.errstate(all="ignore"),
-    ):
+    with pytest.raises((ValueError, TypeError), match=message):
         process.fit(GRAPHS, y)
 
 
@@ -535,8 +462,6 @@ def test_forms_of_collections() -> None:
     ring = nx.cycle_graph(3)
     nx.set_node_attributes(ring, 1, "x")
     assert KernelGP(WLSubtreeKernel(1)).fit([ring, ring], [0.0, 1.0]).predict(ring).shape == (1,)
-    with pytest.raises(ValueError, match=r"y has shape \(30,\): expected \(1,\)"):
-        KernelGP(tune=False).fit(OLD[0], OLD_Y)
     with pytest.raises(ValueError, match="at least one item"):
         KernelGP().fit([], [])
     with pytest.raises(ValueError, match="at least one graph"):
@@ -547,13 +472,8 @@ def test_single_precision_with_large_products(monkeypatch: pytest.MonkeyPatch) -
     """A matrix that cannot be factored in float32 is factored in float64."""
     monkeypatch.setattr(gp, "DOUBLE_UP_TO", 10)
     sizes = np.random.default_rng(0).integers(2, 60, 300)
-    graphs = [
-        Data(
-            x=torch.zeros(int(n), dtype=torch.long),
-            edge_index=torch.stack([torch.arange(n - 1), torch.arange(1, n)]),
-        )
-        for n in sizes
-    ]
+    paths = [torch.arange(n) for n in sizes]
+    graphs = [Data(x=0 * path, edge_index=torch.stack([path[:-1], path[1:]])) for path in paths]
     process = KernelGP(WLSubtreeKernel(), tune=False, noise=1e-5, split=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

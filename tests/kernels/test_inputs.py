@@ -1,7 +1,5 @@
 """What users hand over: forms of items, several attributes, types, threads, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import inf, nan
 from typing import Any
@@ -63,8 +61,6 @@ def rings(count: int = 8) -> list[Data]:
     return [ring(x=torch.randn(3, 2, generator=generator, dtype=F64)) for _ in range(count)]
 
 
-# Texts -------------------------------------------------------------------------------------------
-
 TEXT_KERNELS = [StringKernel(3, 0.5), DeepStringKernel(1), GatedSequenceKernel()]
 of_texts = pytest.mark.parametrize("kernel", TEXT_KERNELS, ids=lambda kernel: type(kernel).__name__)
 SENTENCES = ["The cat sat on the mat", "a Cat is no dog", "", "mat mat"]
@@ -84,16 +80,11 @@ def test_tokens_of_strings(kernel: Any, tokens: Any, options: dict[str, Any]) ->
     lists = list(map(tokens, SENTENCES))
     expected = kernel(lists)
     kernel = clone(kernel).set_params(**options)
-    for form in (
-        SENTENCES,
-        np.array(SENTENCES),
-        np.array(SENTENCES, dtype=object),
-        pd.Series(SENTENCES, index=[5, 3, 1, 2]),
-        pd.Series(SENTENCES, dtype="string"),
-        pd.Series(SENTENCES).array,
-    ):
+    series = pd.Series(SENTENCES, index=[5, 3, 1, 2])
+    arrays = [np.array(SENTENCES, dtype=dtype) for dtype in (str, object)]
+    for form in (SENTENCES, *arrays, series, series.astype("string"), series.array):
         close(kernel(form), expected)
-    close(kernel(pd.Series(SENTENCES)[::-1]), expected.flip(0, 1))
+    close(kernel(series[::-1]), expected.flip(0, 1))
     close(kernel(SENTENCES[:1], SENTENCES), expected[:1])
     one = kernel.prefixes(SENTENCES[0], SENTENCES[1])
     assert one.shape == (len(lists[0]), len(lists[1]))
@@ -105,15 +96,15 @@ def test_tokens_of_strings(kernel: Any, tokens: Any, options: dict[str, Any]) ->
 @of_texts
 def test_strings_where_tokens_are_meant(kernel: Any) -> None:
     words, match = [["a", "cat"], ["the"]], r"analyzer='word' splits strings into words"
-    for call in (
-        lambda: kernel([*words, "cat"]),
-        lambda: kernel(["cat", *words]),
-        lambda: kernel(words, ["cat"]),
-        lambda: kernel.fit(["cat"]).transform(words),
-        lambda: kernel.prefixes("a cat", words[0]),
+    for call, *items in (
+        (kernel, [*words, "cat"]),
+        (kernel, ["cat", *words]),
+        (kernel, words, ["cat"]),
+        (kernel.prefixes, "a cat", words[0]),
+        (clone(kernel).fit(["cat"]).transform, words),
     ):
         with pytest.raises(ValueError, match=match):
-            call()
+            call(*items)
     assert kernel(["cat", ["c", "a"]]).shape == (2, 2)
     assert kernel([["a"], ["I"]], words).shape == (2, 2)
     with pytest.raises(ValueError, match=r"are empty lists: give empty texts of shape \(0, F\)"):
@@ -134,8 +125,6 @@ def test_padding_is_no_token() -> None:
     assert torch.equal(gram, torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=F64))
 
 
-# Labels and vectors ------------------------------------------------------------------------------
-
 FORMS: dict[str, Callable[[Tensor], Any]] = {
     "int32": lambda kind: kind.to(torch.int32),
     "uint8": lambda kind: kind.to(torch.uint8),
@@ -152,17 +141,17 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
+KINDS = {"node_feature": None, "node_label": "kind", "edge_label": "bond"}
+BASE = RandomWalkKernel(2, node_feature="kind", edge_feature=None)
+
+
 @pytest.mark.parametrize(
     "kernel",
     [
         WLSubtreeKernel(3, "kind", "bond", output="gram"),
-        RandomWalkKernel(3, node_feature=None, node_label="kind", edge_label="bond"),
-        WLKernel(
-            RandomWalkKernel(2, node_feature="kind", edge_feature=None),
-            DiscreteRelabeling("kind", "bond"),
-            2,
-        ),
-        DeepGraphKernel(1, node_feature=None, node_label="kind", edge_label="bond"),
+        RandomWalkKernel(3, **KINDS),
+        WLKernel(BASE, DiscreteRelabeling("kind", "bond"), 2),
+        DeepGraphKernel(1, **KINDS),
     ],
     ids=lambda kernel: type(kernel).__name__,
 )
@@ -200,23 +189,19 @@ def test_labels_that_are_almost_alike() -> None:
 
 
 def test_types_that_differ() -> None:
-    generator = torch.Generator().manual_seed(0)
-    edges = torch.randint(2, (6, 2), generator=generator)
-    eye = torch.eye(2)
+    x, edges, eye = rings(1)[0].x.float(), RING.t() % 2, torch.eye(2)
     with pytest.raises(ValueError, match="combine='max'"):
         GeneralizedRelabeling(eye, eye, eye, combine="max")
     wide = GeneralizedRelabeling(eye, eye, torch.cat([eye, eye], 1), edge_feature="edge_attr")
     for dtype in (torch.int64, torch.float64, torch.float32):
-        graph = ring(x=torch.rand(3, 2, generator=generator), edge_attr=edges.to(dtype))
-        double = ring(x=graph.x.double(), edge_attr=edges.double())
+        graph, double = (
+            ring(x=x, edge_attr=edges.to(dtype)),
+            ring(x=x.double(), edge_attr=edges.double()),
+        )
         for relabel in ((eye, eye, eye), wide):
             kernel = WLKernel(RandomWalkKernel(2), relabel, 2)
-            torch.testing.assert_close(
-                kernel([graph]).double(), kernel([double]), rtol=1e-5, atol=1e-6
-            )
-
-
-# networkx, data sets, batches --------------------------------------------------------------------
+            found, expected = kernel([graph]).double(), kernel([double])
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_networkx() -> None:
@@ -243,21 +228,22 @@ def test_molecules() -> None:
     from pyg_kernels.datasets import MoleculeDataset
 
     dataset = MoleculeDataset.from_smiles(SMILES)
-    listed = [dataset[i] for i in range(len(dataset))]
-    for edges in (None, "edge_attr"):
-        kernel = WLSubtreeKernel(2, edge_label=edges).fit(dataset)
-        expected = defined(kernel, listed)
-        for graphs in (dataset, listed, dataset.batch(range(len(dataset)))):
-            close(kernel(graphs), expected)
-            close(dense(kernel.transform(graphs)), dense(kernel.transform(listed)))
-        close(kernel(dataset[list(range(len(dataset)))[::-1]], dataset), expected.flip(0))
-        close(kernel(dataset[1:3]), expected[1:3, 1:3])
+    listed, every = list(dataset), range(len(dataset))
+    kernel = WLSubtreeKernel(2, edge_label="edge_attr").fit(dataset)
+    expected = defined(kernel, listed)
+    for graphs in (dataset, listed, dataset.batch(every)):
+        close(kernel(graphs), expected)
+        close(dense(kernel.transform(graphs)), dense(kernel.transform(listed)))
+    close(kernel(dataset[every[::-1]], dataset), expected.flip(0))
+    close(kernel(dataset[1:3]), expected[1:3, 1:3])
     walks = WLKernel(RandomWalkKernel(1), DiscreteRelabeling(edge_label="edge_attr"), 2)
     close(walks(dataset).double(), expected)
 
 
 def test_what_is_read() -> None:
-    """A data set's transform; nothing but edges with node_label=None; a copy that is kept."""
+    """A data set's transform; nothing but edges with node_label=None; a copy that is kept; edges
+    of a batch that are not sorted by graph.
+    """
     bare = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in GRAPHS]
     for own in (WLSubtreeKernel(2, None), ShortestPathKernel(node_label=None)):
         close(own(bare), defined(own, GRAPHS))
@@ -273,34 +259,27 @@ def test_what_is_read() -> None:
     before = fitted.transform([ring()])
     graph.x.mul_(10)
     np.testing.assert_array_equal(fitted.transform([ring()]), before)
-
-
-def test_a_batch_whose_edges_are_not_sorted_by_graph() -> None:
     batch = Batch.from_data_list(GRAPHS[:3])
-    order = torch.randperm(batch.num_edges, generator=torch.Generator().manual_seed(0))
-    batch.edge_index, batch.edge_attr = batch.edge_index[:, order], batch.edge_attr[order]
+    batch.edge_index, batch.edge_attr = batch.edge_index.flip(1), batch.edge_attr.flip(0)
     for kernel in (RandomWalkKernel(3), WLSubtreeKernel(2, edge_label="edge_attr")):
         close_sums(kernel(batch), kernel(GRAPHS[:3]))
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
+def test_collections_that_are_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "GRAPHS_AT_A_TIME", 16)
+    many, kinds = GRAPHS * 6, {"node_label": "kind", "output": "gram"}
+    for kernel in (
         RandomWalkKernel(3),
         WLSubtreeKernel(2, normalize=True, output="gram"),
-        WLSubtreeKernel(node_label="kind", compare="minmax", output="gram"),
-        LabelSequenceKernel(node_label="kind", output="gram"),
-        ShortestPathKernel(node_label="kind", compare="minmax", output="gram"),
-    ],
-)
-def test_collections_that_are_read_in_chunks(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "GRAPHS_AT_A_TIME", 16)
-    many = GRAPHS * 6
-    expected = torch.from_numpy(kernel.fit(GRAPHS).transform(GRAPHS)).repeat(6, 1)
-    for form in (many, Batch.from_data_list(many)):
-        close_sums(torch.from_numpy(kernel.transform(form)), expected)
-    found = kernel.fit(many).transform(GRAPHS[:1])
-    close_sums(torch.from_numpy(found), expected[: len(GRAPHS), :1].repeat(6, 1).t())
+        WLSubtreeKernel(compare="minmax", **kinds),
+        LabelSequenceKernel(**kinds),
+        ShortestPathKernel(compare="minmax", **kinds),
+    ):
+        expected = torch.from_numpy(kernel.fit(GRAPHS).transform(GRAPHS)).repeat(6, 1)
+        for form in (many, Batch.from_data_list(many)):
+            close_sums(torch.from_numpy(kernel.transform(form)), expected)
+        found = kernel.fit(many).transform(GRAPHS[:1])
+        close_sums(torch.from_numpy(found), expected[: len(GRAPHS), :1].repeat(6, 1).t())
     broken = [*many[:38], changed(GRAPHS[0], x=GRAPHS[0].x * nan), GRAPHS[6]]
     with pytest.raises(ValueError, match="graph 38 has NaN"):
         RandomWalkKernel().fit(broken)
@@ -323,9 +302,6 @@ def test_one_vector_against_many() -> None:
         VectorKernel()(graphs, [Data(descriptors=torch.ones(2))])
 
 
-# Threads and modes -------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("threads")
 def test_gradients_with_threads() -> None:
     """Of texts, and of an activation's own parameters."""
@@ -341,13 +317,9 @@ def test_gradients_with_threads() -> None:
     def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
         return scale * k_xy
 
-    found, expected = (
-        torch.autograd.grad(
-            DeepGraphKernel(1, activation=activation, max_memory=memory)(rings()).sum(), scale
-        )[0]
-        for memory in (1, 2**28)
-    )
-    torch.testing.assert_close(found, expected)
+    kernels = [DeepGraphKernel(1, activation=activation, max_memory=m) for m in (1, 2**28)]
+    slopes = [torch.autograd.grad(kernel(rings()).sum(), scale)[0] for kernel in kernels]
+    torch.testing.assert_close(*slopes)
 
 
 @pytest.mark.usefixtures("threads")
@@ -370,8 +342,6 @@ def test_modes_and_errors_with_threads() -> None:
     assert torch.get_num_threads() == 2
 
 
-# What is refused ---------------------------------------------------------------------------------
-
 LABELS, NUMBERS = ring(x=torch.zeros(3).long()), ring(x=torch.zeros(3))
 CODES = [ring(), ring(dtype=torch.float32), ring(6.0, torch.int64)]
 ONE_HOT = ring(1.0, torch.int64)
@@ -389,37 +359,28 @@ BONDS = GeneralizedRelabeling(SQUARE, SQUARE, SQUARE, edge_feature="bond")
 TYPE_ERRORS: list[tuple[Any, Any, str]] = [
     *(
         (kernel, items, "expected a list of")
-        for kernel in (WALK, SUBTREES, STRING)
-        for items in ({"a": 1}, pd.DataFrame({"text": ["a", "b"]}), 3, iter([]))
+        for kernel in (WALK, STRING)
+        for items in ({"a": 1}, pd.DataFrame({"text": ["a", "b"]}), iter([]))
     ),
-    (WALK, HeteroData(), "graph 0 is a HeteroData"),
     (WALK, HETERO, "not of HeteroData"),
     (SUBTREES, [ring(x=["C", None, "N"])], r"graph 0 has a list as 'x'.*strings"),
     *(
         (WLKernel(base), rings(), "base=")
-        for base in (RandomWalkKernel, StringKernel(), WLKernel(), lambda xs, ys: torch.ones(8, 8))
+        for base in (RandomWalkKernel, StringKernel(), WLKernel())
     ),
     (STRING, "a cat", r"not one string: \['a cat'\] is a list"),
     (STRING, np.array([["a"], ["b"]], dtype=object), r"not \(2, 1\): give texts\[:, 0\]"),
     (STRING, pd.Series(["a", np.nan, "b"]), "text 1 is a float"),
-    (STRING, np.array(["a", None], dtype=object), "text 1 is a NoneType"),
     (STRING, np.array([1, 2, 3]), "expected a collection of texts"),
-    (STRING, np.array("abc"), "expected a"),
-    (STRING, [b"ab"], "text 0 is a bytes"),
-    *(
-        (WLKernel(kernel, (EYE, EYE, EYE)), rings(), f"{type(kernel).__name__} counts labels")
-        for kernel in (LabelSequenceKernel(2), ShortestPathKernel(), WLSubtreeKernel(1))
-    ),
+    (WLKernel(ShortestPathKernel(), (EYE, EYE, EYE)), rings(), "ShortestPathKernel counts labels"),
 ]
 VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (SUBTREES, [nx.Graph(), PATHS[0]], "graph 1 has no 'x': name another attribute, or node_la"),
     (SUBTREES, PATHS[1], "graph 0 has no 'x' at node 1"),
     (SUBTREES, PATHS[2], "graph 0 has 'x' of type int, str: expected strings, n"),
     (STRING, [vectors(3), vectors(3).flatten()], "text 1 is a tensor of shape"),
-    (STRING, [vectors(3), vectors(4).view(2, 2, 3)], "text 1 is a tensor of shape"),
     (STRING, [[1, "a"]], "text 0 has tokens of type int, str"),
     (StringKernel(analyzer="words"), SENTENCES, "analyzer="),
-    (StringKernel(tokenizer=str.split), SENTENCES, "tokenizer="),
     (StringKernel(analyzer="word", tokenizer="split"), SENTENCES, "tokenizer='split'"),
     (WALK, [ring(), Data(x=torch.ones(2, 1), adj_t=SPARSE)], r"graph 1 .*adj_t"),
     (WALK, [ring(), Data(x=torch.ones(2, 1), edge_index=SPARSE)], r"graph 1 .* of shape .*sparse"),
@@ -427,14 +388,11 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (WALK, [ring(), ring().to("meta")], "graph 1 is on meta, graph 0 on cpu"),
     (WALK, Batch(x=torch.ones(3, 1)), "the batch has no edge_index"),
     (WALK, [LABELS, LABELS, NUMBERS], r"graph 2 .* labels of one type"),
-    (WALK, [ring(), LABELS], "graph 1"),
     (WALK, CODES, "graph 2 has integers other than 0 and 1 in 'x'"),
     (WALK, [ring(x=torch.ones(3, 1, 1))], "one or two dimensions"),
     (DeepGraphKernel(), BOTH_CODES, r"graph 2 .* 'x'"),
     (SUBTREES, [ring(2, torch.int64), ring()], r"graph 1 .*one type"),
-    (SUBTREES, [ring(x=["C"])], "graph 0"),
     (SUBTREES, [ring(nan)], "graph 0"),
-    (DeepGraphKernel(edge_feature="absent"), rings(2), "graph 0 .*absent"),
     (DeepGraphKernel(activation=DIVERGING), [ring(9.0)], r"needs K\(x, x\) < 2"),
     (DeepStringKernel(2, 1, 0.5, DIVERGING), [2 * vectors(4)], r"needs K\(x, x\) < 2"),
     *(
@@ -448,28 +406,20 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     ),
     (LabelSequenceKernel(edge_label="length_"), GRAPHS, "length_"),
     (LabelSequenceKernel(2, min_nodes=3), GRAPHS, "min_nodes=3: expected at most 2"),
-    (ShortestPathKernel(node_label="colour"), GRAPHS, "colour"),
     (WLKernel(relabel=DiscreteRelabeling), rings(), "relabel="),
     (WLKernel(relabel=DiscreteRelabeling("absent")), GRAPHS, "graph 0.*absent"),
     (DeepGraphKernel(activation=inverse_polynomial), rings(), "activation="),
-    (WLKernel(relabel=(WIDE[:, :3], WIDE, SQUARE)), GRAPHS, "expected"),
     (WLKernel(relabel=(SQUARE, OTHER, SQUARE)), GRAPHS, "expected"),
     (WLKernel(relabel=(torch.ones(4, 4), OTHER, WIDE)), GRAPHS, "graph 0 has 3 node"),
     (WLKernel(relabel=(SQUARE, SQUARE, "V")), GRAPHS, "V must be a matrix"),
     (WLKernel(relabel=(OTHER, OTHER, SQUARE)), GRAPHS, "more than one iteration"),
-    (WLKernel(RandomWalkKernel(node_feature="kind"), (SQUARE,) * 3), GRAPHS, "needs vectors"),
     (WLKernel(relabel=BONDS), GRAPHS, "needs vectors"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("error", "kernel", "items", "match"),
-    [
-        *((TypeError, *refused) for refused in TYPE_ERRORS),
-        *((ValueError, *refused) for refused in VALUE_ERRORS),
-    ],
-)
-def test_refused(error: type[Exception], kernel: Any, items: Any, match: str) -> None:
-    for call in (kernel, kernel.fit_transform):
-        with pytest.raises(error, match=match):
-            call(items)
+@pytest.mark.parametrize("error", [TypeError, ValueError])
+def test_refused(error: type[Exception]) -> None:
+    for kernel, items, match in TYPE_ERRORS if error is TypeError else VALUE_ERRORS:
+        for call in (kernel, kernel.fit_transform):
+            with pytest.raises(error, match=match):
+                call(items)

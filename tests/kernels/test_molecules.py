@@ -1,7 +1,5 @@
 """Molecules in kernels: SMILES and RDKit's molecules, their labels, and the sum for properties."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -36,34 +34,34 @@ from tests.kernels.definitions import defined
 SMILES = ["CCO", "c1ccccc1O", "[Na+].[Cl-]", "C", "C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "F/C=C/F"]
 
 
-KERNELS = [
-    WLSubtreeKernel(2, edge_label="edge_attr"),
-    LabelSequenceKernel(3, ["element", "role"]),
-    ShortestPathKernel(),
-    VectorKernel(),
-    RandomWalkKernel(2),
-    DeepGraphKernel(edge_feature="edge_attr"),
-    WLKernel(),
-]
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        WLSubtreeKernel(2, edge_label="edge_attr"),
+        LabelSequenceKernel(3, ["element", "role"]),
+        ShortestPathKernel(),
+        VectorKernel(),
+        RandomWalkKernel(2),
+        DeepGraphKernel(edge_feature="edge_attr"),
+        WLKernel(),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)
 def test_smiles_molecules_and_graphs_are_alike(kernel: Kernel) -> None:
-    expected = kernel(molecule_graphs(SMILES))
-    molecules = [Chem.MolFromSmiles(s) for s in SMILES]
-    torch.testing.assert_close(kernel(Batch.from_data_list(molecule_graphs(SMILES))), expected)
-    for form in (SMILES, np.array(SMILES, dtype=object), pd.Series(SMILES), molecules):
+    graphs, molecules = molecule_graphs(SMILES), [Chem.MolFromSmiles(s) for s in SMILES]
+    expected, strings = kernel(graphs), np.array(SMILES, dtype=object)
+    for form in (Batch.from_data_list(graphs), SMILES, strings, pd.Series(SMILES), molecules):
         torch.testing.assert_close(kernel(form), expected)
     assert kernel.fit(molecules).transform(molecules[1]).shape[0] == 1
     if not isinstance(kernel, VectorKernel):
         for one in (SMILES[1], molecules[1]):
             torch.testing.assert_close(kernel(one, molecules), expected[1:2])
-    with pytest.raises(
-        ValueError, match="molecule 2: cannot read the SMILES 'C1CC': it is not well-"
+    for broken, error, said in (
+        ("C1CC", ValueError, "molecule 2: cannot read the SMILES 'C1CC': it is not well-"),
+        (None, TypeError, "graph 2 is a NoneType: expected a"),
     ):
-        kernel([*SMILES[:2], "C1CC"])
-    with pytest.raises(TypeError, match="graph 2 is a NoneType: expected a"):
-        kernel([*SMILES[:2], None])
+        with pytest.raises(error, match=said):
+            kernel([*SMILES[:2], broken])
 
 
 @pytest.mark.parametrize(
@@ -85,16 +83,14 @@ def test_featurizers(make: Callable[[Any], Kernel]) -> None:
         expected = make(None)([function(s) for s in smiles])
         torch.testing.assert_close(make(featurizer)(smiles), expected)
         torch.testing.assert_close(make(function)(smiles[:1], smiles), expected[:1])
-        process = KernelGP(make(featurizer), tune=False).fit(smiles * 2, range(2 * len(smiles)))
-        other = KernelGP(make(None), tune=False)
-        other.fit([function(s) for s in smiles * 2], range(2 * len(smiles)))
-        np.testing.assert_allclose(
-            process.predict(smiles), other.predict([function(s) for s in smiles])
+        found, wanted = (
+            KernelGP(make(own), tune=False).fit(items, range(len(items))).predict(items)
+            for own, items in ((featurizer, smiles), (None, [function(s) for s in smiles]))
         )
+        np.testing.assert_allclose(found, wanted)
     assert make(lambda item: item[0])([(by_hand("CC"), 1), (by_hand("CO"), 2)]).shape == (2, 2)
-    with pytest.raises(
-        ValueError, match="featurizer='mol': expected one of None, 'labels', 'default', 'duvenaud'"
-    ):
+    names = "featurizer='mol': expected one of None, 'labels', 'default', 'duvenaud'"
+    with pytest.raises(ValueError, match=names):
         make("mol")(SMILES)
     with pytest.raises(TypeError, match="gave a NoneType for molecule 0: expected a Data"):
         make(lambda molecule: None)(SMILES)
@@ -131,8 +127,6 @@ def test_descriptors_that_differ_in_their_last_digit_are_constant() -> None:
     mean, std = process.predict(["CCO", "CC(=O)Nc1ccc(F)cc1"], return_std=True)
     assert np.abs(mean).max() < 10 and std.max() < 10
 
-
-# Similarity --------------------------------------------------------------------------------------
 
 TRAIN = ["CCO", "c1ccccc1O", "CC(=O)Nc1ccc(O)cc1", "C[C@H](N)C(=O)O", "[Na+].[Cl-]", "CCN", "CCCO"]
 NEW = ["OCC", "C[C@@H](N)C(=O)O", "CCCCO", "[U]", "C(C", "", "C", "Oc1ccccc1C", "N[C@@H](C)C(=O)O"]
@@ -196,11 +190,7 @@ def test_threshold_leaves_each_molecule_itself_out(percentile: float) -> None:
             for lengths in (1.0, (float("inf"),), (0.0,))
         ),
         (lambda: MoleculeSimilarity().fit("CCO"), TypeError, "not the string 'CCO'"),
-        (
-            lambda: MoleculeSimilarity().fit(["CC", None]),
-            TypeError,
-            r"smiles\[1\] must be a string",
-        ),
+        (lambda: similarity_to(["CC", None], []), TypeError, r"smiles\[1\] must be a string"),
     ],
 )
 def test_refused(call: Callable[[], Any], error: type[Exception], match: str) -> None:

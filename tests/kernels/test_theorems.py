@@ -6,8 +6,6 @@ For polynomial activations feature maps are finite. With σ(t) = Σ a_k t^k and 
 and <φ_σ(x), φ_σ(y)> = K_σ(<x, y>).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -79,9 +77,6 @@ def walked(name: str) -> tuple[list[Data], dict[str, Any], str | None]:
 ON_GRAPHS = ["nodes", "edge features", "molecules"]
 
 
-# Theorem 1
-
-
 @pytest.mark.parametrize(
     ("order", "decay"), [(1, 0.4), (2, 0.0), (2, 0.9), (3, 0.4), (4, 0.4), (4, 1.0)]
 )
@@ -127,9 +122,6 @@ def test_additive_layer_after_many_zero_tokens(order: int) -> None:
         assert (found[1] - output).abs().max() > 1e-3
 
 
-# Theorem 2
-
-
 class Sigma(torch.nn.Module):
     """An activation Σ a_k t^k, and K_σ = Σ b_k t^k that has it in its space."""
 
@@ -163,14 +155,6 @@ SIGMAS = {
     "cubic": Sigma([0.1, 0.6, 0.0, -0.3], [0.5, 0.25, 0.125, 0.0625]),
     "larger-space": Sigma([0.0, 1.0, 0.0], [0.5, 0.25, 0.125]),
 }
-
-
-def test_the_spaces_of_polynomials() -> None:
-    x, y = random_text(2, 3)
-    k = torch.dot(x, y)
-    for sigma in SIGMAS.values():
-        close_sums(torch.dot(sigma.phi(x), sigma.psi(y)), sigma(k))
-        close_sums(torch.dot(sigma.phi(x), sigma.phi(y)), sigma.kernel(k, x @ x, y @ y))
 
 
 def prefix_features(x: Tensor, order: int, decay: float) -> list[Tensor]:
@@ -247,9 +231,6 @@ def test_theorem_2_with_the_inverse_polynomial() -> None:
     close_sums(DeepStringKernel(2, 2, 0.2, series, post=True)(texts), limit(texts))
 
 
-# Theorem 3
-
-
 WALKS = covering(
     graphs=ON_GRAPHS, order=[1, 2, 3, 4], decay=[0.0, 0.4, 1.0], non_backtracking=[False, True]
 )
@@ -269,9 +250,6 @@ def test_theorem_3(options: dict[str, Any]) -> None:
     for graph, row in zip(data, expected, strict=True):
         states = conv(graph.x, graph.edge_index, graph.edge_attr)
         close_sums(states.sum(dim=0), row)
-
-
-# Theorem 4
 
 
 def combined(own: Tensor, arrived: Tensor, combine: str) -> Tensor:
@@ -375,9 +353,6 @@ def test_theorem_4(
     kernel = DeepGraphKernel(num_layers, order, decay, combine, sigma.kernel, edge_feature=edges)
     maps = torch.stack(sums)
     close_sums(kernel(graphs), maps @ maps.t())
-
-
-# Proposition 2
 
 
 def relabelling_of(net: WLKernelNet, layer: int) -> tuple[Tensor, Tensor, Tensor]:

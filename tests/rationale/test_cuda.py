@@ -38,12 +38,7 @@ def test_molecules() -> None:
     there = copy.deepcopy(here).to(DEVICE)
     graph = random_graph(0, 8, 20)
     z = torch.arange(16).view(2, 8) % 3 != 0
-    expected = here.given(z, graph.x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
-    found = there.given(
-        z.to(DEVICE),
-        graph.x.to(DEVICE),
-        edge_index=graph.edge_index.to(DEVICE),
-        edge_attr=graph.edge_attr.to(DEVICE),
-    )
+    expected = here.given(z, **vars(graph))
+    found = there.given(z.to(DEVICE), **{name: t.to(DEVICE) for name, t in vars(graph).items()})
     for a, b in zip(found, expected, strict=True):
         close(a.cpu(), b)

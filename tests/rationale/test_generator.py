@@ -76,9 +76,9 @@ def test_atoms() -> None:
     network = WLStates(4, 6, num_iterations=2, edge_dim=2)
     gen = randomized(Generator(network, 6))
     every = every_selection(5)
-    found = gen.log_prob(every, graph.x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
+    found = gen.log_prob(every, **vars(graph))
     close(found.sum(dim=1).exp().sum(), torch.tensor(1.0, dtype=F64))
-    states = network(graph.x, graph.edge_index, graph.edge_attr)
+    states = network(**vars(graph))
     p = torch.sigmoid(gen.logit.of_token(states).squeeze(1))
     close(found.exp(), torch.where(every, p, 1 - p))
 

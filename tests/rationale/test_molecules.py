@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
 from pyg_kernels.nn import RandomWalkNet, WLKernelNet
@@ -22,22 +23,18 @@ def model(in_channels: int, edge_dim: int, seed: int = 0, **options: Any) -> Rat
     return randomized(found, seed, scale=0.4)
 
 
+EMPTY = Graph(torch.zeros(0, 4).double(), torch.zeros(2, 0).long(), torch.zeros(0, 3).double())
+
+
 class Union:
     """Graphs side by side, and what a rationalizer takes of them."""
 
     def __init__(self, graphs: list[Graph]) -> None:
         self.graphs = graphs
-        self.sizes = [g.num_nodes for g in graphs]
-        starts = [sum(self.sizes[:i]) for i in range(len(graphs))]
-        self.x = torch.cat([g.x for g in graphs])
-        self.given = {
-            "edge_index": torch.cat(
-                [g.edge_index + s for g, s in zip(graphs, starts, strict=True)], dim=1
-            ),
-            "edge_attr": torch.cat([g.edge_attr for g in graphs]),
-            "batch": torch.arange(len(graphs)).repeat_interleave(torch.tensor(self.sizes)),
-            "batch_size": len(graphs),
-        }
+        whole = Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
+        self.sizes, self.x = [graph.num_nodes for graph in graphs], whole.x
+        self.given = {name: whole[name] for name in ("edge_index", "edge_attr", "batch")}
+        self.given["batch_size"] = len(graphs)
 
 
 def molecules() -> Union:
@@ -46,10 +43,8 @@ def molecules() -> Union:
 
 def awkward() -> Union:
     """Directed, with self-loops, parallel edges, isolated nodes, and graphs without atoms."""
-    empty = Graph(
-        torch.zeros(0, 4, dtype=F64), torch.zeros(2, 0).long(), torch.zeros(0, 3, dtype=F64)
-    )
-    return Union([empty, random_graph(0), random_graph(1, 2, 3), random_graph(2, 8, 20), empty])
+    graphs = [random_graph(0), random_graph(1, 2, 3), random_graph(2, 8, 20)]
+    return Union([EMPTY, *graphs, EMPTY])
 
 
 def bonds(graph: Graph) -> set[tuple[int, int]]:
@@ -62,9 +57,8 @@ def bonds(graph: Graph) -> set[tuple[int, int]]:
 def test_induced_subgraphs(build: Any, training: bool) -> None:
     """Each graph by itself, cut by PyG, through the encoder by itself."""
     union = build()
-    rationalizer = model(union.x.size(1), union.given["edge_attr"].size(1), num_samples=3).train(
-        training
-    )
+    rationalizer = model(union.x.size(1), union.given["edge_attr"].size(1), num_samples=3)
+    rationalizer.train(training)
     torch.manual_seed(1)
     found = rationalizer(union.x, **union.given)
     samples, count = (3 if training else 1), len(union.graphs)
@@ -122,14 +116,8 @@ def test_nothing_selected(norm: Any, training: bool) -> None:
 
 @pytest.mark.parametrize("num_graphs", [0, 3])
 def test_no_atoms(num_graphs: int) -> None:
-    rationalizer = model(4, 3, num_samples=2)
-    found = rationalizer(
-        torch.zeros(0, 4, dtype=F64),
-        edge_index=torch.zeros(2, 0).long(),
-        edge_attr=torch.zeros(0, 3, dtype=F64),
-        batch=torch.zeros(0).long(),
-        batch_size=num_graphs,
-    )
+    rationalizer, none = model(4, 3, num_samples=2), torch.zeros(0).long()
+    found = rationalizer(**vars(EMPTY), batch=none, batch_size=num_graphs)
     assert found.output.shape == (2 * num_graphs, 2)
     assert found.size.shape == found.transitions.shape == (2, num_graphs)
     rationalizer.objective(found, found.output.sum(dim=1).view(2, num_graphs)).backward()

@@ -11,16 +11,14 @@ PARTS = {"train": range(35), "test": range(35, 40)}
 
 
 def test_holds_out_a_share_of_each_class() -> None:
-    corpus = TextCorpus(TEXTS, LABELS, PARTS)
-    corpus.hold_out(0.2, seed=3)
+    corpus, again, other = (TextCorpus(TEXTS, LABELS, PARTS) for _ in range(3))
+    for one, seed in ((corpus, 3), (again, 3), (other, 4)):
+        one.hold_out(0.2, seed=seed)
     train, valid = corpus.parts["train"], corpus.parts["valid"]
     assert sorted([*train.tolist(), *valid.tolist()]) == list(range(35))
     assert corpus.labels[valid].bincount().tolist() == [1, 5]  # of 9 and 26
     assert corpus.parts["test"].tolist() == list(range(35, 40))
     assert "20% of each class held out of training (seed 3)" in corpus.split
-    again, other = TextCorpus(TEXTS, LABELS, PARTS), TextCorpus(TEXTS, LABELS, PARTS)
-    again.hold_out(0.2, seed=3)
-    other.hold_out(0.2, seed=4)
     assert torch.equal(again.parts["valid"], valid)
     assert not torch.equal(other.parts["valid"], valid)
     corpus.hold_out(0.5)  # it has one now
@@ -55,7 +53,6 @@ def test_a_digest_tells_texts_classes_and_parts_apart() -> None:
         ("10 9 1 2", "1 2 9 10"),
         ("1 -1 0 -2 -10", "-10 -2 -1 0 1"),
         ("7 007 10", "007 7 10"),
-        ("10 9 b", "10 9 b"),
         ("10 9 1.5", "1.5 10 9"),
         ("10 9 \u0661", "10 9 \u0661"),
     ],
@@ -77,7 +74,6 @@ TWO, APART = [["x"]] * 2, {"train": [0], "test": [1]}
     [
         ([["x"]], "ab", {"train": [0], "test": [0]}, ValueError, "labels must be 1"),
         ([["x"], []], "aa", APART, ValueError, "text 1 has no words"),
-        (TWO, "aa", {"train": [0]}, ValueError, "parts must be train, test"),
         (TWO, "aa", {**APART, "dev": [1]}, ValueError, "got train, test, dev"),
         (TWO, "aa", {"train": [0, 1], "test": []}, ValueError, "test part has no texts"),
         (TWO, "aa", {"train": [0, 1], "test": [1]}, ValueError, "text 1 is in more than one"),

@@ -1,5 +1,6 @@
 """Batches: the texts that belong in them, in an order that can be taken up again."""
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -31,6 +32,9 @@ def test_a_batch_has_the_chosen_texts(texts: EncodedTexts) -> None:
     assert batch.text.tolist() == [0] * 5 + [1] * 3 + [2] * 5 + [3] * 9
     assert batch.num_texts == 4
     assert texts.lengths.tolist() == LENGTHS
+    ids, mask = texts.batch(torch.tensor([3, 0])).padded()
+    assert ids.tolist() == [[300, 301, 0], [0, 1, 2]]
+    assert mask.tolist() == [[True, True, False], [True, True, True]]
 
 
 def test_texts_without_words_and_batches_without_texts() -> None:
@@ -43,12 +47,6 @@ def test_texts_without_words_and_batches_without_texts() -> None:
     nothing = texts.batch(torch.tensor([], dtype=torch.long))
     assert nothing.num_texts == 0
     assert nothing.padded()[0].shape == (0, 0)
-
-
-def test_padded_batches(texts: EncodedTexts) -> None:
-    ids, mask = texts.batch(torch.tensor([3, 0])).padded()
-    assert ids.tolist() == [[300, 301, 0], [0, 1, 2]]
-    assert mask.tolist() == [[True, True, False], [True, True, True]]
 
 
 def test_goes_through_the_given_texts_in_order(texts: EncodedTexts) -> None:
@@ -92,18 +90,16 @@ def test_a_bucket_is_cut_by_length(texts: EncodedTexts) -> None:
 
 
 def test_bad_arguments(texts: EncodedTexts) -> None:
-    with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
-        TextLoader(texts, batch_size=0)
-    with pytest.raises(ValueError, match="bucket must be at least 1, not 0"):
-        TextLoader(texts, bucket=0)
-    with pytest.raises(ValueError, match="at least one of the texts"):
-        TextLoader(texts, torch.tensor([], dtype=torch.long))
-    with pytest.raises(IndexError, match="index 12 is out of range for 12 texts"):
-        TextLoader(texts, torch.tensor([12]))
-    for wrong in (-2, 12):
-        with pytest.raises(IndexError, match="from 0 to 11"):
-            texts.batch(torch.tensor([0, wrong]))
-    with pytest.raises(ValueError, match="from 0 to 2 without going back"):
-        EncodedTexts(torch.zeros(2), torch.tensor([0, 3, 2]), torch.zeros(2))
-    with pytest.raises(ValueError, match=r"of shape \(1,\).*not \(2,\)"):
-        EncodedTexts(torch.zeros(2), torch.tensor([0, 2]), torch.zeros(2))
+    nothing, two = torch.tensor([], dtype=torch.long), torch.zeros(2)
+    for call, arguments, error, said in (
+        (TextLoader, (texts, None, 0), ValueError, "batch_size must be at least 1, not 0"),
+        (partial(TextLoader, bucket=0), (texts,), ValueError, "bucket must be at least 1, not 0"),
+        (TextLoader, (texts, nothing), ValueError, "at least one of the texts"),
+        (TextLoader, (texts, [12]), IndexError, "index 12 is out of range for 12 texts"),
+        (texts.batch, (torch.tensor([0, -2]),), IndexError, "from 0 to 11"),
+        (texts.batch, (torch.tensor([0, 12]),), IndexError, "from 0 to 11"),
+        (EncodedTexts, (two, torch.tensor([0, 3, 2]), two), ValueError, "without going back"),
+        (EncodedTexts, (two, torch.tensor([0, 2]), two), ValueError, r"of shape \(1,\).*\(2,\)"),
+    ):
+        with pytest.raises(error, match=said):
+            call(*arguments)

@@ -68,16 +68,13 @@ def test_names_of_classes(folder: Path) -> None:
 
 
 def test_ten_classes_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    rows = "".join(f"{k},text {k}\n" for k in range(11, 0, -1))
-    write(tmp_path / "train.csv", rows)
-    write(tmp_path / "test.csv", rows)
-    corpus = TextCSV(tmp_path)
-    assert corpus.classes == tuple(str(k) for k in range(1, 12))
-    assert corpus.labels.tolist() == [*range(10, -1, -1)] * 2
-    write(tmp_path / "classes.txt", "".join(f"{k}\n" for k in range(11)))
-    corpus = TextCSV(tmp_path)
-    assert corpus.classes == tuple(str(k) for k in range(11))
-    assert corpus.labels.tolist() == [*range(10, -1, -1)] * 2
+    for part in ("train", "test"):
+        write(tmp_path / f"{part}.csv", "".join(f"{k},text {k}\n" for k in range(11, 0, -1)))
+    for first in (1, 0):  # of the numbers, then of the names
+        corpus = TextCSV(tmp_path)
+        assert corpus.classes == tuple(str(first + k) for k in range(11))
+        assert corpus.labels.tolist() == [*range(10, -1, -1)] * 2
+        write(tmp_path / "classes.txt", "".join(f"{k}\n" for k in range(11)))
     write(tmp_path / "classes.txt", "".join(f"{k}.\n" for k in range(11)))
     assert TextCSV(tmp_path).classes[:3] == ("0.", "1.", "10.")
 
@@ -116,10 +113,8 @@ def test_a_file_without_a_test_part_is_split_within_each_class(tmp_path: Path) -
     [
         ("class,text", "train.csv, line 4: the class must be a whole number from 1, got 'cl"),
         ("0,text", "line 4: .*the class must be a whole number from 1, got '0'"),
-        ("1.0,text", "line 4: .*must be a whole number from 1, got '1.0'"),
         (",text", "line 4: .*must be a whole number from 1, got ''"),
         ("1", "train.csv, line 4: it has 1 cells, the first row 2"),
-        ("1,", "line 4: .*no text"),
         ('1," \n "', "line 4: .*no text"),
     ],
 )

@@ -13,8 +13,7 @@ def test_orders_by_frequency_and_then_by_occurrence() -> None:
     assert vocabulary.words == ["<pad>", "<unk>", "b", "a", "c"]
     assert (vocabulary.padding, vocabulary.unknown, len(vocabulary)) == (0, 1, 5)
     assert [vocabulary[word] for word in ("b", "c", "z", "<unk>")] == [2, 4, 1, 1]
-    assert "c" in vocabulary
-    assert "z" not in vocabulary
+    assert "c" in vocabulary and "z" not in vocabulary
     assert repr(vocabulary) == "Vocabulary(5 words)"
 
 
@@ -23,10 +22,9 @@ def test_limits() -> None:
     assert Vocabulary.build(TEXTS, max_size=3).words[2:] == ["b"]
     ended = Vocabulary.build(TEXTS, max_size=4, specials=["</s>"])
     assert ended.words == ["<pad>", "<unk>", "</s>", "b"]
-    with pytest.raises(ValueError, match="min_count must be at least 1, got 0"):
-        Vocabulary.build(TEXTS, min_count=0)
-    with pytest.raises(ValueError, match="max_size must be at least 2, got 1"):
-        Vocabulary.build(TEXTS, max_size=1)
+    for name, least in (("min_count", 1), ("max_size", 2)):
+        with pytest.raises(ValueError, match=f"{name} must be at least {least}, got {least - 1}"):
+            Vocabulary.build(TEXTS, **{name: least - 1})
     with pytest.raises(ValueError, match="'a' occurs twice"):
         Vocabulary(["a", "b", "a"])
 
@@ -42,11 +40,10 @@ def test_encodes_texts_of_any_length() -> None:
     assert ids.dtype == ptr.dtype == torch.long
 
 
-def test_a_string_is_no_text() -> None:
+@pytest.mark.parametrize("call", [Vocabulary.build, Vocabulary(["a"]).encode])
+def test_a_string_is_no_text(call) -> None:
     with pytest.raises(TypeError, match="sequence of words, got the string 'how far'"):
-        Vocabulary.build(["how far"])
-    with pytest.raises(TypeError, match="sequence of words, got the string 'how far'"):
-        Vocabulary(["a"]).encode([["a"], "how far"])
+        call([["a"], "how far"])
 
 
 def test_extends_behind_its_words() -> None:
