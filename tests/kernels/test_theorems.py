@@ -157,6 +157,14 @@ SIGMAS = {
 }
 
 
+def test_the_spaces_of_polynomials() -> None:
+    x, y = random_text(2, 3)
+    k = torch.dot(x, y)
+    for sigma in SIGMAS.values():
+        close_sums(torch.dot(sigma.phi(x), sigma.psi(y)), sigma(k))
+        close_sums(torch.dot(sigma.phi(x), sigma.phi(y)), sigma.kernel(k, x @ x, y @ y))
+
+
 def prefix_features(x: Tensor, order: int, decay: float) -> list[Tensor]:
     """φ(x_{1:1}), φ(x_{1:2}), ..., of texts whose tokens may themselves be feature maps."""
     return [string_features(x[: t + 1], order, decay) for t in range(len(x))]
