@@ -91,7 +91,7 @@ def _labeled(molecule: Any) -> Data:
 
     mol = sanitized(molecule)
     # RDKit's own tags depend on the order of the atoms, these labels on the molecule alone.
-    has_stereo = label_stereo(mol, molecule if isinstance(molecule, str) else None)
+    label_stereo(mol, molecule if isinstance(molecule, str) else None)
     atoms, bonds = atoms_and_bonds(mol)
 
     def read(items: list[Any], *properties: Callable[[Any], int]) -> NDArray[np.int64]:
@@ -99,18 +99,13 @@ def _labeled(molecule: Any) -> Data:
         columns = [list(map(each, items)) for each in properties]
         return np.array(columns, dtype=np.int64).reshape(len(columns), len(items)).T.copy()
 
-    def none(_: Any) -> int:
-        return 0
-
     own = read(
         atoms, Atom.GetAtomicNum, Atom.GetFormalCharge, Atom.GetTotalDegree, Atom.GetTotalNumHs,
-        Atom.IsInRing, Atom.GetIsAromatic, chirality_of if has_stereo else none,
+        Atom.IsInRing, Atom.GetIsAromatic, chirality_of,
     )  # fmt: skip
     z, charge, _, hydrogens, _, aromatic, _ = own.T
-    found = read(
-        bonds, Bond.GetBeginAtomIdx, Bond.GetEndAtomIdx, Bond.GetBondType,
-        stereo_of if has_stereo else none,
-    )  # fmt: skip
+    ends = Bond.GetBeginAtomIdx, Bond.GetEndAtomIdx
+    found = read(bonds, *ends, Bond.GetBondType, stereo_of)
     both_ways = np.concatenate((found, found[:, [1, 0, 2, 3]]))
     orders: NDArray[Any] = np.array(list(map(Bond.GetBondTypeAsDouble, bonds)))
     degree = np.bincount(found[:, :2].ravel(), minlength=len(atoms))

@@ -272,6 +272,7 @@ BAD_INPUT = {
         ("--split-column part", "--split-column goes with a CSV"),
         ("--task classification", "--task goes with a CSV"),
         ("--shards s --data chembl cep", "--shards goes with one"),
+        ("--config nowhere.yaml", "nowhere.yaml"),
         ("--data ogbg-molesol --split random", "--split random is none of ogbg-molesol"),
         ("--split official", "--split official is none of chembl"),
         ("--data ogbg-molesol --split-seed 3", "--split-seed goes with"),
@@ -325,6 +326,7 @@ BAD_INPUT = {
         ("--data IN/empty IN/classless.csv", "a folder has both parts and stands alone"),
         ("--data IN/one-class.csv --label-column x", "no column named 'x'; its columns"),
         ("--data IN/one-class.csv", "have the class 'y' in column 'label'"),
+        ("--data IN/one-class.csv --encoding utf-16", "it is not utf-16"),
     ],
     "language": [
         ("--preset rcnn-6m", "rcnn-6m: expected one of rcnn-5m, "),

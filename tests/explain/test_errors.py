@@ -74,10 +74,10 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
 ]
 
 
-def test_refused() -> None:
-    for words, call in REFUSED:
-        with pytest.raises(ValueError, match=re.escape(words)):
-            call()
+@pytest.mark.parametrize(("words", "call"), REFUSED, ids=range(len(REFUSED)))
+def test_refused(words: str, call: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        call()
 
 
 @pytest.mark.parametrize("conv", [RandomWalkConv, GatedWalkConv])

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from torch_geometric.data import Batch, Data
 
@@ -134,6 +136,17 @@ def test_long_texts_beside_short_ones() -> None:
     stacked = torch.stack([vectors(4, seed=seed) for seed in range(3)])
     for form in (stacked, stacked.numpy()):
         close(kernel(form, form[:2]), defined(kernel, stacked, stacked[:2]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(st.text("ab", max_size=6), min_size=1, max_size=4),
+    decay=st.floats(0, 1),
+    options=st.fixed_dictionaries({n: st.sampled_from(vs) for n, vs in CHOICES.items()}),
+)
+def test_any_texts(texts: list[str], decay: float, options: dict[str, Any]) -> None:
+    kernel = StringKernel(decay=decay, **options)
+    close(kernel(texts), defined(kernel, texts))
 
 
 # Graphs ------------------------------------------------------------------------------------------
@@ -409,6 +422,7 @@ def test_large_numbers_are_exact() -> None:
 
 # By hand -----------------------------------------------------------------------------------------
 
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # both ways
 TRIANGLE = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
 ALIKE = [Data(x=torch.zeros(3).long(), edge_index=TRIANGLE[:, :k]) for k in (6, 4)]
 NAMED = Data(x=torch.tensor([[1.0], [2.0], [3.0]]), edge_index=torch.tensor([[0, 1], [1, 2]]))
@@ -472,3 +486,12 @@ BY_HAND: list[tuple[Any, Any, Any, list[list[float]]]] = [
 def test_by_hand(kernel: Any, xs: Any, ys: Any, expected: list[list[float]]) -> None:
     for gram in (kernel(xs, ys), defined(kernel, xs, ys)):
         close(gram.double(), torch.tensor(expected, dtype=F64))
+
+
+def test_paths_by_hand() -> None:
+    """A - B - A: three nodes, two edges both ways, and one path of three nodes both ways."""
+    graph = Data(x=torch.tensor([0, 1, 0]), edge_index=PATH)
+    assert sorted(LabelSequenceKernel(3).fit_transform([graph]).data) == [1, 2, 2, 2, 2]
+    assert sorted(ShortestPathKernel().fit_transform([graph]).data) == [2, 2, 2]
+    all_walks = LabelSequenceKernel(3, non_backtracking=False).fit_transform([graph])
+    assert sorted(all_walks.data) == [1, 2, 2, 2, 2, 4]  # A-B-A also by way of the same A

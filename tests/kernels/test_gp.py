@@ -162,6 +162,15 @@ def test_vectors_of_graphs() -> None:
     same(kernel.diagonal(graphs), sum(terms).diagonal()[:20])
 
 
+def drawn(weights: list[float], count: int, seed: int = 0) -> tuple[list[Data], Array, Array]:
+    """Graphs, the terms' Gram matrices, and targets drawn from the process, with noise of 0.2."""
+    graphs, _ = graphs_and_targets(count, seed)
+    terms = np.stack([kernel(graphs).numpy() for kernel in TERMS[: len(weights)]])
+    covariance = np.tensordot(weights, terms, 1) + 0.2 * np.eye(count)
+    random = np.random.default_rng(seed)
+    return graphs, terms, np.linalg.cholesky(covariance) @ random.standard_normal(count)
+
+
 @pytest.mark.parametrize(
     ("prior", "known"), [(0.02, 0.0), (3.0, 0.0), (0.02, torch.linspace(0.1, 2, 60).double())]
 )
@@ -171,9 +180,7 @@ def test_the_most_likely_weights(prior: float, known: Any, monkeypatch: pytest.M
     monkeypatch.setattr(
         gp, "minimize", lambda f, *rest, **how: losses.append(f) or minimize(f, *rest, **how)
     )
-    terms = np.stack([kernel(graphs_and_targets(60)[0]).numpy() for kernel in TERMS[:3]])
-    covariance = np.tensordot([0.5, 0.2, 0.3], terms, 1) + 0.2 * np.eye(60)
-    y = np.linalg.cholesky(covariance) @ np.random.default_rng(0).standard_normal(60)
+    _, terms, y = drawn([0.5, 0.2, 0.3], 60)
     weights, noise = gp.learned_weights(torch.from_numpy(terms), torch.from_numpy(y), prior, known)
     (loss,) = losses
 
@@ -195,6 +202,21 @@ def test_the_most_likely_weights(prior: float, known: Any, monkeypatch: pytest.M
     for step in np.vstack([np.eye(4), random.standard_normal((20, 4))]):
         for size in (-0.3, -0.03, 0.03, 0.3):
             assert by_hand(best + size * step) > by_hand(best)
+
+
+def test_intervals_cover() -> None:
+    """50, 80 and 95 % intervals of new items, and the noise, over several draws."""
+    found, noises = [], []
+    for seed in range(6):
+        graphs, _, y = drawn([0.2, 0.5, 0.3], 300, seed)
+        process = KernelGP(WLSubtreeKernel(2, compare="minmax"), random_state=0)
+        mean, std = process.fit(graphs[:200], y[:200]).predict(graphs[200:], return_std=True)
+        found.append(np.abs(y[200:] - mean) / std)
+        noises.append(process.noise_.item() * y[:200].var())  # of standardized targets
+    errors = np.concatenate(found)
+    for width, share in ((0.6745, 0.5), (1.2816, 0.8), (1.96, 0.95)):
+        assert abs((errors < width).mean() - share) < 0.05
+    assert min(noises) / 0.2 > 0.7 and max(noises) / 0.2 < 1.4
 
 
 def test_tuning_on_some_items() -> None:
@@ -418,6 +440,8 @@ def test_model_selection() -> None:
 
 REFUSED: list[tuple[Any, Any, str]] = [
     (KernelGP(), Y[:5], r"y has shape \(5,\): expected \(6,\)"),
+    (KernelGP(), 1.0, "y has shape"),
+    (KernelGP(), np.ones((6, 1, 1)), "y has shape"),
     (KernelGP(), None, "requires y"),
     (KernelGP(), [1, 2, 3, 4, 5, np.inf], "infinite"),
     (KernelGP(), [1] + [np.nan] * 5, "measured on 1 sample"),

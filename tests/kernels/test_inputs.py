@@ -372,6 +372,8 @@ TYPE_ERRORS: list[tuple[Any, Any, str]] = [
     (STRING, np.array([["a"], ["b"]], dtype=object), r"not \(2, 1\): give texts\[:, 0\]"),
     (STRING, pd.Series(["a", np.nan, "b"]), "text 1 is a float"),
     (STRING, np.array([1, 2, 3]), "expected a collection of texts"),
+    (STRING, np.array("abc"), "expected a"),
+    (STRING, [b"ab"], "text 0 is a bytes"),
     (WLKernel(ShortestPathKernel(), (EYE, EYE, EYE)), rings(), "ShortestPathKernel counts labels"),
 ]
 VALUE_ERRORS: list[tuple[Any, Any, str]] = [
@@ -381,6 +383,7 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (STRING, [vectors(3), vectors(3).flatten()], "text 1 is a tensor of shape"),
     (STRING, [[1, "a"]], "text 0 has tokens of type int, str"),
     (StringKernel(analyzer="words"), SENTENCES, "analyzer="),
+    (StringKernel(tokenizer=str.split), SENTENCES, "tokenizer="),
     (StringKernel(analyzer="word", tokenizer="split"), SENTENCES, "tokenizer='split'"),
     (WALK, [ring(), Data(x=torch.ones(2, 1), adj_t=SPARSE)], r"graph 1 .*adj_t"),
     (WALK, [ring(), Data(x=torch.ones(2, 1), edge_index=SPARSE)], r"graph 1 .* of shape .*sparse"),
@@ -417,9 +420,14 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("error", [TypeError, ValueError])
-def test_refused(error: type[Exception]) -> None:
-    for kernel, items, match in TYPE_ERRORS if error is TypeError else VALUE_ERRORS:
-        for call in (kernel, kernel.fit_transform):
-            with pytest.raises(error, match=match):
-                call(items)
+@pytest.mark.parametrize(
+    ("error", "kernel", "items", "match"),
+    [
+        *((TypeError, *refused) for refused in TYPE_ERRORS),
+        *((ValueError, *refused) for refused in VALUE_ERRORS),
+    ],
+)
+def test_refused(error: type[Exception], kernel: Any, items: Any, match: str) -> None:
+    for call in (kernel, kernel.fit_transform):
+        with pytest.raises(error, match=match):
+            call(items)

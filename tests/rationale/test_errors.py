@@ -146,11 +146,11 @@ CALLS: list[tuple[Callable[..., Any], list[tuple[dict[str, Any], str]]]] = [
 ]
 
 
-def test_inputs() -> None:
-    for call, rows in CALLS:
-        for given, words in rows:
-            with pytest.raises(ValueError, match=words):
-                call(**given)
+@pytest.mark.parametrize(("call", "rows"), CALLS, ids=range(len(CALLS)))
+def test_inputs(call: Callable[..., Any], rows: list[tuple[dict[str, Any], str]]) -> None:
+    for given, words in rows:
+        with pytest.raises(ValueError, match=words):
+            call(**given)
 
 
 @pytest.mark.parametrize("layer", [RKM, KBRN, nn.LSTM])
