@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -239,13 +238,13 @@ class CountKernel(GraphKernel, BoundedKernel):
         chunks = read_chunks(items, self._attributes())
         return merged([count_occurrences(g, self._occurrences(g), dtype) for g in chunks])
 
-    @abstractmethod
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         """Where patterns occur, block by block; `complete`: with all of their nodes."""
+        raise NotImplementedError(f"{type(self).__name__} does not say where its patterns occur")
 
-    @abstractmethod
     def _name(self, texts: GraphTexts, block: int, nodes: list[int], steps: list[int]) -> str:
         """What the pattern of a block is called that occurs at these nodes."""
+        raise NotImplementedError(f"{type(self).__name__} does not name its patterns")
 
     def _keep(self, X: Any) -> None:
         """Keeps what is fitted besides the collection."""

@@ -125,23 +125,20 @@ def multiply(products, left, rows, panels, columns, out):
     (size, width), tall = panels.shape[1:], rows - rows % _TILE
     tall = rows if rows - tall > _TILE // 2 else tall
     number = (columns + width - 1) // width
+    step, panel_step, out_step = left.strides[0], panels.strides[0], out.strides[0]
     out[:rows] = 0
     for term in range(0, size, _TERMS):
+        terms = min(_TERMS, size - term)
+        at, of = left.ctypes.data + term * left.itemsize, panels.ctypes.data + term * _BYTES
         for first in range(0, number, _TILE):
             for panel in range(first, min(first + _TILE, number), products[2]):
+                here, to = of + panel * panel_step, out.ctypes.data + panel * _BYTES
                 for row in range(0, tall, _TILE):
-                    _add(products[0], left, row, panels, panel, term, out)
+                    sums = to + row * out_step
+                    _call(
+                        products[0], at + row * step, step, here, panel_step, sums, out_step, terms
+                    )
+            here, to = of + first * panel_step, out.ctypes.data + first * _BYTES
             for row in range(tall, rows):
-                _add(products[1], left, row, panels, first, term, out)
-
-
-@inlined
-def _add(function, left, row, panels, panel, term, out):
-    """Adds to sums the products of some terms, of the rows and panels from these on."""
-    _call(
-        function,
-        left.ctypes.data + row * left.strides[0] + term * left.itemsize, left.strides[0],
-        panels.ctypes.data + panel * panels.strides[0] + term * _BYTES, panels.strides[0],
-        out.ctypes.data + row * out.strides[0] + panel * _BYTES, out.strides[0],
-        min(_TERMS, panels.shape[1] - term),
-    )  # fmt: skip
+                sums = to + row * out_step
+                _call(products[1], at + row * step, step, here, panel_step, sums, out_step, terms)
