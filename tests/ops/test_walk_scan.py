@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -12,34 +11,39 @@ from torch import Tensor
 from pyg_kernels.ops import operator
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import _SCAN, Form, linear_scan, walk_scan
+from tests.covering import covering
 from tests.ops.conftest import assert_same_in_threads, assert_transforms
 from tests.ops.layouts import LAYOUTS
 
 D = 6
-GATES = [("none", 0), ("values", 1), ("values", D), ("logits", 1), ("logits", D)]
-FORMS = [
-    Form(order, combine, normalize, gate, width, readout)
-    for order, combine, normalize, readout, (gate, width) in itertools.product(
-        (1, 2, 3), ("mul", "add"), (True, False), ("c", "z", "sum"), GATES
-    )
-]
+CASES = covering(
+    2,
+    layout=list(LAYOUTS),
+    gate=[("none", 0), ("values", 1), ("values", D), ("logits", 1), ("logits", D)],
+    order=[1, 2, 3],
+    combine=["mul", "add"],
+    normalize=[False, True],
+    readout=["c", "z", "sum"],
+    act=["none", "tanh", "relu"],
+    output_gate=[False, True],
+    highway=[False, True],
+    select=["no", "holds", "forgets"],
+    feed=["no", "yes", "masked"],  # of gates that are logits
+)
 
 
-def arguments(form: Form, layout: Layout, number: int, dtype: torch.dtype) -> dict[str, Any]:
-    """Random operands; the number says what else the form has."""
-    torch.manual_seed(number)
-    feeds = form.gate == "logits" and number % 2 == 0
-    select = number % 7 < 3
-    form = form._replace(
-        output_gate=number % 3 == 0,
-        highway=number % 5 < 2,
-        act=("tanh", "relu", "none")[number % 3],
-        hold=number % 2 == 1 or not select,
-    )
+def arguments(
+    case: dict[str, Any], dtype: torch.dtype, layout: Layout | None = None
+) -> dict[str, Any]:
+    """Random operands."""
+    torch.manual_seed(0)
+    options = dict(case)
+    name, (gate, width), select, feed = map(options.pop, ("layout", "gate", "select", "feed"))
+    layout, feed = layout or LAYOUTS[name], feed if gate == "logits" else "no"
+    form = Form(gate=gate, width=width, hold=select != "forgets", **options)
     n, texts = layout.num_rows, layout.num_texts
-    gate = D if form.output_gate else 0
-    columns = form.width + gate + form.order * D + (D if form.highway else 0)
-    x = torch.randn(n, columns, dtype=dtype)
+    read = form.width + D * form.output_gate
+    x = torch.randn(n, read + D * (form.order + form.highway), dtype=dtype)
     params = torch.randn(4, D, dtype=dtype)
     if form.gate == "values":
         x[:, : form.width].sigmoid_()
@@ -52,10 +56,10 @@ def arguments(form: Form, layout: Layout, number: int, dtype: torch.dtype) -> di
         "params": params,
         "c0": torch.randn(form.order, texts, D, dtype=dtype),
         "h0": torch.randn(texts, D, dtype=dtype),
-        "select": torch.rand(n, 1, dtype=dtype).round(decimals=1) if select else None,
+        "select": None if select == "no" else torch.rand(n, 1, dtype=dtype).round(decimals=1),
         "carried": torch.randn(n, D, dtype=dtype) if form.highway else None,
-        "feed": torch.randn(form.width + gate, D, dtype=dtype) / 3 if feeds else None,
-        "mask": 2 * torch.rand(texts, D, dtype=dtype) if feeds and number % 4 else None,
+        "feed": None if feed == "no" else torch.randn(read, D, dtype=dtype) / 3,
+        "mask": 2 * torch.rand(texts, D, dtype=dtype) if feed == "masked" else None,
     }
 
 
@@ -86,17 +90,17 @@ def backward_only(grads: Any, tensors: Any, outputs: Any, settings: Any, needed:
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_equals_the_definition(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outputs and every gradient, each form with other gates and selections on each layout."""
-    first = 7 * sorted(LAYOUTS).index(name)
-    for number, form in list(enumerate(FORMS, start=first))[first % 13 :: 13]:
-        given = arguments(form, LAYOUTS[name], number, torch.float64)
-        torch.testing.assert_close(*both(given, monkeypatch), rtol=1e-10, atol=1e-10)
+    """Outputs and every gradient: any two options on some layout, each with every layout."""
+    for case in CASES:
+        if case["layout"] == name:
+            given = arguments(case, torch.float64)
+            torch.testing.assert_close(*both(given, monkeypatch), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("number", range(0, len(FORMS), 23))
+@pytest.mark.parametrize("number", range(0, len(CASES), 9))
 def test_single_precision(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = Layout.of_grid(9, 2, torch.device("cpu"))
-    given = arguments(FORMS[number], layout, number, torch.float32)
+    given = arguments(CASES[number], torch.float32, layout)
     for found, expected in zip(*both(given, monkeypatch), strict=True):
         scale = max(1.0, float(expected.detach().abs().max()))
         torch.testing.assert_close(found / scale, expected / scale, rtol=1e-5, atol=1e-5)
@@ -117,7 +121,8 @@ def test_threads_and_torchs_own_check() -> None:
         return [out, *torch.autograd.grad(out.square().sum(), x)]
 
     assert_same_in_threads(run)
-    given = arguments(FORMS[4], Layout.of_grid(3, 2, x.device), 3, torch.float64)
+    every = {"gate": ("logits", D), "highway": True, "select": "holds", "feed": "masked"}
+    given = arguments({**CASES[0], **every}, torch.float64, Layout.of_grid(3, 2, x.device))
     layout, form = given.pop("layout"), given.pop("form")
     names = ("x", "params", "select", "carried", "feed", "mask", "h0", "c0")
     tensors = [given[name] for name in names]
@@ -155,8 +160,7 @@ def test_transforms_and_second_derivatives() -> None:
 
 
 def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = LAYOUTS["ragged"]
-    given = arguments(FORMS[7], layout, 7, torch.float64)
+    given = arguments({**CASES[0], "layout": "ragged"}, torch.float64)
     expected = walk_scan(**given)
     monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
     torch.testing.assert_close(walk_scan(**given), expected, rtol=1e-10, atol=1e-10)
