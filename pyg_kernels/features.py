@@ -24,6 +24,7 @@ from pyg_kernels.kernels import Kernel, RandomWalkKernel, StringKernel
 from pyg_kernels.kernels.arguments import checked_count
 from pyg_kernels.kernels.graphs import Graphs, consecutive_runs
 from pyg_kernels.kernels.hashing import mixed
+from pyg_kernels.kernels.kernel import as_array, full_precision
 from pyg_kernels.kernels.texts import Texts
 from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import RCNN, RCNNCell
@@ -170,7 +171,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             rows = min(rows, _LABELED_ROWS)
         found = torch.empty(len(collection), self.n_components, dtype=collection.dtype)
         layer: _Frozen | None = None
-        with torch.no_grad():
+        with torch.no_grad(), full_precision():
             for start, stop in consecutive_runs(collection.sizes.tolist(), max(1, rows)):
                 part = collection.part(torch.arange(start, stop))
                 if isinstance(kernel, StringKernel):
@@ -178,7 +179,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 else:
                     features, layer = self._of_graphs(kernel, part, layer)
                 found[start:stop] = features.mul_(self.n_components**-0.5).cpu()
-        return found.numpy()
+        return as_array(found)
 
     def _of_graphs(
         self, kernel: RandomWalkKernel, graphs: Graphs, layer: _Frozen | None

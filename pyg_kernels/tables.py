@@ -331,19 +331,24 @@ class TableWriter:
     Args:
         path: the file.
         overwrite: whether it may be there already.
+        like: a file whose columns keep their types, if both are Parquet; types of other columns are
+            those of the first rows.
 
     Raises:
         FileError: if it is there, or a folder is, or its folder is not.
         ImportError: for Parquet without pyarrow.
     """
 
-    def __init__(self, path: str | Path, overwrite: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, overwrite: bool = False, like: str | Path | None = None
+    ) -> None:
         self.path = refuse_existing(path, overwrite)
         if self.path.is_dir() or not self.path.parent.is_dir():
             raise FileError(f"{path}: not a file in a folder that exists")
         self._partial = self.path.with_name(f".{self.path.name}.partial")
         self._parquet = pyarrow_parquet(self.path) if self.path.suffix in PARQUET else None
         self._file: Any = None
+        self._like = None if like is None or not str(like).endswith(PARQUET) else Path(like)
         self.rows = 0
 
     def __enter__(self) -> TableWriter:
@@ -357,10 +362,17 @@ class TableWriter:
             if not frame.columns.is_unique:
                 twice = list(frame.columns[frame.columns.duplicated()])
                 raise FileError(f"{self.path}: Parquet has no two columns named {twice[0]!r}")
-            table = pyarrow.Table.from_pandas(frame, preserve_index=False)
             if self._file is None:
-                self._file = self._parquet.ParquetWriter(self._partial, table.schema)
-            self._file.write_table(table.cast(self._file.schema))
+                schema = pyarrow.Schema.from_pandas(frame, preserve_index=False)
+                if self._like is not None:
+                    like = self._parquet.read_schema(self._like)
+                    known = (place for place, n in enumerate(schema.names) if n in like.names)
+                    for place in known:
+                        schema = schema.set(place, like.field(schema.names[place]))
+                self._file = self._parquet.ParquetWriter(self._partial, schema)
+            self._file.write_table(
+                pyarrow.Table.from_pandas(frame, schema=self._file.schema, preserve_index=False)
+            )
         else:
             if self._file is None:
                 opener: Any = OPENERS.get(self.path.suffix, open)

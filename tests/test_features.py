@@ -305,3 +305,13 @@ def test_other_sizes_and_missing_features() -> None:
     for count in (0, -1, 2.5, None):
         with pytest.raises(ValueError, match="n_components"):
             RandomFeatures(RandomWalkKernel(), count).fit(GRAPHS)
+
+
+def test_autocast_and_half_precision() -> None:
+    texts = [torch.randn(4, 3), torch.randn(6, 3)]
+    expected = RandomFeatures(StringKernel(), 16, 0).fit_transform(texts)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = RandomFeatures(StringKernel(), 16, 0).fit_transform(texts)
+    np.testing.assert_array_equal(found, expected)
+    half = RandomFeatures(StringKernel(dtype=torch.bfloat16), 16, 0).fit_transform(texts)
+    np.testing.assert_allclose(half, expected, atol=0.1)

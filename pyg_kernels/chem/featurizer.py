@@ -203,4 +203,4 @@ def _expanded(codes: Tensor, features: Sequence[Feature]) -> Tensor:
     indicator = torch.tensor([feature.is_indicator for feature in features], device=codes.device)
     slots = torch.where(indicator, 0, codes.long()) + torch.tensor(offsets, device=codes.device)
     ones = torch.where(indicator, codes, 1).to(torch.float32)
-    return torch.zeros(len(codes), start, device=codes.device).scatter_(1, slots, ones)
+    return ones.new_zeros(len(codes), start).scatter_(1, slots, ones)

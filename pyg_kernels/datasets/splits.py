@@ -125,6 +125,7 @@ def column_split(values: Sequence[str]) -> Split:
         >>> column_split(["train", "test", "Train", "val"]).train.tolist()
         [0, 2]
     """
+    values = list(values)
     parts = torch.tensor([PART_NAMES.get(str(value).strip().lower(), -1) for value in values])
     unknown = (parts < 0).nonzero().flatten().tolist()
     if unknown:

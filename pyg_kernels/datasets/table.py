@@ -97,8 +97,8 @@ class Columns:
         """Some rows of the file in which the columns were found."""
 
         def stripped(name: str) -> list[str]:
-            cells: list[str] = frame[name].astype(str).str.strip().tolist()
-            return cells
+            cells = frame[name].astype(str).str.strip().mask(frame[name].isna(), "")
+            return [str(cell) for cell in cells]
 
         values = [as_numbers(frame[name])[0] for name in self.targets]
         targets = np.stack(values, 1) if values else np.zeros((len(frame), 0))

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 Names = str | Sequence[str] | None
 
@@ -48,6 +49,11 @@ def checked_names(value: Any, name: str) -> list[str]:
             f"{name}={value!r}: expected the name of an attribute, a list of names, or None"
         )
     return list(names)
+
+
+def label_array(y: Any) -> NDArray[Any]:
+    """Labels as they are: NumPy alone would make words of numbers and of NaN beside words."""
+    return np.asarray(y) if hasattr(y, "dtype") or hasattr(y, "iloc") else np.asarray(y, object)
 
 
 def checked_collection(items: Any, what: str) -> Any:

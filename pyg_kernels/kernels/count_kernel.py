@@ -145,7 +145,8 @@ class CountKernel(GraphKernel, BoundedKernel):
         CSR form; its columns are the patterns of the fitted graphs in an order that depends on
         them alone, and patterns of other graphs are left out. ``'gram'``: the Gram matrix.
     compare
-        ``'dot'``, ``'min'`` or ``'minmax'``; features are the same for all three.
+        ``'dot'``, ``'min'`` or ``'minmax'``. Features are counts for all three; the weights and
+        norms that they are multiplied and divided by are those of the comparison.
     min_count
         Only patterns that at least so many of the fitted graphs have become features; Gram matrices
         have them all.

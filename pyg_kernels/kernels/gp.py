@@ -22,7 +22,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from pyg_kernels.kernels.arguments import checked_choice, checked_collection, checked_count
+from pyg_kernels.kernels.arguments import (
+    checked_choice,
+    checked_collection,
+    checked_count,
+    label_array,
+)
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.reading import graph_collection, with_molecules_read
 from pyg_kernels.kernels.string import TextKernel
@@ -418,7 +423,7 @@ class KernelGPClassifier(ClassifierMixin, _Process):
     @torch.no_grad()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights, and conditions a process for each class on the labels."""
-        X, targets = self._read(X, y)
+        X, targets = self._read(X, None if y is None else label_array(y))
         self._every_class, columns = [], []
         for number, labels in enumerate(targets.T):
             there = _measured(labels)
@@ -472,12 +477,17 @@ class KernelGPClassifier(ClassifierMixin, _Process):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on what was measured, its mean over the targets."""
-        return _mean_score(_accuracy, 1, np.asarray(y), self.predict(X), sample_weight)
+        return _mean_score(_accuracy, 1, label_array(y), self.predict(X), sample_weight)
 
 
 def _measured(labels: NDArray[Any]) -> NDArray[Any]:
-    """Which labels are neither None nor NaN."""
-    return np.array([one is not None and one == one for one in labels.tolist()], dtype=bool)
+    """Which labels are neither None nor NaN, nor what pandas has for these."""
+
+    def is_one(label: Any) -> bool:
+        equal = label == label  # of pandas' NA neither true nor false
+        return label is not None and isinstance(equal, bool | np.bool_) and bool(equal)
+
+    return np.array(list(map(is_one, labels.tolist())), dtype=bool)
 
 
 def _accuracy(labels: Any, found: Any, sample_weight: Any) -> Any:

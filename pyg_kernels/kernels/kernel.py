@@ -28,7 +28,7 @@ _SECONDS_BEFORE_BAR = 2.0
 
 
 @contextmanager
-def _full_precision() -> Iterator[None]:
+def full_precision() -> Iterator[None]:
     """Without autocast: sums over walks leave the range of half precision."""
     with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
         yield
@@ -79,7 +79,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         return tags
 
     @torch.no_grad()
-    @_full_precision()
+    @full_precision()
     def fit(self, X: Any, y: Any = None) -> Self:
         """Reads and keeps the collection that ``transform`` compares with."""
         self._check()
@@ -88,26 +88,26 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         return self
 
     @torch.no_grad()
-    @_full_precision()
+    @full_precision()
     def transform(self, X: Any) -> Any:
         """The Gram matrix of a collection and the fitted one, ``(n, n_fitted)``."""
         check_is_fitted(self, "collection_")
         self._check()
         collection = self._read(X, self.collection_)
         gram = self._raw_gram(collection, self.collection_)
-        return _array(scaled(gram, self._scale(collection), self.scale_))
+        return as_array(scaled(gram, self._scale(collection), self.scale_))
 
     @torch.no_grad()
-    @_full_precision()
+    @full_precision()
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """``fit(X)``, and the Gram matrix of the collection with itself, ``(n, n)``."""
         self._check()
         self.collection_ = self._read(X)
         gram = self._raw_gram(self.collection_, None)
         self.scale_ = self._scale(self.collection_, gram.diagonal())
-        return _array(self._of_one(gram, self.scale_))
+        return as_array(self._of_one(gram, self.scale_))
 
-    @_full_precision()
+    @full_precision()
     def __call__(self, xs: Any, ys: Any = None) -> Tensor:
         """The Gram matrix of two collections, or of one with itself.
 
@@ -122,7 +122,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         first = self._read(xs)
         return self._gram(first, None if ys is None else self._read(ys, first))
 
-    @_full_precision()
+    @full_precision()
     def diagonal(self, xs: Any) -> Tensor:
         """The kernel of each of n items with itself, ``(n,)``."""
         self._check()
@@ -346,7 +346,8 @@ def scaled(gram: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor:
     return gram * rows[:, None] * columns  # two products: rows[i] * columns[k] alone may overflow
 
 
-def _array(gram: Tensor) -> np.ndarray[Any, Any]:
+def as_array(gram: Tensor) -> np.ndarray[Any, Any]:
+    """The numbers for NumPy."""
     gram = gram.float() if gram.dtype == torch.bfloat16 else gram  # NumPy has no bfloat16
     return gram.cpu().numpy()
 

@@ -54,6 +54,8 @@ def molecule_graphs(molecules: Iterable[Any]) -> list[Data]:
         >>> graph.x[:, 0].tolist(), graph.descriptors.shape
         ([6, 6, 8], torch.Size([1, 13]))
     """
+    if isinstance(molecules, str):
+        raise TypeError(f"expected molecules, not one string: [{molecules[:20]!r}] has one")
     return [molecule_graph(molecule, number) for number, molecule in enumerate(molecules)]
 
 
@@ -154,7 +156,7 @@ class _Vectors:
 def _standardized(values: Tensor) -> _Vectors:
     mean, scale = values.mean(0), values.std(0, correction=0)
     # RDKit sums in the order of atoms: equal descriptors may differ in their last digits.
-    scale[scale <= _CONSTANT * values.abs().amax(0)] = torch.inf
+    scale = torch.where(scale <= _CONSTANT * values.abs().amax(0), torch.inf, scale)
     return _Vectors((values - mean) / scale, mean, scale)
 
 

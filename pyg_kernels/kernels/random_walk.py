@@ -109,7 +109,7 @@ def sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
         rest, whole = (graph_sums(t.detach().abs(), steps.a, steps.b) for t in (walks, total))
         if bool((rest <= precision * whole).all()):
             return total
-    raise _unfinished(decay)
+    raise _unfinished(decay, steps.first.dtype)
 
 
 def symmetric_sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
@@ -142,13 +142,13 @@ def symmetric_sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
         residual = residual - length * image
         before, squared = squared, dots(residual, residual)
         direction = residual + ratio(squared, before) * direction
-    raise _unfinished(decay)
+    raise _unfinished(decay, root.dtype)
 
 
-def _unfinished(decay: float) -> ValueError:
+def _unfinished(decay: float, dtype: torch.dtype) -> ValueError:
     return ValueError(
         f"decay={decay!r} with order=None: the sum has not converged after {_MOST_STEPS} steps; "
-        "expected a smaller decay, or torch.float64"
+        f"expected a smaller decay{', or torch.float64' * (dtype != torch.float64)}"
     )
 
 

@@ -167,6 +167,14 @@ def _of_networkx(graph: Any, i: int, columns: Sequence[Column]) -> Data:
     data.num_nodes = len(number)
     for column in columns:
         name, places = column.name, edges if column.of_edges else list(graph.nodes(data=True))
+        if name in ("edge_index", "num_nodes"):
+            raise ValueError(
+                f"graph {i}: {column.argument} is {name!r}, which PyG keeps for itself"
+            )
+        if any(other.name == name and other.of_edges != column.of_edges for other in columns):
+            raise ValueError(
+                f"graph {i}: {name!r} is read of nodes and of edges: give one of them another name"
+            )
         values: Any = [place[-1].get(name) for place in places]
         lacking = [k for k, value in enumerate(values) if value is None]
         if len(lacking) == len(values):

@@ -91,7 +91,9 @@ class MoleculeSimilarity:
             ValueError: if there are none.
         """
         from pyg_kernels.chem import canonical_smiles
+        from pyg_kernels.chem.encoding import checked_strings
 
+        train = checked_strings(train)
         if not len(train):
             raise ValueError("expected at least one training molecule, got none")
         # The threshold is that of different molecules, however often each was measured.
@@ -120,7 +122,9 @@ class MoleculeSimilarity:
         """
         if not hasattr(self, "threshold_"):
             raise ValueError("call fit before nearest")
-        return self._nearest(new, num_workers=num_workers)
+        from pyg_kernels.chem.encoding import checked_strings
+
+        return self._nearest(checked_strings(new), num_workers=num_workers)
 
     def _nearest(
         self,

@@ -257,7 +257,16 @@ class WLKernel(Kernel):
             )
         if isinstance(relabel, (tuple, list)) and len(relabel) == 3:
             return GeneralizedRelabeling(*relabel)
-        if isinstance(relabel, DiscreteRelabeling | GeneralizedRelabeling):
+        if isinstance(relabel, DiscreteRelabeling):
+            own = checked_names(self._attributes().node_label, "node_label")
+            lacking = set(own) - set(checked_names(relabel.node_label, "node_label"))
+            if lacking:
+                raise ValueError(
+                    f"relabel={relabel!r} does not read {', '.join(sorted(lacking))}, the base's "
+                    "node_label: expected it among the relabeling's"
+                )
+            return relabel
+        if isinstance(relabel, GeneralizedRelabeling):
             return relabel
         raise ValueError(
             f"relabel={relabel!r}: expected 'discrete', (U1, U2, V), a DiscreteRelabeling or a "

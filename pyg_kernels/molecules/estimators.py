@@ -23,6 +23,7 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from pyg_kernels.chem import featurizer_by_name, standardize_many
+from pyg_kernels.kernels.arguments import label_array
 from pyg_kernels.molecules.analogues import analogues
 from pyg_kernels.molecules.inputs import (
     Molecules,
@@ -688,8 +689,7 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
     NaN is a missing one. Members' probabilities are averaged; ``wl-ridge`` is logistic regression.
 
     Attributes:
-        classes_: The classes of the target, or a list of those of each: sorted, those of an ordered
-            categorical of pandas in its order.
+        classes_: The classes of the target, sorted, or a list of those of each.
 
     Example:
         >>> from pyg_kernels.molecules import MoleculeClassifier
@@ -728,13 +728,16 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
             return np.asarray(self.each_classes_[0][found.argmax(1)])
         if self.task_.kind == "multiclass":
             return np.asarray(self.each_classes_[0][found.argmax(1)][:, None])
-        columns = zip(self.each_classes_, (found > 0.5).astype(int).T, strict=True)
-        return np.stack([classes[codes] for classes, codes in columns], 1)
+        pairs = zip(self.each_classes_, (found > 0.5).astype(int).T, strict=True)
+        columns = [classes[codes] for classes, codes in pairs]
+        if len({column.dtype.kind for column in columns}) > 1:
+            columns = [column.astype(object) for column in columns]
+        return np.stack(columns, 1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on what was measured, its mean over the targets."""
         found = self.predict(X)
-        values = np.asarray(y).reshape(len(found), -1)
+        values = label_array(y).reshape(len(found), -1)
         return _mean_score(accuracy_score, values, found.reshape(values.shape), sample_weight, 1)
 
 
@@ -746,8 +749,8 @@ def _mean_score(
         there = ~isna(column)
         if there.sum() >= least:
             weight = None if sample_weight is None else np.asarray(sample_weight)[there]
-            known = np.array(column[there].tolist())
-            scores.append(metric(known, own[there], sample_weight=weight))
+            known, said = (np.array(labels[there].tolist()) for labels in (column, own))
+            scores.append(metric(known, said, sample_weight=weight))
     if not scores:
         raise ValueError("y has no target with enough measurements to score")
     return float(np.mean(scores))

@@ -17,6 +17,7 @@ from pyg_kernels.chem import Featurizer, InvalidRow, InvalidSmiles, featurizer_b
 from pyg_kernels.chem.encoding import parse
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.kernels import molecule_graphs
+from pyg_kernels.kernels.arguments import label_array
 from pyg_kernels.tables import shortened
 
 SMILES_COLUMN = "smiles"
@@ -145,8 +146,9 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
         raise ValueError(f"X has shape {X.shape}: expected a SMILES or a molecule a row")
     names, items, extra = list(columns or ()), X, np.zeros((len(X), len(columns or ())))
     if isinstance(X, pandas.DataFrame):
+        X = X.set_axis([str(name) for name in X.columns], axis=1)
         if columns is None:
-            names = [str(name) for name in X.columns if name != SMILES_COLUMN]
+            names = [name for name in X.columns if name != SMILES_COLUMN]
         missing = [name for name in (SMILES_COLUMN, *names) if name not in X.columns]
         if missing:
             raise ValueError(f"X has no column {_listed(missing)}")
@@ -167,6 +169,8 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
 
 def _finite(column: Any, name: str) -> NDArray[np.float64]:
     try:
+        if column.dtype.kind in "mM":
+            raise TypeError("a date is no number")
         found: NDArray[np.float64] = column.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
         raise ValueError(f"column {name!r} has what is no number: leave it out") from None
@@ -190,6 +194,8 @@ def _smiles(item: Any, position: int) -> str:
 
 def read_numbers(y: Any, number: int) -> NDArray[np.float64]:
     """Targets of regression, ``(M, T)``, NaN where one was not measured."""
+    if isinstance(y, pandas.DataFrame):
+        y = y.to_numpy(dtype=np.float64, na_value=np.nan)
     values = _columns(np.asarray(y, dtype=np.float64), number)
     if np.isinf(values).any():
         raise ValueError("y has infinite numbers")
@@ -197,11 +203,8 @@ def read_numbers(y: Any, number: int) -> NDArray[np.float64]:
 
 
 def read_classes(y: Any, number: int) -> tuple[NDArray[np.float64], list[NDArray[Any]]]:
-    """Classes as their numbers, ``(M, T)``, NaN where one is missing, and the classes of each.
-
-    They are sorted, those of an ordered categorical of pandas in its order.
-    """
-    values = _columns(np.asarray(y), number)
+    """Classes as their numbers, ``(M, T)``, NaN where one is missing, and the classes, sorted."""
+    values = _columns(label_array(y), number)
     codes = np.full(values.shape, np.nan)
     classes = []
     for place, column in enumerate(values.T):
@@ -211,10 +214,6 @@ def read_classes(y: Any, number: int) -> tuple[NDArray[np.float64], list[NDArray
         if known.dtype.kind == "f" and (known == known.round()).all():
             known = known.astype(np.int64)  # 0 and 1 with a missing value come as 0.0 and 1.0
         found, own = np.unique(known, return_inverse=True)
-        dtype = getattr(y.iloc[:, place] if isinstance(y, pandas.DataFrame) else y, "dtype", None)
-        if isinstance(dtype, pandas.CategoricalDtype) and dtype.ordered:
-            order = np.argsort(dtype.categories.get_indexer(found))
-            found, own = found[order], np.argsort(order)[own]
         codes[there, place] = own
         if len(found) < 2:
             raise ValueError(f"target {place} has {len(found)} classes: expected at least two")

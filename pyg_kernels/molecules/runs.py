@@ -134,7 +134,10 @@ def fit_part(estimator: Any, data: Data, part: Part, **options: Any) -> None:
     """Fits an estimator to the rows of a part."""
     y, weight = data.y.iloc[part.fitted], data.cells("weight")
     for name, words in zip(data.names, data.classes or (), strict=False):
-        y = y.astype({name: pd.CategoricalDtype(words, ordered=True)})
+        if all(word.lstrip("-").isdecimal() and len(word) < 18 for word in words):
+            # Numbers, whose order is not that of their words.
+            known = [int(word) if isinstance(word, str) else None for word in y[name]]
+            y = y.assign(**{name: pd.Series(known, y.index, dtype=object)})
     estimator.fit(
         data.molecules.part(part.fitted),
         y.iloc[:, 0] if y.shape[1] == 1 else y,

@@ -132,6 +132,8 @@ class Embedder(Annotator):
     def columns(self, molecules: Sequence[Molecules]) -> Columns:
         found = self.runs[0].estimator.transform(molecules[0])
         vectors = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
+        if not vectors.shape[1]:
+            raise FileError(f"{self.options.runs[0]}: its model makes no vectors of molecules")
         return {f"v{place}": column for place, column in enumerate(vectors.T)}
 
 
@@ -166,10 +168,13 @@ def _outputs(options: Namespace) -> dict[str, Path]:
     data, out = Path(options.data), Path(options.out)
     outputs = {str(data): out}
     if data.is_dir():
-        if out.absolute() == data.absolute():
+        if out.exists() and out.samefile(data):
             raise FileError(f"{out} is the folder that is read: expected another for --out")
         output_folder(out, options.overwrite or options.resume).mkdir(parents=True, exist_ok=True)
         outputs = {str(path): out / path.name for path in table_files(data)}
+        read = {Path(path).resolve() for path in outputs}
+        if same := [file for file in outputs.values() if file.resolve() in read]:
+            raise FileError(f"{same[0]} is a file that is read: expected another folder for --out")
     left = {path: f for path, f in outputs.items() if not (options.resume and f.is_file())}
     if len(left) < len(outputs):
         say(f"{len(outputs) - len(left)} of {len(outputs)} files are finished and kept")
@@ -204,7 +209,7 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
     for path, of_file in groupby(parts, key=lambda part: part[0]):
         numbers: Counter[str] = Counter()
         first: dict[str, list[int]] = {}
-        with TableWriter(outputs[path], options.overwrite) as writer:
+        with TableWriter(outputs[path], options.overwrite, like=path) as writer:
             for _, frame in of_file:
                 if not len(frame) and not is_folder:
                     raise FileError(f"{path}: there is no row below the header")

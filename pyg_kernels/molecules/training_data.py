@@ -27,6 +27,7 @@ from pyg_kernels.tables import (
     read_table,
 )
 
+RESERVED = ("line", "lines", "smiles", "part")  # columns of a run's tables
 STANDARDIZED, MERGED = CHANGES = ("standardized.csv", "merged.csv")
 Rows = NDArray[Any]
 MISSING_CLASS = ("", "na", "nan")  # other words for what is missing may name a class
@@ -154,6 +155,15 @@ def read_data(options: Namespace) -> Data:
     if not len(frame):
         raise FileError(f"{path}: no molecule can be read")
     y, classes = read_targets(frame, options.target_columns, options.task, path)
+    written = [*RESERVED, *y.columns]
+    for place, name in enumerate(y.columns):
+        kinds = [f"{kind}_{name}" for kind in ("predicted", "std", "low", "high")]
+        written += [f"probability_{name}_{word}" for word in classes[place]] if classes else kinds
+    twice = [name for name in written if written.count(name) > 1]
+    if twice:
+        raise FileError(
+            f"{path}: the tables of a run would have two columns for {twice[0]!r}: rename a target"
+        )
     chosen = {role: getattr(options, option) for role, option in roles.items()}
     given = {role: frame[column].astype(str) for role, column in chosen.items() if column}
     rows = pd.DataFrame(given, frame.index)
@@ -229,12 +239,12 @@ def _standardized(molecules: Molecules, lines: Any) -> tuple[Molecules, pd.DataF
 def _merged(data: Data) -> Data:
     """Every molecule once, with the weighted mean of what was measured of it.
 
-    Rows with other extra columns, or of another part of the split column, stay apart. Of classes
-    those that contradict one another are missing afterwards.
+    Rows with other extra columns, of another part of the split column or of another group stay
+    apart. Of classes those that contradict one another are missing afterwards.
     """
     rows, y = data.rows, data.y
     key = pd.DataFrame(data.molecules.extra).assign(
-        **{name: data.cells(name) for name in ("canonical", "part")}
+        **{name: data.cells(name) for name in ("canonical", "part", "group")}
     )
     place = key.groupby(list(key.columns), sort=False, dropna=False).ngroup().to_numpy()
     if data.classes is None:

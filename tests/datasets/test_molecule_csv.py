@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, column_split
@@ -49,3 +50,13 @@ def test_or_are_skipped_and_listed(path: Path) -> None:
     molecules = MoleculeCSV(str(path), target_columns=(), skip_invalid=True)  # to predict
     assert molecules.num_tasks == 0
     assert molecules.batch([0, 2]).x.shape == (9, 65)
+
+
+def test_an_empty_cell_of_parquet_is_no_molecule(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "x.parquet"
+    pd.DataFrame({"smiles": ["CCO", None, "CC"], "y": [1, 2, 3]}).to_parquet(path)
+    with pytest.raises(InvalidMolecules, match="line 2 ''"):
+        MoleculeCSV(path)
+    molecules = MoleculeCSV(path, skip_invalid=True)
+    assert molecules.smiles == ["CCO", "CC"] and [row.row for row in molecules.skipped] == [2]

@@ -2,6 +2,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -67,6 +68,8 @@ def test_column_split() -> None:
     values = ["train", "Valid", "test", "val", "training", " validation", "TEST"]
     split = column_split(values)
     assert [part.tolist() for part in split] == [[0, 4], [1, 3, 5], [2, 6]]
+    with pytest.raises(ValueError, match="the first 'else'"):  # by position, whatever the index
+        column_split(pd.Series(["train", "valid", "else"], index=[5, 6, 7]))  # type: ignore[arg-type]
 
 
 FRACTIONS = "three positive numbers that add up to 1"

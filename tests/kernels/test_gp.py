@@ -503,3 +503,17 @@ def test_single_precision_with_large_products(monkeypatch: pytest.MonkeyPatch) -
         warnings.simplefilter("ignore")
         process.fit(graphs, sizes.astype(float))
     assert np.abs(process.predict(graphs) - sizes).max() < 1.0
+
+
+def test_missing_labels_in_every_form() -> None:
+    """NaN beside words in a list, and pandas' own NA."""
+    smiles = ["CCO", "CCCO", "c1ccccc1", "CCN", "Cc1ccccc1"]
+    words: list[Any] = ["chain", "chain", "ring", float("nan"), "ring"]
+    gp = KernelGPClassifier(WLSubtreeKernel(compare="minmax"), tune=False)
+    expected = gp.fit(smiles, [*words[:3], None, words[4]]).predict_proba(smiles)
+    for labels in (words, pd.Series(words, dtype="string"), np.array(words, dtype=object)):
+        assert gp.fit(smiles, labels).classes_.tolist() == ["chain", "ring"]
+        np.testing.assert_array_equal(gp.predict_proba(smiles), expected)
+        assert gp.score(smiles, labels) == 1
+    gp.fit(smiles, [[word, number] for word, number in zip(words, [1, 2, 1, 2, 2], strict=True)])
+    assert [known.tolist() for known in gp.classes_] == [["chain", "ring"], [1, 2]]

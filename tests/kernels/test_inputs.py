@@ -431,3 +431,12 @@ def test_refused(error: type[Exception], kernel: Any, items: Any, match: str) ->
     for call in (kernel, kernel.fit_transform):
         with pytest.raises(error, match=match):
             call(items)
+
+
+def test_attributes_of_networkx_that_cannot_be_told_apart() -> None:
+    graph = nx.DiGraph([("a", "b", {"label": "x"}), ("b", "a", {"label": "y"})])
+    nx.set_node_attributes(graph, "C", "label")
+    with pytest.raises(ValueError, match="'label' is read of nodes and of edges"):
+        WLSubtreeKernel(0, node_label="label", edge_label="label")([graph])
+    with pytest.raises(ValueError, match="'num_nodes'"):
+        WLSubtreeKernel(0, node_label="num_nodes")([graph])

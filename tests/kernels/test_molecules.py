@@ -16,6 +16,7 @@ from torch_geometric.data import Batch, Data
 from pyg_kernels.chem import DefaultFeaturizer, InvalidSmiles, MolFeaturizer
 from pyg_kernels.kernels import (
     DeepGraphKernel,
+    DiscreteRelabeling,
     Kernel,
     KernelGP,
     LabelSequenceKernel,
@@ -196,3 +197,42 @@ def test_threshold_leaves_each_molecule_itself_out(percentile: float) -> None:
 def test_refused(call: Callable[[], Any], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+def test_a_series_is_read_by_position() -> None:
+    """Whatever its index is."""
+    smiles = ["CCO", "CCO", "c1ccccc1", "CCN", "CCO"]
+    new = pd.Series(["CCO", "CCN", "c1ccccc1"], index=[2, 0, 1])
+    for index in ([2, 0, 1, 4, 3], list("abcde")):
+        found = MoleculeSimilarity().fit(pd.Series(smiles, index=index)).nearest(new)
+        assert found.similarity.tolist() == [1, 1, 1] and found.position.tolist() == [0, 3, 2]
+
+
+def test_one_string_is_no_collection() -> None:
+    with pytest.raises(TypeError, match=r"\['CCO'\] has one"):
+        molecule_graphs("CCO")
+
+
+def test_vectors_are_differentiable() -> None:
+    rows = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+
+    def gram(rows: torch.Tensor) -> torch.Tensor:
+        return VectorKernel("d")([Data(d=row, num_nodes=1) for row in rows])
+
+    assert torch.autograd.gradcheck(gram, rows)
+
+
+def test_features_have_single_precision_by_default_in_double() -> None:
+    expected = RandomWalkKernel(featurizer="default")(SMILES)
+    torch.set_default_dtype(torch.float64)
+    try:
+        torch.testing.assert_close(RandomWalkKernel(featurizer="default")(SMILES), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_relabeling_without_the_labels_of_its_base() -> None:
+    base = RandomWalkKernel(1, node_feature=None, node_label="element")
+    with pytest.raises(ValueError, match="does not read element"):
+        WLKernel(base, DiscreteRelabeling(None), 0)(SMILES)
+    WLKernel(base, DiscreteRelabeling(["element", "x"]), 0)(SMILES)

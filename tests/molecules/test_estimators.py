@@ -375,3 +375,40 @@ def test_a_fit_that_fails_leaves_what_was_there() -> None:
     fitted.fit(SMILES, LOGP, start_from=fitted)
     with pytest.raises(ValueError, match="expected one"):
         fitted.fit(SMILES, LOGP, frozen=True)
+
+
+def test_classes_are_sorted_whatever_a_categorical_says() -> None:
+    """As scikit-learn's scores expect them."""
+    kind = pd.CategoricalDtype(["yes", "no"], ordered=True)
+    fitted = MoleculeClassifier("wl-ridge").fit(SMILES, pd.Series(AROMATIC).astype(kind))
+    assert fitted.classes_.tolist() == ["no", "yes"]
+    assert ((fitted.predict_proba(SMILES)[:, 1] > 0.5) == (AROMATIC == "yes")).all()
+
+
+def test_missing_labels_beside_words() -> None:
+    labels = [*AROMATIC.tolist()]
+    labels[2] = float("nan")
+    fitted = MoleculeClassifier("wl-ridge").fit(SMILES, labels)
+    assert fitted.classes_.tolist() == ["no", "yes"]
+    assert fitted.score(SMILES, labels) == 1
+
+
+def test_targets_of_words_and_of_numbers() -> None:
+    table = pd.DataFrame({"number": (AROMATIC == "yes").astype(int), "word": AROMATIC})
+    fitted = MoleculeClassifier("wl-ridge").fit(SMILES, table)
+    found = fitted.predict(SMILES)
+    assert (found[:, 0] == table["number"]).all() and (found[:, 1] == table["word"]).all()
+    assert fitted.score(SMILES, table) == 1
+
+
+def test_forms_of_tables() -> None:
+    """Nullable numbers as targets, names that are numbers, and dates, which are none."""
+    y = pd.DataFrame({"a": pd.Series(LOGP, dtype="Float64"), "b": LOGP})
+    y.loc[3, "a"] = pd.NA
+    plain = y.to_numpy(dtype=float, na_value=np.nan)
+    fitted = [regressor("wl-ridge").fit(SMILES, each).predict(SMILES) for each in (y, plain)]
+    np.testing.assert_array_equal(*fitted)
+    table = pd.DataFrame({"smiles": SMILES, 0: LOGP, 1: -LOGP})
+    assert regressor("wl-ridge").fit(table, LOGP).columns_ == ["0", "1"]
+    with pytest.raises(ValueError, match="column 'd' has what is no number"):
+        regressor("wl-ridge").fit(table.assign(d=pd.Timestamp("2020-01-01")), LOGP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -227,3 +228,36 @@ def test_rounding_keeps_nine_digits() -> None:
     assert [repr(float(value)) for value in found[:2]] == ["0.3", "-123456.789"]
     assert repr(float(found[-1])) == "0.666666667"
     assert rounded(np.array([-1e-17 / 7, 1e40 / 3])).tolist() == [-1.42857143e-18, 3.33333333e39]
+
+
+def test_a_folder_that_is_read_is_never_written(folder: Path, tmp_path: Path) -> None:
+    """By whatever name it goes."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("a.csv", "b.csv"):
+        pd.DataFrame({"smiles": SMILES[:3]}).to_csv(data / name, index=False)
+    (tmp_path / "link").symlink_to(data)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.csv").symlink_to(data / "b.csv")
+    for out in (tmp_path / "link", data / ".." / "data", tmp_path / "out"):
+        given = ("--out", str(out), "--overwrite")
+        assert run(folder, f"predict +ridge {data}", *given) == 2
+    assert all(pd.read_csv(path).columns.tolist() == ["smiles"] for path in data.iterdir())
+
+
+def test_types_of_parquet_come_back(folder: Path) -> None:
+    """Also of columns whose first rows say less than the others."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    number = streaming.CHUNK_SIZE + 40
+    cells = [None] * (number - 1)
+    columns = {
+        "smiles": pyarrow.array((SMILES * number)[:number]),
+        "price": pyarrow.array([Decimal("1.50")] * (number - 1) + [Decimal("123.50")]),
+        "late": pyarrow.array([*cells, True], pyarrow.bool_()),
+        "pair": pyarrow.array([*cells, {"a": 1}]),
+    }
+    parquet.write_table(pyarrow.table(columns), folder / "typed.parquet")
+    assert run(folder, "predict +ridge +typed.parquet --out +typed-out.parquet --far 0") == 0
+    found = parquet.read_table(folder / "typed-out.parquet")
+    assert found.select(list(columns)).equals(pyarrow.table(columns))

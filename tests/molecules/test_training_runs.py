@@ -255,7 +255,7 @@ def test_classes_that_are_numbers_keep_their_order(folder: Path, columns: str) -
     frame.assign(other=12 - frame["grade"]).to_csv(folder / "m.csv", index=False)
     assert train(folder, "run", f"{columns} --task classification --model wl-ridge") == 0
     fitted = load(folder / "run" / "model")
-    assert [list(known) for known in fitted.each_classes_] == [["2", "10"]] * len(columns.split())
+    assert [list(known) for known in fitted.each_classes_] == [[2, 10]] * len(columns.split())
     second = fitted.predict_proba(SMILES)[:, 1 if fitted.flat_ else 0]
     assert ((second > 0.5) == (frame["grade"] == 10)).all()
     np.testing.assert_array_equal(fitted.explain(SMILES).output > 0, frame["grade"] == 10)
@@ -278,3 +278,36 @@ def test_finished_members_are_taken_from_a_checkpoint(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 3  # the network alone has a learning rate
     regressor(["wl-gp", "gin"]).fit(SMILES, -LOGP, checkpoint=tmp_path)
     assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_merging_keeps_groups_apart(folder: Path) -> None:
+    frame = pd.read_csv(folder / "m.csv").assign(group=lambda f: f.index // 4)
+    pd.concat([frame, frame[:8].assign(group=9), frame[:4]]).to_csv(folder / "m.csv", index=False)
+    words = "y --model mean --merge-duplicates mean --groups-column group"
+    assert train(folder, "run", words) == 0
+    merged = pd.read_csv(folder / "run" / "merged.csv")
+    assert [line.split() for line in merged["lines"]] == [
+        [str(k), str(k + 48)] for k in range(2, 6)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "targets", "said"),
+    [
+        ({"a": "c", "a_b": "d"}, "a a_b", "'probability_a_b_c'"),
+        ({"part": 1.0}, "part", "'part'"),
+        ({"predicted_y": 1.0}, "y predicted_y", "'predicted_y'"),
+    ],
+)
+def test_columns_of_a_run_have_names_of_their_own(
+    folder: Path, columns: dict[str, Any], targets: str, said: str, capsys: Any
+) -> None:
+    frame = pd.read_csv(folder / "m.csv").assign(**columns)
+    if "a" in columns:
+        frame["a"] = np.where(frame["kind"] == "yes", "b_c", "x")
+        frame["a_b"] = np.where(frame["kind"] == "yes", "c", "x")
+    else:
+        frame[list(columns)] = np.stack([frame["y"]] * len(columns), 1)
+    frame.to_csv(folder / "m.csv", index=False)
+    assert train(folder, "run", f"{targets} --model wl-ridge") == 2
+    assert f"two columns for {said}: rename a target" in capsys.readouterr().err
