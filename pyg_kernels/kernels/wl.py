@@ -191,7 +191,8 @@ class WLKernel(Kernel):
 
     Args:
         base: A kernel of graphs of this module; None: ``RandomWalkKernel()``. It names the
-            attributes; node features come from the relabelling.
+            attributes; node features come from the relabelling, labels of nodes too unless it is
+            of vectors.
         relabel: ``'discrete'``: :class:`DiscreteRelabeling` of the base kernel's attributes of
             nodes; the base kernel then compares labels by exact match, also those of the graphs as
             given, so that two rows of features agree or do not. ``(U1, U2, V)``:
@@ -257,16 +258,7 @@ class WLKernel(Kernel):
             )
         if isinstance(relabel, (tuple, list)) and len(relabel) == 3:
             return GeneralizedRelabeling(*relabel)
-        if isinstance(relabel, DiscreteRelabeling):
-            own = checked_names(self._attributes().node_label, "node_label")
-            lacking = set(own) - set(checked_names(relabel.node_label, "node_label"))
-            if lacking:
-                raise ValueError(
-                    f"relabel={relabel!r} does not read {', '.join(sorted(lacking))}, the base's "
-                    "node_label: expected it among the relabeling's"
-                )
-            return relabel
-        if isinstance(relabel, GeneralizedRelabeling):
+        if isinstance(relabel, DiscreteRelabeling | GeneralizedRelabeling):
             return relabel
         raise ValueError(
             f"relabel={relabel!r}: expected 'discrete', (U1, U2, V), a DiscreteRelabeling or a "

@@ -16,7 +16,6 @@ from torch_geometric.data import Batch, Data
 from pyg_kernels.chem import DefaultFeaturizer, InvalidSmiles, MolFeaturizer
 from pyg_kernels.kernels import (
     DeepGraphKernel,
-    DiscreteRelabeling,
     Kernel,
     KernelGP,
     LabelSequenceKernel,
@@ -229,10 +228,3 @@ def test_features_have_single_precision_by_default_in_double() -> None:
         torch.testing.assert_close(RandomWalkKernel(featurizer="default")(SMILES), expected)
     finally:
         torch.set_default_dtype(torch.float32)
-
-
-def test_a_relabeling_without_the_labels_of_its_base() -> None:
-    base = RandomWalkKernel(1, node_feature=None, node_label="element")
-    with pytest.raises(ValueError, match="does not read element"):
-        WLKernel(base, DiscreteRelabeling(None), 0)(SMILES)
-    WLKernel(base, DiscreteRelabeling(["element", "x"]), 0)(SMILES)
