@@ -54,7 +54,7 @@ class LinearizedChain:
     def __init__(self, stages: Iterable[Stage], value: Tensor) -> None:
         self.value = value
         self._back: list[Callable[[Tensor], Tensor]] = []
-        out = value
+        out = value.clone()  # stages may work in place
         for name, stage in stages:
             if stage is not None:
                 self._back.append(_backwards(name, stage, out))

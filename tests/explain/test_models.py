@@ -277,3 +277,12 @@ def test_other_heads(name: str, head: str) -> None:
     model = build(name)
     model.head = heads()[head].double()
     assert_adds_up(model, random_graph(0), 1)
+
+
+def test_activations_in_place() -> None:
+    torch.manual_seed(0)
+    net = RandomWalkNet(5, 8, 1, act=None, norm=None).double().eval()
+    net.head = torch.nn.Sequential(torch.nn.LeakyReLU(0.2, inplace=True), net.head)
+    x, index = torch.randn(3, 5).double(), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    found = model_contributions(net, x, index)
+    torch.testing.assert_close(found.total + found.remainder, net(x, index)[0, 0])
