@@ -308,6 +308,7 @@ def test_other_sizes_and_missing_features() -> None:
 
 
 def test_autocast_and_half_precision() -> None:
+    torch.manual_seed(0)
     texts = [torch.randn(4, 3), torch.randn(6, 3)]
     expected = RandomFeatures(StringKernel(), 16, 0).fit_transform(texts)
     with torch.autocast("cpu", torch.bfloat16):

@@ -89,7 +89,10 @@ def text_lengths(x: Tensor, batch: Tensor | None, batch_size: int | None) -> Ten
         return torch.tensor([num_tokens], device=x.device)
     if bool((batch[1:] < batch[:-1]).any()):
         raise ValueError("batch: expected numbers that never fall, the texts one after the other")
-    return torch.bincount(batch, minlength=batch_size or 0)
+    lengths = torch.bincount(batch, minlength=batch_size or 0)
+    if batch_size is not None and len(lengths) > batch_size:
+        raise ValueError(f"batch_size={batch_size}: batch has {len(lengths)} texts")
+    return lengths
 
 
 @torch.no_grad()

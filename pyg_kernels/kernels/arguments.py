@@ -51,9 +51,22 @@ def checked_names(value: Any, name: str) -> list[str]:
     return list(names)
 
 
+def number_array(y: Any) -> NDArray[np.float64]:
+    """Numbers, NaN where one is missing, which is no number yet in pandas' nullable columns."""
+    given = y.to_numpy(dtype=float, na_value=np.nan) if hasattr(y, "iloc") else y
+    return np.asarray(given, dtype=np.float64)
+
+
 def label_array(y: Any) -> NDArray[Any]:
     """Labels as they are: NumPy alone would make words of numbers and of NaN beside words."""
     return np.asarray(y) if hasattr(y, "dtype") or hasattr(y, "iloc") else np.asarray(y, object)
+
+
+def label_columns(columns: list[NDArray[Any]]) -> NDArray[Any]:
+    """Labels of several targets side by side, ``(n, T)``, each as it is."""
+    if len({labels.dtype.kind for labels in columns}) > 1:
+        columns = [labels.astype(object) for labels in columns]
+    return np.stack(columns, 1)
 
 
 def checked_collection(items: Any, what: str) -> Any:

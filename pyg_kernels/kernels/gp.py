@@ -27,6 +27,8 @@ from pyg_kernels.kernels.arguments import (
     checked_collection,
     checked_count,
     label_array,
+    label_columns,
+    number_array,
 )
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.reading import graph_collection, with_molecules_read
@@ -80,7 +82,9 @@ class _Process(BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def _read(self, X: Any, y: Any, dtype: type | None = None) -> tuple[Any, NDArray[Any]]:
+    def _read(
+        self, X: Any, y: Any, read: Callable[[Any], NDArray[Any]]
+    ) -> tuple[Any, NDArray[Any]]:
         """The items and their targets, ``(n, T)``, once arguments and kernels are checked."""
         checked_choice(self.split, "split", (False, True))
         checked_choice(self.tune, "tune", (False, True))
@@ -102,7 +106,7 @@ class _Process(BaseEstimator):
         X = _items(X, kernels)
         if not len(X):
             raise ValueError("expected at least one item, got none")
-        targets = np.asarray(y, dtype)
+        targets = read(y)
         if targets.ndim not in (1, 2) or len(targets) != len(X) or not targets.size:
             raise ValueError(f"y has shape {targets.shape}: expected ({len(X)},) or ({len(X)}, T)")
         self._is_flat = targets.ndim == 1
@@ -349,7 +353,7 @@ class KernelGP(RegressorMixin, _Process):
     @torch.no_grad()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights and noise, and conditions the process on the targets."""
-        X, targets = self._read(X, y, float)
+        X, targets = self._read(X, y, number_array)
         if np.isinf(targets).any():
             raise ValueError("y has infinite numbers")
         return self._condition(X, targets, np.zeros_like(targets))
@@ -377,7 +381,7 @@ class KernelGP(RegressorMixin, _Process):
 
         Targets that were measured less than twice do not count.
         """
-        return _mean_score(r2_score, 2, np.asarray(y, float), self.predict(X), sample_weight)
+        return _mean_score(r2_score, 2, number_array(y), self.predict(X), sample_weight)
 
 
 class KernelGPClassifier(ClassifierMixin, _Process):
@@ -423,7 +427,7 @@ class KernelGPClassifier(ClassifierMixin, _Process):
     @torch.no_grad()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights, and conditions a process for each class on the labels."""
-        X, targets = self._read(X, None if y is None else label_array(y))
+        X, targets = self._read(X, y, label_array)
         self._every_class, columns = [], []
         for number, labels in enumerate(targets.T):
             there = _measured(labels)
@@ -470,10 +474,7 @@ class KernelGPClassifier(ClassifierMixin, _Process):
         if self._is_flat:
             return self.classes_[probabilities.argmax(1)]
         every = zip(self.classes_, probabilities, strict=True)
-        found = [classes[proba.argmax(1)] for classes, proba in every]
-        if len({labels.dtype.kind for labels in found}) > 1:
-            found = [labels.astype(object) for labels in found]
-        return np.stack(found, 1)
+        return label_columns([classes[proba.argmax(1)] for classes, proba in every])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on what was measured, its mean over the targets."""

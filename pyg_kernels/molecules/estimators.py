@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from pyg_kernels.chem import featurizer_by_name, standardize_many
-from pyg_kernels.kernels.arguments import label_array
+from pyg_kernels.kernels.arguments import label_array, label_columns
 from pyg_kernels.molecules.analogues import analogues
 from pyg_kernels.molecules.inputs import (
     Molecules,
@@ -729,10 +729,7 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
         if self.task_.kind == "multiclass":
             return np.asarray(self.each_classes_[0][found.argmax(1)][:, None])
         pairs = zip(self.each_classes_, (found > 0.5).astype(int).T, strict=True)
-        columns = [classes[codes] for classes, codes in pairs]
-        if len({column.dtype.kind for column in columns}) > 1:
-            columns = [column.astype(object) for column in columns]
-        return np.stack(columns, 1)
+        return label_columns([classes[codes] for classes, codes in pairs])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on what was measured, its mean over the targets."""

@@ -17,7 +17,7 @@ from pyg_kernels.chem import Featurizer, InvalidRow, InvalidSmiles, featurizer_b
 from pyg_kernels.chem.encoding import parse
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.kernels import molecule_graphs
-from pyg_kernels.kernels.arguments import label_array
+from pyg_kernels.kernels.arguments import label_array, number_array
 from pyg_kernels.tables import shortened
 
 SMILES_COLUMN = "smiles"
@@ -194,9 +194,7 @@ def _smiles(item: Any, position: int) -> str:
 
 def read_numbers(y: Any, number: int) -> NDArray[np.float64]:
     """Targets of regression, ``(M, T)``, NaN where one was not measured."""
-    if isinstance(y, pandas.DataFrame):
-        y = y.to_numpy(dtype=np.float64, na_value=np.nan)
-    values = _columns(np.asarray(y, dtype=np.float64), number)
+    values = _columns(number_array(y), number)
     if np.isinf(values).any():
         raise ValueError("y has infinite numbers")
     return values

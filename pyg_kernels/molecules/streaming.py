@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections import Counter
@@ -168,19 +169,24 @@ def _outputs(options: Namespace) -> dict[str, Path]:
     data, out = Path(options.data), Path(options.out)
     outputs = {str(data): out}
     if data.is_dir():
-        if out.exists() and out.samefile(data):
-            raise FileError(f"{out} is the folder that is read: expected another for --out")
-        output_folder(out, options.overwrite or options.resume).mkdir(parents=True, exist_ok=True)
         outputs = {str(path): out / path.name for path in table_files(data)}
-        read = {Path(path).resolve() for path in outputs}
-        if same := [file for file in outputs.values() if file.resolve() in read]:
-            raise FileError(f"{same[0]} is a file that is read: expected another folder for --out")
+        read = set(map(_identity, outputs))
+        there = [file for file in outputs.values() if file.is_file()]
+        if same := [file for file in there if _identity(file) in read]:
+            raise FileError(f"{same[0]} is a file that is read: expected another for --out")
+        output_folder(out, options.overwrite or options.resume).mkdir(parents=True, exist_ok=True)
     left = {path: f for path, f in outputs.items() if not (options.resume and f.is_file())}
     if len(left) < len(outputs):
         say(f"{len(outputs) - len(left)} of {len(outputs)} files are finished and kept")
     for file in left.values():
         TableWriter(file, options.overwrite)  # refuses what is in its way before work begins
     return left
+
+
+def _identity(path: str | Path) -> tuple[int, int]:
+    """What a file is, by whatever name."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
 
 
 def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace) -> None:

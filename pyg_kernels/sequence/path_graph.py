@@ -53,7 +53,7 @@ class PathGraph(BaseTransform):
             raise ValueError(f"x: {found}, expected tokens of shape (L, F) or (L,)")
         tokens = torch.arange(graph.x.size(0), device=graph.x.device)
         names: list[str] = graph.keys()
-        for name in [name for name in names if "edge" in name or name.startswith("adj")]:
+        for name in [name for name in names if {"edge", "edges", "adj"} & {*name.split("_")}]:
             del graph[name]
         graph.edge_index = torch.stack((tokens[:-1], tokens[1:]))
         graph.num_nodes = tokens.numel()

@@ -239,6 +239,7 @@ def _mask_of(lengths: Tensor | Sequence[int], x: Tensor, batch_first: bool) -> T
             f"lengths has shape {tuple(counts.shape)} and dtype {counts.dtype}: expected a whole "
             f"number for each of {texts} texts"
         )
+    counts = counts.long()  # small types have no number for long texts
     wrong = (counts < 0) | (counts > steps)
     if not torch.compiler.is_compiling() and bool(wrong.any()):
         raise ValueError(f"lengths={counts.tolist()}: expected 0 to {steps}, the padded length")

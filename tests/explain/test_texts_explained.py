@@ -143,6 +143,7 @@ def test_inputs_that_do_not_fit() -> None:
         ("rcnn has num_layers=2", lambda: TextNet(RCNN(4, 3, num_layers=2), Linear(3, 1))),
         ("expected numbers that never fall", lambda: model(x, batch=torch.arange(5).flip(0))),
         ("batch_size=2 without a batch vector", lambda: model(x, batch_size=2)),
+        ("batch_size=1: batch has 2", lambda: model(x, batch=torch.arange(5) // 3, batch_size=1)),
         ("'NgramExplainer' does not supp", lambda: explainer(model, edge_mask_type="object")),
         (
             "model is a TextNet: expected a RandomWalkNet",

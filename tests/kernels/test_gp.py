@@ -517,3 +517,12 @@ def test_missing_labels_in_every_form() -> None:
         assert gp.score(smiles, labels) == 1
     gp.fit(smiles, [[word, number] for word, number in zip(words, [1, 2, 1, 2, 2], strict=True)])
     assert [known.tolist() for known in gp.classes_] == [["chain", "ring"], [1, 2]]
+
+
+def test_numbers_that_pandas_calls_missing() -> None:
+    y = pd.DataFrame({"a": pd.Series([1, None, 3, 4], dtype="Int64"), "b": [0.1, 0.2, 0.3, 0.4]})
+    gp = KernelGP(WLSubtreeKernel(compare="minmax"), tune=False)
+    smiles, plain = ["CCO", "CCCO", "c1ccccc1", "CCN"], y.to_numpy(dtype=float, na_value=np.nan)
+    found = [gp.fit(smiles, each).predict(smiles) for each in (y, plain)]
+    np.testing.assert_array_equal(*found)
+    assert gp.score(smiles, y) == gp.score(smiles, plain)

@@ -261,3 +261,9 @@ def test_types_of_parquet_come_back(folder: Path) -> None:
     assert run(folder, "predict +ridge +typed.parquet --out +typed-out.parquet --far 0") == 0
     found = parquet.read_table(folder / "typed-out.parquet")
     assert found.select(list(columns)).equals(pyarrow.table(columns))
+
+
+def test_a_model_without_vectors_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder, "train +m.csv --out +mean --target-columns logp --model mean") == 0
+    assert run(folder, "embed +mean +new.csv --out +vectors.csv --skip-invalid") == 2
+    assert "its model makes no vectors" in capsys.readouterr().err

@@ -292,22 +292,17 @@ def test_merging_keeps_groups_apart(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "targets", "said"),
+    ("columns", "twice"),
     [
-        ({"a": "c", "a_b": "d"}, "a a_b", "'probability_a_b_c'"),
-        ({"part": 1.0}, "part", "'part'"),
-        ({"predicted_y": 1.0}, "y predicted_y", "'predicted_y'"),
+        ({"a": ["b_c", "x"], "a_b": ["c", "x"]}, "probability_a_b_c"),
+        ({"part": [1.0, 2.0]}, "part"),
+        ({"y": [1.0, 2.0], "predicted_y": [1.0, 2.0]}, "predicted_y"),
     ],
 )
 def test_columns_of_a_run_have_names_of_their_own(
-    folder: Path, columns: dict[str, Any], targets: str, said: str, capsys: Any
+    folder: Path, columns: dict[str, list[Any]], twice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    frame = pd.read_csv(folder / "m.csv").assign(**columns)
-    if "a" in columns:
-        frame["a"] = np.where(frame["kind"] == "yes", "b_c", "x")
-        frame["a_b"] = np.where(frame["kind"] == "yes", "c", "x")
-    else:
-        frame[list(columns)] = np.stack([frame["y"]] * len(columns), 1)
-    frame.to_csv(folder / "m.csv", index=False)
-    assert train(folder, "run", f"{targets} --model wl-ridge") == 2
-    assert f"two columns for {said}: rename a target" in capsys.readouterr().err
+    rows = {name: values * 20 for name, values in columns.items()}
+    pd.DataFrame({"smiles": SMILES, **rows}).to_csv(folder / "m.csv", index=False)
+    assert train(folder, "run", f"{' '.join(columns)} --model wl-ridge") == 2
+    assert f"two columns for {twice!r}: rename a target" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan import activation
 from pyg_kernels.ops.scan.activation import Form, activation_scan
 from tests.ops.conftest import assert_same_in_threads, compiled_kernels
-from tests.ops.layouts import LAYOUTS, in_turn
+from tests.ops.layouts import LAYOUTS, each_on, in_turn
 
 
 class Case(NamedTuple):
@@ -130,13 +130,8 @@ def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
     torch.testing.assert_close(found, expected, equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    ("case", "name"),
-    list(zip(SOME.values(), ("padded, texts first, backwards", "ragged", "grid"), strict=True)),
-    ids=SOME,
-)
-def test_as_pytorch_knows_it(case: Case, name: str) -> None:
-    layout = LAYOUTS[name]
+@each_on(SOME, "padded, texts first, backwards", "ragged", "grid")
+def test_as_pytorch_knows_it(case: Case, layout: Layout) -> None:
     tensors = inputs_of(case, layout, 2)
     leaves = [t for t in tensors if t is not None]
 

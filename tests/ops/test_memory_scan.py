@@ -11,7 +11,7 @@ from torch import Tensor
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.memory import _SCAN, Form, memory_scan
 from tests.ops.conftest import assert_same_in_threads, assert_transforms
-from tests.ops.layouts import LAYOUTS, in_turn
+from tests.ops.layouts import LAYOUTS, each_on, in_turn
 
 FORMS = {  # and how many gates read the output before
     "lstm": (Form(True, True, True, candidate="tanh", out="tanh"), 4),
@@ -122,13 +122,8 @@ def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
     torch.testing.assert_close(found, expected, equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    ("case", "name"),
-    list(zip(SOME.values(), ("ragged", "padded, texts first, backwards", "grid"), strict=True)),
-    ids=SOME,
-)
-def test_as_pytorch_knows_it(case: Case, name: str) -> None:
-    layout = LAYOUTS[name]
+@each_on(SOME, "ragged", "padded, texts first, backwards", "grid")
+def test_as_pytorch_knows_it(case: Case, layout: Layout) -> None:
     form, _ = case
     inputs = inputs_of(case, layout, 2)
 

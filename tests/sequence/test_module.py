@@ -186,3 +186,10 @@ def test_repr_names_options(family: Family, options: Options) -> None:
         text = repr(made(3, 4, **options))
         assert text.startswith(f"{made.__name__}(3, 4") and "\n" not in text
         assert all(f"{name}={value!r}" in text for name, value in options.items())
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8], ids=str)
+def test_lengths_of_small_types(dtype: torch.dtype) -> None:
+    """Of texts padded to more steps than the type has numbers."""
+    layer, x, lengths = RCNN.layer(2, 3), torch.randn(300, 2, 2), torch.tensor([100, 120])
+    torch.testing.assert_close(layer(x, lengths=lengths.to(dtype))[0], layer(x, lengths=lengths)[0])

@@ -33,11 +33,13 @@ def test_nothing_is_left_of_other_edges() -> None:
         "edge_weight": torch.ones(3),
         "adj_t": torch.eye(3),
     }
-    given = Data(x=torch.zeros(3, SIZE), y=torch.tensor([1]), pos=torch.zeros(3, 2), **edges)
+    others = {"x": torch.zeros(3, SIZE), "y": torch.tensor([1]), "pos": torch.zeros(3, 2)}
+    others |= {"knowledge": torch.tensor([2]), "adjusted_y": torch.tensor([3])}
+    given = Data(**others, **edges)
     graph = PathGraph()(given)
-    assert set(graph.keys()) == {"x", "y", "pos", "edge_index", "num_nodes"}
+    assert set(graph.keys()) == {*others, "edge_index", "num_nodes"}
     assert graph.edge_index.tolist() == [[0, 1], [1, 2]]
-    assert set(given.keys()) == {"x", "y", "pos", *edges}
+    assert set(given.keys()) == {*others, *edges}
 
 
 def test_gradients_reach_what_the_tokens_were_made_of() -> None:
