@@ -153,7 +153,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
         self.extra_scale_ = np.where(varies, spread, 1.0)
         molecules = self._scaled(molecules)
-        if {*models} & ({*KERNEL_METHODS} - {"mean"}):
+        if {*models} & {*KERNEL_METHODS}:
             molecules.graphs()  # read once, and what cannot be read is named by its position
         random = check_random_state(self.random_state)
         everything = np.arange(len(molecules))
@@ -467,10 +467,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         Args:
             X: Molecules. Of molecules of RDKit, atoms are those of their canonical SMILES.
             k: How many walks.
-            target: Which target or class. Of a target with a value in ``spikes_``, what it is
-                elsewhere is explained; that it is elsewhere by the targets after the last, one for
-                each of them: of kernel methods the share, of networks its log odds. Networks that
-                learned it as one have no part in either.
+            target: Which target, or which of three or more classes. Of a target with a value in
+                ``spikes_``, what it is elsewhere is explained; that it is elsewhere by the targets
+                after the last, one for each of them: of kernel methods the share, of networks its
+                log odds. Networks that learned it as one have no part in either.
 
         Returns:
             A :class:`MoleculeExplanation`.

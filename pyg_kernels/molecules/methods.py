@@ -515,7 +515,7 @@ class CountMethod(KernelMethod):
 
     def vectors(self, molecules: Molecules) -> Any:
         if self.model == "mean":
-            return sparse.csr_matrix((len(molecules), 0))
+            return sparse.csr_matrix((len(molecules.rdkit()), 0))  # those that can be read
         return super().vectors(molecules)
 
     def outputs(self, molecules: Molecules) -> Outputs:

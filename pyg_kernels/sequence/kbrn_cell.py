@@ -166,11 +166,11 @@ class KBRNCell(SequenceCell[KBRNState]):
         if norm is not None and layout.num_rows:
             # All tokens as one batch, for the running statistics.
             rows = before.to(precision_of(norm, before))
-            if layout.form == "padded":
-                text, step = layout.places()
-                rows = rows[(step >= 0) & (step < layout.length[text])]
             with torch.no_grad():
-                norm.forward(rows)
+                if layout.form == "padded":
+                    _track(norm, rows, layout.is_token())
+                else:
+                    norm.forward(rows)
         return out, (layout.last(out, h),)
 
     def _batch_norm(self) -> _BatchNorm | None:
@@ -261,6 +261,21 @@ def _is_one_text(layout: Layout) -> bool:
     if layout.full or torch.compiler.is_compiling():
         return layout.num_texts == 1 and layout.num_steps > 0
     return int((layout.length > 0).sum()) == 1
+
+
+def _track(norm: _BatchNorm, rows: Tensor, is_token: Tensor) -> None:
+    """Updates the running statistics by the rows of tokens, in shapes that compilers know."""
+    mean, variance, batches = norm.running_mean, norm.running_var, norm.num_batches_tracked
+    if mean is None or variance is None or batches is None:
+        return
+    count = is_token.sum()
+    batches += count > 0
+    rate = (count > 0).to(mean.dtype)
+    rate = rate / batches.clamp(min=1) if norm.momentum is None else rate * norm.momentum
+    center = torch.where(is_token, rows, 0).sum(0) / count.clamp(min=1)
+    spread = torch.where(is_token, rows - center, 0).square().sum(0) / (count - 1).clamp(min=1)
+    mean.lerp_(center, rate)
+    variance.lerp_(spread, rate)
 
 
 @contextmanager
