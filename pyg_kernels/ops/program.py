@@ -28,7 +28,7 @@ from pyg_kernels.ops.expression import Row, Value, in_order
 FLAGS = ("contract", "nsz", "afn")
 _DIFFERENCE = ("nsz",)  # no fused products: equal values differ by exactly 0
 _SUM = ("reassoc", "nsz")
-_LANES = {4: (8, 4, 1), 8: (4, 1)}  # by their size, how many numbers are taken at once
+_LANES = {4: 16, 8: 4}  # by their size, how many numbers are taken at once
 WORD = ir.IntType(64)
 _TANH = (  # Eigen's rational function, on [-9, 9]: odd powers over even ones, the highest first
     (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08,
@@ -39,6 +39,9 @@ _EXP2 = (  # a polynomial of Cephes', on [-1/2, 1/2], the highest power first
     1.535336188319500e-4, 1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
     2.402264791363012e-1, 6.931472028550421e-1, 1.0,
 )  # fmt: skip
+
+
+_WHOLE = 1.5 * 2**23  # of numbers added to it, a float32 keeps whole ones, in its last bits
 
 
 class Program:
@@ -129,6 +132,8 @@ class _Emission:
     def __init__(self, inputs, outputs, dtype: torch.dtype) -> None:
         self._number = ir.FloatType() if dtype == torch.float32 else ir.DoubleType()
         self._size = dtype.itemsize
+        self._lanes, self._mask = _LANES[self._size], None
+        self._kind = ir.VectorType(self._number, self._lanes)
         self._inputs, self._outputs = inputs, outputs
         self.module = ir.Module()
         kind = ir.FunctionType(ir.VoidType(), [WORD] * 4)
@@ -186,60 +191,96 @@ class _Emission:
                 self._known[id(value)] = self._builder.sitofp(channels, self._number)
 
     def _put(self, value, address, adds: bool) -> None:
+        build = self._builder
         if adds:
-            there = load(self._builder, address, value.type, self._size)
-            value = self._builder.fadd(there, value, flags=FLAGS)
-        store(self._builder, value, address, self._size)
+            value = build.fadd(self._read(address, value.type), value, flags=FLAGS)
+        if self._mask is None:
+            store(build, value, address, self._size)
+        else:
+            self._masked("store", value.type, [value], address, [self._mask])
+
+    def _read(self, address, kind):
+        if self._mask is None:
+            return load(self._builder, address, kind, self._size)
+        return self._masked("load", kind, [], address, [self._mask, _constant(kind, 0.0)])
+
+    def _masked(self, name: str, kind, before, address, after):
+        """Reads or writes the lanes of the mask alone."""
+        pointer = self._builder.inttoptr(address, kind.as_pointer())
+        args = [*before, pointer, ir.Constant(ir.IntType(32), self._size), *after]
+        result = kind if name == "load" else ir.VoidType()
+        return self._llvm(f"masked.{name}", kind, result, args, ".p0")
 
     def _loops(self, wide, sums=()) -> list[Any]:
-        """Goes through the channels, as many at once as are left: writes rows, and adds up sums."""
-        build = self._builder
+        """Goes through the channels, in vectors and then the rest: writes rows, and adds up sums.
+
+        Returns:
+            The sums over the channels.
+        """
+        build, kind, before = self._builder, self._kind, self._builder.block
         at = build.alloca(WORD)  # a phi would double the time that LLVM takes for addresses
         build.store(self._first, at)
-        totals = [ir.Constant(self._number, 0) for _ in sums]
+        names = ("check", "inside", "after", "rest", "end")
+        check, inside, after, rest, end = map(self._function.append_basic_block, names)
+        build.branch(check)
+        build.position_at_end(check)
+        parts, k = [build.phi(kind) for _ in sums], build.load(at)
+        onward = build.add(k, ir.Constant(WORD, self._lanes))
+        build.cbranch(build.icmp_signed("<=", onward, self._last), inside, after)
+        build.position_at_end(inside)
+        added = self._at_channels(k, wide, sums, parts)
+        build.store(onward, at)
+        build.branch(check)
+        build.position_at_end(after)
+        build.cbranch(build.icmp_signed("<", k, self._last), rest, end)
+        build.position_at_end(rest)
+        bits = ir.VectorType(ir.IntType(32), self._lanes)
+        number = splat(build, build.trunc(build.sub(self._last, k), bits.element), bits)
+        lanes = ir.Constant(bits, [ir.Constant(bits.element, n) for n in range(self._lanes)])
+        self._mask = build.icmp_signed("<", lanes, number)
+        with_rest = self._at_channels(k, wide, sums, parts)
+        self._mask = None
+        build.branch(end)
+        build.position_at_end(end)
+        totals = []
+        for part, now, last in zip(parts, added, with_rest, strict=True):
+            part.add_incoming(_constant(kind, 0.0), before)
+            part.add_incoming(now, inside)
+            total = build.phi(kind)
+            total.add_incoming(part, after)
+            total.add_incoming(last, rest)
+            totals.append(total)
+        return [self._over_lanes(total) for total in totals]
+
+    def _at_channels(self, k, wide, sums, parts) -> list[Any]:
+        """Writes the rows at the channels from k on; the sums so far with these channels."""
+        build = self._builder
         values = [*(value.args[0] for value in sums), *(value for value, *_ in wide)]
-        for lanes in _LANES[self._size]:
-            kind, before = self._kind(lanes), build.block
-            check, inside, after = (self._function.append_basic_block() for _ in range(3))
-            build.branch(check)
-            build.position_at_end(check)
-            parts, k = [build.phi(kind) for _ in sums], build.load(at)
-            onward = build.add(k, ir.Constant(WORD, lanes))
-            build.cbranch(build.icmp_signed("<=", onward, self._last), inside, after)
-            build.position_at_end(inside)
-            found = self._evaluate(values, k, lanes)
-            for value, (_, place, adds) in zip(found[len(sums) :], wide, strict=True):
-                self._put(value, self._at(place, k), adds)
-            added = [build.fadd(*pair, flags=_SUM) for pair in zip(parts, found, strict=False)]
-            build.store(onward, at)
-            build.branch(check)
-            for part, now in zip(parts, added, strict=True):
-                part.add_incoming(_constant(kind, 0.0), before)
-                part.add_incoming(now, inside)
-            build.position_at_end(after)
-            for i, part in enumerate(parts):
-                totals[i] = build.fadd(totals[i], self._over_lanes(part, lanes), flags=_SUM)
-        return totals
+        found = self._evaluate(values, k)
+        for value, (_, place, adds) in zip(found[len(sums) :], wide, strict=True):
+            self._put(value, self._at(place, k), adds)
+        if self._mask is not None:
+            zero = _constant(self._kind, 0.0)
+            found = [build.select(self._mask, value, zero) for value in found[: len(sums)]]
+        return [build.fadd(*pair, flags=_SUM) for pair in zip(parts, found, strict=False)]
 
-    def _over_lanes(self, x, lanes: int):
+    def _over_lanes(self, x):
         """The sum of a vector's numbers."""
-        if lanes == 1:
-            return x
-        reduce = self._llvm("vector.reduce.fadd", x.type, self._number, self._number, x.type)
-        return self._builder.call(reduce, [ir.Constant(self._number, 0), x], fastmath=_SUM)
+        args = [ir.Constant(self._number, 0), x]
+        return self._llvm("vector.reduce.fadd", x.type, self._number, args, fastmath=_SUM)
 
-    def _evaluate(self, values, k, lanes: int) -> list[Any]:
+    def _evaluate(self, values, k) -> list[Any]:
         found: dict[int, Any] = {}
         for value in in_order(values, self._known):
-            found[id(value)] = self._one(value, found, k, lanes)
+            found[id(value)] = self._one(value, found, k)
         return [found[id(value)] for value in values]
 
-    def _one(self, value: Value, found, k, lanes: int):
-        build, kind = self._builder, self._kind(lanes)
+    def _one(self, value: Value, found, k):
+        build, kind = self._builder, self._kind
         if id(value) in self._known:
             return splat(build, self._known[id(value)], kind)
         if value.op == "leaf":
-            return load(build, self._at(self._place[id(value)], k), kind, self._size)
+            return self._read(self._at(self._place[id(value)], k), kind)
         if value.op == "constant":
             return _constant(kind, value.data)
         args = [found[id(arg)] for arg in value.args]
@@ -256,78 +297,69 @@ class _Emission:
         if value.op == "select":
             return build.select(*args)
         if value.op == "sqrt":
-            return build.call(self._llvm("sqrt", kind, kind, kind), args)
+            return self._llvm("sqrt", kind, kind, args)
         single = self._size == 4
         if value.op == "exp":
-            return self._exp(args[0], lanes) if single else self._by_lane("exp", args[0], lanes)
+            return self._exp(args[0]) if single else self._by_lane("exp", args[0])
         if value.op == "tanh":
-            return self._tanh(args[0], kind) if single else self._by_lane("tanh", args[0], lanes)
+            return self._tanh(args[0]) if single else self._by_lane("tanh", args[0])
         assert value.op == "sigmoid", value.op
         one, x = _constant(kind, 1.0), build.fneg(args[0])
-        power = self._exp(x, lanes) if single else self._by_lane("exp", x, lanes)
+        power = self._exp(x) if single else self._by_lane("exp", x)
         return build.fdiv(one, build.fadd(one, power))
 
-    def _tanh(self, x, kind):
-        build, x = self._builder, self._within(x, 9.0, kind)
+    def _tanh(self, x):
+        build, x = self._builder, self._within(x, -9.0, 9.0)
         square = build.fmul(x, x)
-        sides = [self._polynomial(coefficients, square, kind) for coefficients in _TANH]
+        sides = [self._polynomial(coefficients, square) for coefficients in _TANH]
         found = build.fdiv(build.fmul(x, sides[0], flags=FLAGS), sides[1], flags=FLAGS)
-        return self._within(found, 1.0, kind)
+        return self._within(found, -1.0, 1.0)
 
-    def _within(self, x, bound: float, kind):
-        """Numbers cut to a range about 0; NaN stays."""
-        for limit, beyond in ((_constant(kind, -bound), "<"), (_constant(kind, bound), ">")):
+    def _within(self, x, least: float, most: float):
+        """Numbers cut to a range; NaN stays."""
+        for number, beyond in ((least, "<"), (most, ">")):
+            limit = _constant(self._kind, number)
             x = self._builder.select(self._builder.fcmp_ordered(beyond, x, limit), limit, x)
         return x
 
-    def _exp(self, x, lanes: int):
+    def _exp(self, x):
         """In float32, as a power of 2: its whole part is the exponent's bits.
 
         The relative error grows to 4e-6 at -87; from 88.4 on it is infinity.
         """
-        build, kind = self._builder, self._kind(lanes)
-        bits = ir.IntType(32) if lanes == 1 else ir.VectorType(ir.IntType(32), lanes)
-        x = build.fmul(x, _constant(kind, 1 / math.log(2)))
-        least, most = _constant(kind, -127.0), _constant(kind, 128.0)
-        x = build.select(build.fcmp_ordered("<", x, least), least, x)  # NaN gets through
-        x = build.select(build.fcmp_ordered(">", x, most), most, x)
-        floor = self._llvm("floor", kind, kind, kind)
-        whole = build.call(floor, [build.fadd(x, _constant(kind, 0.5))])
-        found = self._polynomial(_EXP2, build.fsub(x, whole), kind)
-        whole = build.select(build.fcmp_ordered(">", whole, least), whole, least)
-        power = build.add(build.fptosi(whole, bits), _constant(bits, 127))
+        build, kind = self._builder, self._kind
+        bits, large = ir.VectorType(ir.IntType(32), self._lanes), _constant(kind, _WHOLE)
+        x = self._within(build.fmul(x, _constant(kind, 1 / math.log(2))), -127.0, 128.0)
+        moved = build.fadd(x, large)
+        found = self._polynomial(_EXP2, build.fsub(x, build.fsub(moved, large)))
+        power = build.add(build.bitcast(moved, bits), _constant(bits, 127))
         power = build.bitcast(build.shl(power, _constant(bits, 23)), kind)
         return build.fmul(found, power)
 
-    def _polynomial(self, coefficients, x, kind):
-        found = _constant(kind, coefficients[0])
+    def _polynomial(self, coefficients, x):
+        found = _constant(self._kind, coefficients[0])
         for coefficient in coefficients[1:]:
             found = self._builder.fmul(found, x, flags=FLAGS)
-            found = self._builder.fadd(found, _constant(kind, coefficient), flags=FLAGS)
+            found = self._builder.fadd(found, _constant(self._kind, coefficient), flags=FLAGS)
         return found
 
-    def _llvm(self, name: str, of, result, *args):
-        """An intrinsic of LLVM."""
-        lanes = f"v{of.count}" if isinstance(of, ir.VectorType) else ""
-        name = f"llvm.{name}.{lanes}f{8 * self._size}"
-        kind = ir.FunctionType(result, args)
-        return self.module.globals.get(name) or ir.Function(self.module, kind, name)
+    def _llvm(self, name: str, of, result, args, suffix: str = "", **how: Any):
+        """Calls an intrinsic of LLVM."""
+        name = f"llvm.{name}.v{of.count}f{8 * self._size}{suffix}"
+        kind = ir.FunctionType(result, [arg.type for arg in args])
+        function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        return self._builder.call(function, args, **how)
 
-    def _by_lane(self, name: str, x, lanes: int):
+    def _by_lane(self, name: str, x):
         """A function of the C library."""
         build = self._builder
         kind = ir.FunctionType(self._number, [self._number])
         function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
-        if lanes == 1:
-            return build.call(function, [x])
-        for lane in range(lanes):
+        for lane in range(self._lanes):
             place = ir.Constant(ir.IntType(32), lane)
             found = build.call(function, [build.extract_element(x, place)])
             x = build.insert_element(x, found, place)
         return x
-
-    def _kind(self, lanes: int):
-        return self._number if lanes == 1 else ir.VectorType(self._number, lanes)
 
     def _at(self, place, k):
         """The address of a channel."""
