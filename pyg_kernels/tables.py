@@ -322,6 +322,20 @@ def table_files(folder: Path) -> list[Path]:
     return found
 
 
+def csv_text(frame: DataFrame, separator: str = ",", header: bool = True) -> str:
+    """A table as CSV that is read as it was.
+
+    Python's writer leaves carriage returns without quotes, which end a row for readers, and a
+    header with other separators would be taken apart at these.
+    """
+    text: str = frame.to_csv(index=False, sep=separator, header=header, lineterminator="\n")
+    names = "".join(map(str, frame.columns)) if header else ""
+    if "\r" in text or any(other in names for other in SEPARATORS):
+        quoted: Any = {"quoting": csv.QUOTE_NONNUMERIC, "lineterminator": "\n"}
+        text = frame.to_csv(index=False, sep=separator, header=header, **quoted)
+    return text
+
+
 class TableWriter:
     """Writes a table row by row; under its own name it appears only when it is whole.
 
@@ -356,13 +370,14 @@ class TableWriter:
 
     def write(self, frame: DataFrame) -> None:
         """Adds rows, with the columns of those before."""
+        is_first = self._file is None
         if self._parquet is not None:
             import pyarrow
 
             if not frame.columns.is_unique:
                 twice = list(frame.columns[frame.columns.duplicated()])
                 raise FileError(f"{self.path}: Parquet has no two columns named {twice[0]!r}")
-            if self._file is None:
+            if is_first:
                 schema = pyarrow.Schema.from_pandas(frame, preserve_index=False)
                 if self._like is not None:
                     like = self._parquet.read_schema(self._like)
@@ -370,25 +385,25 @@ class TableWriter:
                     for place in known:
                         schema = schema.set(place, like.field(schema.names[place]))
                 self._file = self._parquet.ParquetWriter(self._partial, schema)
-            self._file.write_table(
-                pyarrow.Table.from_pandas(frame, schema=self._file.schema, preserve_index=False)
-            )
+            try:
+                table = pyarrow.Table.from_pandas(frame, self._file.schema, preserve_index=False)
+            except pyarrow.ArrowException as error:
+                said = " ".join(str(error).split())
+                raise FileError(f"{self.path}: rows do not fit the first ones: {said}") from error
+            self._file.write_table(table)
         else:
-            if self._file is None:
+            if is_first:
                 opener: Any = OPENERS.get(self.path.suffix, open)
                 self._file = opener(self._partial, "wt", encoding="utf-8", newline="")
-            frame.to_csv(
-                self._file,
-                index=False,
-                header=self.rows == 0,
-                sep="\t" if ".tsv" in self.path.suffixes else ",",
-            )
+            separator = "\t" if ".tsv" in self.path.suffixes else ","
+            self._file.write(csv_text(frame, separator, is_first))
         self.rows += len(frame)
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         if self._file is not None:
-            self._file.close()
-            if kind is None:
-                self._partial.replace(self.path)
-            else:
-                self._partial.unlink()
+            try:
+                self._file.close()
+                if kind is None:
+                    self._partial.replace(self.path)
+            finally:
+                self._partial.unlink(missing_ok=True)

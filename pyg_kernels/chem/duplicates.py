@@ -78,7 +78,7 @@ def find_duplicates(
 
     Args:
         smiles: M SMILES strings.
-        parts: the positions that make up each part of a split, such as a
+        parts: the positions, or the mask, that make up each part of a split, such as a
             :class:`~pyg_kernels.datasets.Split`.
         num_workers: as of :func:`canonical_smiles`.
 
@@ -87,7 +87,7 @@ def find_duplicates(
 
     Raises:
         InvalidSmiles: if a string cannot be read.
-        ValueError: if a position of a part is out of range.
+        ValueError: if a position of a part is out of range, or in an earlier part.
 
     Example:
         >>> from pyg_kernels.chem import find_duplicates
@@ -97,9 +97,16 @@ def find_duplicates(
     """
     part_of = np.full(len(smiles), -1)
     for number, part in enumerate(parts):
-        positions = np.asarray(part, dtype=np.int64).reshape(-1)
+        positions = np.asarray(part).reshape(-1)
+        if positions.dtype == bool and len(positions) == len(smiles):
+            positions = np.flatnonzero(positions)
+        if positions.dtype.kind not in "iu" and positions.size:
+            raise ValueError(f"parts[{number}]: expected positions, or a mask of {len(smiles)}")
+        positions = positions.astype(np.int64)
         if positions.size and not 0 <= positions.min() <= positions.max() < len(smiles):
             raise ValueError(f"parts[{number}] has positions outside 0 .. {len(smiles) - 1}")
+        if (part_of[positions] >= 0).any():
+            raise ValueError(f"parts[{number}] has positions of an earlier part")
         part_of[positions] = number
     return [
         DuplicateMolecule(text, positions, part_of[positions].tolist())

@@ -24,6 +24,7 @@ _TYPE_OF_ORDER = {
     1.5: int(Chem.BondType.AROMATIC),
 }
 _SIGNS_OF_TYPES = frozenset("<>|$")
+_LINE_BREAKS = frozenset("\r\n")
 _NO_METALS = frozenset((1, 5, 6, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53))
 
 
@@ -81,6 +82,7 @@ def sanitized(molecule: str | Chem.Mol) -> Chem.Mol:
             Chem.SanitizeMol(mol)
         except Chem.MolSanitizeException as error:
             raise InvalidSmiles(Chem.MolToSmiles(molecule), str(error)) from error
+    Chem.AssignStereochemistry(mol, cleanIt=True)
     return mol
 
 
@@ -92,8 +94,11 @@ def atoms_and_bonds(mol: Chem.Mol) -> tuple[list[Any], list[Any]]:
 
 def _molecule(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
     """The molecule, if there is one and it has atoms."""
+    text = smiles.strip()
+    if not _LINE_BREAKS.isdisjoint(text):  # RDKit would take what follows one for a name
+        return None
     try:
-        mol = Chem.MolFromSmiles(smiles.strip(), sanitize=sanitize)
+        mol = Chem.MolFromSmiles(text, sanitize=sanitize)
     except UnicodeEncodeError:  # a lone surrogate, which has no UTF-8, RDKit's encoding
         return None
     return mol if mol is not None and mol.GetNumAtoms() > 0 else None
@@ -117,6 +122,8 @@ class CodeReader:
     """
 
     def __init__(self, atom_features: Sequence[Feature], bond_features: Sequence[Feature]) -> None:
+        if not atom_features or not bond_features:
+            raise ValueError("a featurizer needs at least one feature of atoms and one of bonds")
         self.atom_features, self.bond_features = atom_features, bond_features
         self.atoms: list[list[int]] = [[] for _ in atom_features]
         self.bonds: list[list[int]] = [[] for _ in bond_features]
@@ -138,7 +145,9 @@ class CodeReader:
         self._begin.extend(map(Chem.Bond.GetBeginAtomIdx, bonds))
         self._end.extend(map(Chem.Bond.GetEndAtomIdx, bonds))
         has_orders = smiles is not None and _SIGNS_OF_TYPES.isdisjoint(smiles)
-        if has_orders and _NO_METALS.issuperset(elements):
+        if self.bond_features[0].read is not None:
+            self.bonds[0].extend(_mapped(self.bond_features[0], bonds))
+        elif has_orders and _NO_METALS.issuperset(elements):
             orders = map(Chem.Bond.GetBondTypeAsDouble, bonds)
             self.bonds[0].extend(map(_TYPE_OF_ORDER.get, orders, repeat(0)))
         else:
@@ -152,7 +161,7 @@ class CodeReader:
             column.extend(elements if feature.read is _ELEMENT else _mapped(feature, atoms))
 
     def read_bonds(self, bonds: list[Any]) -> None:
-        """Appends the properties of its bonds, but for their types; each bond is there once."""
+        """Appends the properties of its bonds but the first; each bond is there once."""
         for column, feature in zip(self.bonds[1:], self.bond_features[1:], strict=True):
             column.extend(_mapped(feature, bonds))
 

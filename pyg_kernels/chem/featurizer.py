@@ -190,7 +190,10 @@ def _described(feature: Feature) -> dict[str, Any]:
 
 
 def _expanded(codes: Tensor, features: Sequence[Feature]) -> Tensor:
-    """One scatter: a one at ``offset + code`` of each one-hot, the code itself for an indicator."""
+    """One scatter: a one at ``offset + code`` of each one-hot, the code itself for an indicator.
+
+    A value that has no slot leaves the columns of its feature zero.
+    """
     if codes.dim() != 2 or codes.size(1) != len(features):
         raise ValueError(
             f"codes must have the shape (n, {len(features)}), one column each for "
@@ -200,7 +203,9 @@ def _expanded(codes: Tensor, features: Sequence[Feature]) -> Tensor:
     for feature in features:
         offsets.append(start)
         start += feature.width
-    indicator = torch.tensor([feature.is_indicator for feature in features], device=codes.device)
-    slots = torch.where(indicator, 0, codes.long()) + torch.tensor(offsets, device=codes.device)
-    ones = torch.where(indicator, codes, 1).to(torch.float32)
+    device = codes.device
+    indicator = torch.tensor([feature.is_indicator for feature in features], device=device)
+    known = codes < torch.tensor([feature.num_codes for feature in features], device=device)
+    slots = torch.where(indicator | ~known, 0, codes.long()) + torch.tensor(offsets, device=device)
+    ones = (torch.where(indicator, codes, 1) * known).to(torch.float32)
     return ones.new_zeros(len(codes), start).scatter_(1, slots, ones)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rdkit import rdBase
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
-from pyg_kernels.chem.encoding import parse
+from pyg_kernels.chem.encoding import checked_strings, parse
 from pyg_kernels.chem.processes import map_chunks
 
 
@@ -25,13 +25,14 @@ def murcko_scaffolds(smiles: Sequence[str], num_workers: int | None = None) -> l
 
     Raises:
         InvalidSmiles: if a string cannot be read.
+        TypeError: if an item is not a string, or ``smiles`` is a single one.
 
     Example:
         >>> from pyg_kernels.chem import murcko_scaffolds
         >>> murcko_scaffolds(["CCc1ccccc1", "CCO"])
         ['c1ccccc1', '']
     """
-    chunks = map_chunks(_scaffold_chunk, smiles, num_workers)
+    chunks = map_chunks(_scaffold_chunk, checked_strings(smiles), num_workers)
     return [scaffold for chunk in chunks for scaffold in chunk]
 
 

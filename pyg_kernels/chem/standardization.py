@@ -9,7 +9,7 @@ from rdkit import Chem, rdBase
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from pyg_kernels.chem.codes import InvalidSmiles
-from pyg_kernels.chem.encoding import parse, sanitized
+from pyg_kernels.chem.encoding import checked_strings, parse, sanitized
 from pyg_kernels.chem.processes import map_chunks
 
 
@@ -79,14 +79,17 @@ def standardize_many(
         molecule stays the same is returned as it was given, and so is one that RDKit cannot read or
         standardize: what reads the molecules next reports it.
 
+    Raises:
+        TypeError: if an item is not a string, or ``smiles`` is a single one.
+
     Example:
         >>> from pyg_kernels.chem import standardize_many
         >>> smiles, changed = standardize_many(["CCO", "CC(=O)[O-].[Na+]"])
         >>> smiles, len(changed)
         (['CCO', 'CC(=O)O'], 1)
     """
-    chunks = map_chunks(_standardize_chunk, list(smiles), num_workers)
-    found = list(smiles)
+    found = checked_strings(smiles)
+    chunks = map_chunks(_standardize_chunk, found.copy(), num_workers)
     changes = [row for rows in chunks for row in rows]
     for change in changes:
         found[change.row] = change.after
