@@ -14,6 +14,7 @@ from pyg_kernels.explain.arguments import (
     checked_finite,
     checked_head,
     checked_number_of_best,
+    checked_output,
 )
 from pyg_kernels.explain.evaluation import as_stored
 from pyg_kernels.explain.search import Walk
@@ -97,7 +98,8 @@ def walk_contributions(
     Raises:
         ValueError: For another layer or activation, which it names; a layer whose walks of three
             nodes or more never turn back; a head or features that do not fit; edges that name nodes
-            which are not there; :obj:`k` below 0; an output that is not finite.
+            which are not there; :obj:`k` below 0; an output that is not finite, or another than the
+            walks' (messages that are overridden, or changed by hooks).
 
     Example:
         >>> import torch
@@ -117,7 +119,8 @@ def walk_contributions(
         checked_features(x, walk_layer.lins[0])
         ends = checked_head(head, walk_layer.out_channels, x).expand(x.size(0), -1)
         walks = walk_sum(walk_layer, x, edges, ends)
-    total = checked_finite(walks.total())
+        total = checked_finite(walks.total())
+        checked_output(walks.arriving[-1], walk_layer(x, edges))
     return WalkContributions(
         walks.nodes(), walks.edges(), best_of(walks, k), total, walks.single_nodes()
     )
