@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say, tell
-from benchmarks.harness.language_model.config import PRESETS
-from benchmarks.harness.language_model.options import LanguageModel
+from benchmarks.harness.language_model.options import PRESETS, LanguageModel
 from benchmarks.harness.options import Command, Device, run_commands, setting
 
 PROGRAM = "benchmarks.language_model"

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.corpora.language import LanguageCorpus
-from benchmarks.harness import progress
+from benchmarks.harness import training
 from benchmarks.harness.language_model import task
 from benchmarks.harness.language_model.trained import load_model
 from benchmarks.language_model import main
@@ -52,7 +52,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(progress, "LINES_PER_RUN", 1)  # yet each epoch has one
+    monkeypatch.setattr(training, "LINES_PER_RUN", 1)  # yet each epoch has one
     out = printed(compare("--preset", "rcnn-5m", "lstm-5m", "--seeds", 0, 1, "--epochs", 3))
     records = metrics_of(tmp_path / "out")
     names = [(name, seed) for name in ("rcnn-5m", "lstm-5m") for seed in (0, 1)]

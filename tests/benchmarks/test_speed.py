@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 from torch_geometric.utils import contains_self_loops, is_undirected
 
-from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.models import LanguageModel, fitted
+from benchmarks.harness.language_model.options import PRESETS
 from benchmarks.speed import cases
-from benchmarks.speed.__main__ import main
-from benchmarks.speed.options import TABLES
+from benchmarks.speed.__main__ import TABLES, main
 from benchmarks.speed.timing import Case, Contestant, medians, table
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.ops import backend

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from benchmarks.harness import sizes
-from benchmarks.harness.language_model.config import LanguageModelConfig, Preset
+from benchmarks.harness.language_model.options import LanguageModelConfig, Preset
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
 # More than other networks may have: of large vocabularies word vectors alone have 100 millions.

@@ -12,7 +12,7 @@ from torch import Tensor
 from benchmarks.harness import tables_of_texts as tables
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, as_input_error, say
-from benchmarks.harness.retrieval.learner import QuestionRanker
+from benchmarks.harness.retrieval.task import QuestionRanker
 from pyg_kernels.datasets.text import tokenize
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
 

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from benchmarks.harness.commit import commit_of_code
+from benchmarks.harness.study import commit_of_code
 
 ROOT = Path(__file__).parents[3]
 
@@ -14,7 +14,7 @@ def test_commit_is_that_of_the_repository():
         return done.stdout.strip()
 
     found = commit_of_code()
-    if git("ls-files", "benchmarks/harness/commit.py"):
+    if git("ls-files", "benchmarks/harness/study.py"):
         changed = git("status", "--porcelain", "--untracked-files=no")
         assert found == git("rev-parse", "HEAD") + "+" * bool(changed)
     else:

@@ -12,10 +12,8 @@ import torch.nn.functional as F
 
 from benchmarks.corpora.language import LanguageVocabulary, TextStreams
 from benchmarks.harness.checkpoint import load_learner
-from benchmarks.harness.language_model.config import Preset
-from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
-from benchmarks.harness.language_model.optimizer import NTASGD
-from benchmarks.harness.language_model.options import LanguageModel
+from benchmarks.harness.language_model.learner import NTASGD, LanguageLearner, perplexity
+from benchmarks.harness.language_model.options import LanguageModel, Preset
 from benchmarks.harness.language_model.task import LanguageTask, language_setups, load_corpus
 from benchmarks.harness.training import Run, TrainingConfig, train
 from tests.benchmarks.small_data import write_corpus

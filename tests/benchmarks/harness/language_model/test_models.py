@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from benchmarks.harness.language_model import models
-from benchmarks.harness.language_model.config import PRESETS, LanguageModelConfig
+from benchmarks.harness.language_model.options import PRESETS, LanguageModelConfig
 from pyg_kernels.sequence import RKM, RKMCell
 
 WORDS = 400

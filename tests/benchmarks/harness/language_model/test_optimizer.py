@@ -6,8 +6,8 @@ from torch.nn import Parameter
 from torch.nn.utils import parameters_to_vector
 from torch.optim import SGD, Adam, Optimizer
 
-from benchmarks.harness.language_model.config import PRESETS
-from benchmarks.harness.language_model.optimizer import NTASGD, RevertingAdam, build_optimizer
+from benchmarks.harness.language_model.learner import NTASGD, RevertingAdam, build_optimizer
+from benchmarks.harness.language_model.options import PRESETS
 
 
 def parameters() -> list[Parameter]:

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.models import count_parameters, fitted
+from benchmarks.harness.language_model.options import PRESETS
 
 WORDS = 10_000  # of the Penn Treebank
 # Thesis, table 2.4: width and millions of parameters. Its 5.2 and 16.4 of the constant decay have

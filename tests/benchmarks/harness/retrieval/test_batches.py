@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from benchmarks.corpora.questions import TrainQuery
 from benchmarks.harness.retrieval.batches import NegativesLoader, question_batch
 from benchmarks.harness.retrieval.data import drawn, trained_questions
-from benchmarks.harness.retrieval.learner import RankingError, hinge_loss
 from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet, pooled
+from benchmarks.harness.retrieval.task import RankingError, hinge_loss
 from pyg_kernels.datasets.text import EncodedTexts, TextBatch
 
 # Four questions; the third has no body.
