@@ -60,7 +60,10 @@ class Case:
                 row[f"{self.unit}_a_second"] = c.work / taken[c.name]
             row |= {f"over_{name}": taken[c.name] / taken[name] for name in self.rivals}
             if self.memory:
-                row["peak_mebibytes"] = _peak(c.step, device)
+                with PeakMemory(device) as memory:
+                    c.step()
+                peak = memory.peak if memory.gpu_peak is None else memory.gpu_peak
+                row["peak_mebibytes"] = peak / 2**20
             rows.append(row)
         return rows
 
@@ -143,13 +146,6 @@ def synchronise(device: torch.device) -> None:
     """Waits until the device has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def _peak(step: Step, device: torch.device) -> float:
-    with PeakMemory(device) as memory:
-        step()
-    peak = memory.peak if memory.gpu_peak is None else memory.gpu_peak
-    return peak / 2**20
 
 
 def _cell(key: str, value: object) -> str:

@@ -41,11 +41,6 @@ class NTASGD(SGD):
         # In a group, so that a checkpoint has them: the evaluations, and the steps averaged over.
         self.param_groups[0].update(noted=[], averaged_steps=0, triggered=False)
 
-    @property
-    def triggered(self) -> bool:
-        """Whether parameters are averaged."""
-        return bool(self.param_groups[0]["triggered"])
-
     def note(self, error: float) -> bool:
         """Takes note of a validation error."""
         group = self.param_groups[0]

@@ -174,9 +174,9 @@ def test_averaging_begins_once_the_error_is_above_one_long_before() -> None:
         assert not optimizer.note(error)
     assert not optimizer.note(6.9)  # below the 7 of four evaluations before
     assert optimizer.note(6.8)  # above the 6 of three before
-    assert optimizer.triggered
+    assert optimizer.param_groups[0]["triggered"]
     assert not optimizer.note(7.1)
-    assert optimizer.triggered
+    assert optimizer.param_groups[0]["triggered"]
 
 
 def test_steps_are_those_of_sgd_and_the_average_is_over_all_since() -> None:
