@@ -47,10 +47,6 @@ class Batches(lightning.LightningDataModule):
     def val_dataloader(self) -> list[Any]:
         return [self.parts["valid"], *self.also]
 
-    def all_parts(self) -> list[Any]:
-        """One loader for each part, in its order."""
-        return [self.parts[part] for part in PARTS]
-
 
 class Task(ABC):
     """Data in three parts, the models that learn from them, and how these are measured.

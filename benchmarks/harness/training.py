@@ -351,5 +351,6 @@ def _predict(trainer: Trainer, learner: Learner, batches: Any, best: Path) -> di
     with _naming_damage(best):
         checkpoint = torch.load(best, map_location="cpu", weights_only=True)
         learner.load_state_dict(checkpoint["state_dict"])
-    outputs: Any = trainer.predict(learner, batches.all_parts()) or []
+    loaders = [batches.parts[part] for part in PARTS]
+    outputs: Any = trainer.predict(learner, loaders) or []
     return {part: torch.cat(output) for part, output in zip(PARTS, outputs, strict=True)}

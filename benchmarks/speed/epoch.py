@@ -34,23 +34,14 @@ WARM_BATCHES = 2  # the ops' kernels are compiled in these, off the record
 Product = tuple[tuple[int, ...], tuple[int, ...]]  # the shapes of its factors
 
 
-class RecordProducts:
+class RecordProducts(FlopCounterMode):
     """Notes the factors of every product of two dense matrices, forward and backward."""
 
     def __init__(self) -> None:
         self.products: list[Product] = []
         operators = torch.ops.aten
         named = (operators.mm, operators.addmm, operators.bmm, operators.baddbmm)
-        self._counter = FlopCounterMode(
-            display=False, custom_mapping=dict.fromkeys(named, self._note)
-        )
-
-    def __enter__(self) -> "RecordProducts":
-        self._counter.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._counter.__exit__(None, None, None)
+        super().__init__(display=False, custom_mapping=dict.fromkeys(named, self._note))
 
     def _note(self, *shapes: Any, out_shape: Any = None, **others: Any) -> int:
         factors = [tuple(shape) for shape in shapes if isinstance(shape, torch.Size)][-2:]
