@@ -14,6 +14,7 @@ from typing import Literal
 import pytest
 
 from benchmarks.harness.errors import InputError
+from benchmarks.harness.figures import panels
 from benchmarks.harness.options import Command, Device, Results, parse, run_command, setting
 from benchmarks.harness.study import Report, Study, commit_of_code, machine, rows_table
 from benchmarks.harness.table import Table, number_format
@@ -265,3 +266,9 @@ def test_digits_follow_the_largest_number():
         ([0.25, float("nan"), float("inf")], "0.250"),
     ):
         assert f"{values[0]:{number_format(values)}}" == shown
+
+
+def test_panels_that_are_left_over_are_empty():
+    figure, found = panels(3, 2, (1, 1))
+    assert [axes in found for axes in figure.axes] == [axes.axison for axes in figure.axes]
+    assert len(found) == 3 < len(figure.axes)
