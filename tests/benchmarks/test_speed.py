@@ -78,6 +78,16 @@ def test_random_molecules() -> None:
     assert edge_index.unique(dim=1).size(1) == edge_index.size(1)
 
 
+def test_a_step_is_the_gradient_of_input_and_parameters() -> None:
+    linear, x, seed = nn.Linear(3, 2), torch.randn(4, 3), torch.randn(4, 2)
+    found = cases.backward_step(linear, x, linear.parameters(), seed)()
+    expected = (seed @ linear.weight, seed.t() @ x, seed.sum(0))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+    squared = cases.backward_step(torch.square, x, (), seed @ linear.weight)()
+    torch.testing.assert_close(squared[0], 2 * x * (seed @ linear.weight))
+
+
 def test_sums_that_are_timed_are_the_same() -> None:
     ours, anew, plain = (c.step() for c in cases.sum_case(3, CPU, 5).contestants)
     for found, again, expected in zip(ours, anew, plain, strict=True):
