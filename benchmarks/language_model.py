@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say, tell
-from benchmarks.harness.language_model.config import PRESETS
-from benchmarks.harness.language_model.options import LanguageModel
+from benchmarks.harness.language_model.options import PRESETS, LanguageModel
 from benchmarks.harness.options import Command, Device, run_commands, setting
 
 PROGRAM = "benchmarks.language_model"
@@ -129,10 +128,12 @@ def generate(options: Generate) -> None:
     prompt = text.split() if options.words else model.split(text)
     if text.strip() and not prompt:
         raise InputError("--prompt has no words: the vocabulary is without punctuation")
-    model.check_prompt(prompt)
-    unknown = unknown_words(model.unknown(prompt))
+    unknown = model.unknown(prompt)
+    if unknown and unknown.total() == len(prompt):
+        vocabulary = f"the model's vocabulary of {len(model.vocabulary):,} words ({model.corpus})"
+        raise InputError(f"--prompt: {vocabulary} has none of these")
     if unknown:
-        tell(f"{PROGRAM}: --prompt: {unknown}")
+        tell(f"{PROGRAM}: --prompt: {unknown_words(unknown)}")
     end, place = model.vocabulary.words[model.vocabulary.end], ""
     for word in prompt:
         say(place + word, end="")

@@ -5,9 +5,8 @@ results folder of cells that are computed once, resumed and shown. For those tha
 Lightning: ``options.Training`` has the options that they share, ``task`` is what an experiment must
 say of itself (``classification``: of classes) and the batches that Lightning reads, ``learner`` is
 what it trains, ``sizes`` counts its parameters and fits its width, ``training`` runs one model with
-one seed, ``progress`` shows it, ``experiment`` is the study of folds, models and seeds, ``summary``
+one seed and shows it, ``experiment`` is the study of folds, models and seeds, ``summary``
 and ``table`` show results, ``words`` numbers texts and reads word vectors, ``checkpoint`` and
 ``tables_of_texts`` apply a run to new data, ``files`` and ``errors`` write and end cleanly.
-``devices`` says where they compute, ``commit`` which version of the code it is, ``bootstrap`` which
-differences are beyond chance.
+``devices`` says where they compute, ``bootstrap`` which differences are beyond chance.
 """

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 import lightning.pytorch as lightning
@@ -26,6 +26,22 @@ class OptimizerConfig:
     schedule: str = "cosine"
     factor: float = 0.9  # see `schedule`
     weight_decay: float = 0.0  # Adam's L2 penalty
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How a run is trained."""
+
+    epochs: int = 0  # at most
+    batch_size: int = 0
+    patience: int = 0  # epochs without a better validation error after which training stops
+    clip: float = 0.0  # largest gradient norm; 0: no clipping
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    device: str = "auto"
+    precision: str = "auto"  # Lightning's name of a precision, or ``'auto'``
+    # ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or ``'nothing'``
+    show: str = "nothing"
+    logger: str = "none"  # ``'csv'`` or ``'tensorboard'``: where Lightning logs every epoch besides
 
 
 def learning_rate_factor(

@@ -42,7 +42,7 @@ except ImportError:
 from benchmarks.harness.errors import InputError, exit_status
 
 if TYPE_CHECKING:
-    from benchmarks.harness.training import TrainingConfig
+    from benchmarks.harness.learner import TrainingConfig
 
 # What jsonargparse says, and what is said in its place.
 PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
@@ -210,8 +210,7 @@ class Training(Runs):
             raise InputError(f"--lr-factor goes with --schedule exponential {hint}")
 
     def training(self, **unless_given: Any) -> "TrainingConfig":
-        from benchmarks.harness.learner import OptimizerConfig
-        from benchmarks.harness.training import TrainingConfig
+        from benchmarks.harness.learner import OptimizerConfig, TrainingConfig
 
         given = {name: getattr(self, name) for name in ("epochs", "batch_size", "lr", "schedule")}
         options = given | unless_given | {k: v for k, v in given.items() if v is not None}

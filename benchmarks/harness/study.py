@@ -12,6 +12,7 @@ import os
 import platform
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -22,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tqdm import tqdm
 
-from benchmarks.harness.commit import commit_of_code
 from benchmarks.harness.errors import (
     InputError,
     MeasurementError,
@@ -42,6 +42,7 @@ METRICS = "metrics.json"
 RUNS = "runs"
 RECORD = "record.json"
 BEGUN = "unfinished"  # a file in the folder of a cell that has no record yet
+GIT_SECONDS = 10  # a repository that takes longer to look at stays unnamed
 APART = ("history", "about")  # of a record, not in metrics.json
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -273,6 +274,27 @@ def machine(packages: Sequence[str]) -> dict[str, Any]:
         names = []
     processor = names[0] if names else platform.processor()
     return {"versions": versions, "processor": processor, "cores": os.cpu_count()}
+
+
+def commit_of_code() -> str | None:
+    """The full hash of the commit of this code, with a ``+`` where tracked files have changed.
+
+    ``None`` outside a repository, or where git is missing or does not answer.
+    """
+    here, said = Path(__file__).resolve(), ""
+    # An installed package may lie within the repository of something else, which does not track it.
+    for words in (
+        ("ls-files", "--error-unmatch", here.name),
+        ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"),
+    ):
+        command = ["git", "-C", str(here.parent), "--no-optional-locks", *words]
+        try:
+            said = subprocess.check_output(
+                command, stderr=subprocess.PIPE, text=True, timeout=GIT_SECONDS
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+    return said.strip()
 
 
 def grouped(records: Sequence[Record], *keys: str) -> list[list[Record]]:

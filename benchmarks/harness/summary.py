@@ -4,7 +4,7 @@ import io
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -14,18 +14,15 @@ from benchmarks.harness.figures import panels
 from benchmarks.harness.study import rows_table
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import Measure
+from benchmarks.harness.training import Run
 
-if TYPE_CHECKING:
-    from benchmarks.harness.training import Run
-
-    Column = Callable[[list[Run]], object]
-    Columns = Mapping[str, Column]
-
+Column = Callable[[list[Run]], object]
+Columns = Mapping[str, Column]
 LINES = {"valid": "solid", "test": "dashed", "train": "dotted"}
 PART_NAMES = {"valid": "validation", "test": "test", "train": "training"}
 
 
-def by_model(runs: Sequence["Run"]) -> list[list["Run"]]:
+def by_model(runs: Sequence[Run]) -> list[list[Run]]:
     """The runs of each model, in the order of the models' first runs."""
     names = dict.fromkeys(run.record["model"] for run in runs)
     return [[run for run in runs if run.record["model"] == name] for name in names]
@@ -43,7 +40,7 @@ def spread_or_dash(values: Sequence[float | None], digits: str) -> str:
     return spread(known, digits) if len(known) == len(values) else "-"
 
 
-def seeds_text(runs: Sequence["Run"]) -> str:
+def seeds_text(runs: Sequence[Run]) -> str:
     """Which seeds a table is over."""
     seeds = list(dict.fromkeys(str(run.record["seed"]) for run in runs))
     if len(seeds) == 1:
@@ -51,17 +48,17 @@ def seeds_text(runs: Sequence["Run"]) -> str:
     return f"mean ± standard deviation over seeds {', '.join(seeds)}"
 
 
-def mean_seconds(runs: Sequence["Run"]) -> float:
+def mean_seconds(runs: Sequence[Run]) -> float:
     """Seconds an epoch, the mean over runs."""
     return statistics.mean(run.record["seconds_per_epoch"] for run in runs)
 
 
-def measured(key: str, digits: str) -> "Column":
+def measured(key: str, digits: str) -> Column:
     """A column of what records call `key`; see :func:`spread_or_dash`."""
     return lambda group: spread_or_dash([run.record.get(key) for run in group], digits)
 
 
-def model_table(caption: str, runs: Sequence["Run"], columns: "Columns") -> Table:
+def model_table(caption: str, runs: Sequence[Run], columns: Columns) -> Table:
     """A table that has a row for each model: its name, its parameters, and further columns."""
     first: Columns = {
         "model": lambda group: group[0].record["model"],
@@ -71,7 +68,7 @@ def model_table(caption: str, runs: Sequence["Run"], columns: "Columns") -> Tabl
 
 
 def learning_curves(
-    runs: Sequence["Run"],
+    runs: Sequence[Run],
     measure: Measure,
     label: str,
     title: str,

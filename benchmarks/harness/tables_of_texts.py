@@ -1,18 +1,16 @@
 """Tables of texts that a trained run is applied to."""
 
 from collections.abc import Iterable, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pandas
 import torch
 
-from benchmarks.harness.errors import InputError, as_input_error, naming_files, tell
-from benchmarks.harness.files import write_bytes
+from benchmarks.harness.errors import InputError, as_input_error, tell
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
-from pyg_kernels.tables import PARQUET, pyarrow_parquet
+from pyg_kernels.tables import PARQUET, TableWriter, pyarrow_parquet
 
 MOST_NAMED = 5
 
@@ -67,13 +65,7 @@ def check_output(path: Path) -> None:
 
 def write_table(path: Path, table: pandas.DataFrame) -> None:
     """Writes a table whole or not at all, as Parquet or CSV, compressed by its name."""
-    content = BytesIO()
-    if path.name.endswith(PARQUET):
-        table.to_parquet(content, index=False)
-    else:
-        compression = "gzip" if path.suffix == ".gz" else None
-        separator = "\t" if ".tsv" in path.suffixes else ","
-        table.to_csv(content, index=False, sep=separator, compression=compression)
-    with naming_files(path):
+    with as_input_error():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, content.getvalue())
+        with TableWriter(path, overwrite=True) as writer:
+            writer.write(table)

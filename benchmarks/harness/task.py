@@ -3,17 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lightning.pytorch as lightning
 import pandas
 from torch import Tensor
 
-from benchmarks.harness.learner import Learner, OptimizerConfig
+from benchmarks.harness.learner import Learner, OptimizerConfig, TrainingConfig
 from benchmarks.harness.table import number_format
-
-if TYPE_CHECKING:
-    from benchmarks.harness.training import TrainingConfig
 
 PARTS = ("train", "valid", "test")
 
@@ -50,10 +47,6 @@ class Batches(lightning.LightningDataModule):
     def val_dataloader(self) -> list[Any]:
         return [self.parts["valid"], *self.also]
 
-    def all_parts(self) -> list[Any]:
-        """One loader for each part, in its order."""
-        return [self.parts[part] for part in PARTS]
-
 
 class Task(ABC):
     """Data in three parts, the models that learn from them, and how these are measured.
@@ -80,10 +73,9 @@ class Task(ABC):
         """
         return None
 
-    def training(self, model: Any, training: Any) -> "TrainingConfig":
+    def training(self, model: Any, training: TrainingConfig) -> TrainingConfig:
         """How a network of this configuration is trained: as all, where it says nothing itself."""
-        config: TrainingConfig = training
-        return config
+        return training
 
     @abstractmethod
     def learner(self, model: Any, optimizer: OptimizerConfig) -> Learner:

@@ -1,4 +1,7 @@
-"""One model, one seed: train, go back to the best epoch, predict every part; or fit at once."""
+"""One model, one seed: train, go back to the best epoch, predict every part; or fit at once.
+
+And what is recorded and shown of a run while it trains.
+"""
 
 import io
 import json
@@ -9,49 +12,34 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as lightning
 import pandas
 import torch
+from lightning.pytorch import LightningModule, Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from torch import Tensor
+from tqdm import tqdm
 
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.devices import accelerator
 from benchmarks.harness.errors import DivergenceError, InputError, naming_files, say
 from benchmarks.harness.files import write_bytes
-from benchmarks.harness.learner import Learner, OptimizerConfig
-from benchmarks.harness.progress import EpochHistory, Shown
+from benchmarks.harness.learner import Learner, TrainingConfig
 from benchmarks.harness.sizes import num_parameters
-from benchmarks.harness.task import PARTS, Task
+from benchmarks.harness.task import PARTS, Measure, Task
 
 PREDICTIONS = "predictions.csv"
 BEST = "best.ckpt"
 LAST = "last.ckpt"
 RECORD = "record.json"
+LINES_PER_RUN = 10
 # The columns of prediction tables, of any task, that are not left to guessing.
 WORDS = "smiles target text subject query candidate label predicted full rest"
 COLUMN_TYPES = {"y": float, "prediction": float, **dict.fromkeys(WORDS.split(), str)}
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """How a run is trained."""
-
-    epochs: int = 0  # at most
-    batch_size: int = 0
-    patience: int = 0  # epochs without a better validation error after which training stops
-    clip: float = 0.0  # largest gradient norm; 0: no clipping
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    device: str = "auto"
-    precision: str = "auto"  # Lightning's name of a precision, or ``'auto'``
-    # ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or ``'nothing'``
-    show: str = "nothing"
-    logger: str = "none"  # ``'csv'`` or ``'tensorboard'``: where Lightning logs every epoch besides
 
 
 @dataclass(frozen=True)
@@ -98,7 +86,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     config = task.training(model, config)
     with naming_files(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    lightning.seed_everything(seed, verbose=False)
+    seed_everything(seed, verbose=False)
     learner = task.learner(model, config.optimizer)
     task.start_from(learner, model, seed)
     batches = task.batches(learner, config.batch_size, seed)
@@ -191,6 +179,115 @@ def quieten_lightning() -> None:
         warnings.filterwarnings("ignore", message=message)
 
 
+class EpochHistory(Callback):
+    """Records every epoch: errors, learning rate and seconds, and keeps epochs reproducible.
+
+    Seconds are those of the training batches alone, without validation and checkpoints. The random
+    generator is seeded anew each epoch, so that a resumed run draws what the uninterrupted one
+    would have drawn. The history travels in the checkpoint.
+    """
+
+    def __init__(self, seed: int, measure: Measure) -> None:
+        self.seed = seed
+        self.measure = measure
+        self.epochs: list[dict[str, float]] = []
+        self._started = 0.0
+        self._seconds = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epochs": self.epochs}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.epochs = list(state_dict["epochs"])
+
+    def best(self) -> dict[str, float]:
+        """The first epoch with the lowest validation error so far."""
+        return min(self.epochs, key=lambda epoch: epoch["valid_error"])
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        torch.manual_seed(10_000 * self.seed + trainer.current_epoch)
+        self._started = _now(pl_module)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if trainer.is_last_batch:
+            self._seconds = _now(pl_module) - self._started
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        assert isinstance(pl_module, Learner)
+        measures = pl_module.epoch_measures()
+        record = {
+            "epoch": trainer.current_epoch + 1,
+            # without those that an epoch's items do not give, such as the ranking of one class
+            **{key: value for key, value in measures.items() if not math.isnan(value)},
+            "valid_error": pl_module.valid_error.compute().item(),
+            "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
+            "seconds": self._seconds,
+        }
+        if not math.isfinite(record["valid_error"]):
+            raise DivergenceError(
+                f"the validation error is {record['valid_error']} after epoch {record['epoch']}; "
+                f"a lower --lr or --clip may help"
+            )
+        self.epochs.append(record)
+        for logger in trainer.loggers:
+            logger.log_metrics(record, step=trainer.current_epoch)
+
+
+def _now(module: LightningModule) -> float:
+    if module.device.type == "cuda":
+        torch.cuda.synchronize(module.device)
+    return time.perf_counter()
+
+
+class Shown(Callback):
+    """One compact bar for a whole run on a terminal, lines elsewhere."""
+
+    def __init__(self, name: str, history: EpochHistory, show: str) -> None:
+        self.name, self.history, self.show = name, history, show
+        self._bar: tqdm[Any] = tqdm(disable=True)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._bar = tqdm(
+            total=(trainer.max_epochs or 0) * int(trainer.num_training_batches),
+            initial=trainer.current_epoch * int(trainer.num_training_batches),
+            desc=self.name,
+            bar_format="{desc} {percentage:3.0f}%|{bar:24}| {elapsed}<{remaining}{postfix}",
+            dynamic_ncols=True,
+            disable=self.show != "bar",
+        )
+
+    def on_train_batch_end(self, *arguments: Any) -> None:
+        self._bar.update()
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Shows the last and the best validation measure: in the bar, or on lines for the first,
+        the last and about every tenth of the epochs, or each.
+        """
+        total, epoch = trainer.max_epochs or 0, trainer.current_epoch + 1
+        measure, last, best = self.history.measure, self.history.epochs[-1], self.history.best()
+        key = f"valid_{measure.key}"
+        digits = measure.format([self.history.epochs[0][key]])
+        test = last.get(f"test_{measure.key}")
+        line = (
+            f"epoch {epoch}/{total}, valid {measure.title} {last[key]:{digits}}"
+            f"{'' if test is None else f', test {test:{digits}}'} "
+            f"(best epoch {best['epoch']}: {best[key]:{digits}})"
+        )
+        apart = 1 if self.show == "epochs" else max(1, total // LINES_PER_RUN)
+        if self.show == "bar":
+            self._bar.set_postfix_str(line, refresh=False)
+        elif epoch in (1, total) or epoch % apart == 0:
+            say(f"{self.name}: {line}")
+
+    def on_train_end(self, *arguments: Any) -> None:
+        self._bar.close()
+
+    def on_exception(self, *arguments: Any) -> None:
+        self._bar.close()
+
+
 class KeepCheckpoints(Checkpoint):
     """Writes ``best.ckpt`` after every epoch that is the best so far, ``last.ckpt`` after each.
 
@@ -202,22 +299,20 @@ class KeepCheckpoints(Checkpoint):
         self.folder = folder
         self.history = history
 
-    def on_train_epoch_end(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
-    ) -> None:
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.history.best() is self.history.epochs[-1]:
             trainer.save_checkpoint(self.folder / BEST, weights_only=True)
         trainer.save_checkpoint(self.folder / LAST)
 
 
-def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) -> lightning.Trainer:
+def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) -> Trainer:
     kind, devices = accelerator(config.device)
     precision = config.precision
     if precision == "auto":
         precision = "bf16-mixed" if kind == "gpu" and torch.cuda.is_bf16_supported() else "32-true"
     stopping = EarlyStopping("valid_error", patience=config.patience, check_finite=False)
     loggers = {"csv": CSVLogger, "tensorboard": TensorBoardLogger}
-    return lightning.Trainer(
+    return Trainer(
         accelerator=kind,
         devices=devices,
         precision=precision,  # type: ignore[arg-type]
@@ -250,13 +345,12 @@ def _where_it_stopped(folder: Path, wanted: int) -> tuple[Path | None, int]:
     return last, wanted
 
 
-def _predict(
-    trainer: lightning.Trainer, learner: Learner, batches: Any, best: Path
-) -> dict[str, Tensor]:
+def _predict(trainer: Trainer, learner: Learner, batches: Any, best: Path) -> dict[str, Tensor]:
     """The predictions of every part with the weights of the best epoch."""
     # Not through ckpt_path, which would take the history back to the best epoch as well.
     with _naming_damage(best):
         checkpoint = torch.load(best, map_location="cpu", weights_only=True)
         learner.load_state_dict(checkpoint["state_dict"])
-    outputs: Any = trainer.predict(learner, batches.all_parts()) or []
+    loaders = [batches.parts[part] for part in PARTS]
+    outputs: Any = trainer.predict(learner, loaders) or []
     return {part: torch.cat(output) for part, output in zip(PARTS, outputs, strict=True)}

@@ -2,20 +2,23 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say
 from benchmarks.harness.files import write_text
-from benchmarks.harness.options import Command, run_commands
+from benchmarks.harness.options import Command, Options, run_commands, setting
 from benchmarks.harness.table import Table
-from benchmarks.speed.options import TABLES, Compare, Speed
 from benchmarks.speed.scale import SCALE
 
 PROGRAM = "benchmarks.speed"
 METRICS = "metrics.json"
 PACKAGES = ("torch", "torch-geometric", "numpy", "numba", "triton", "pyg_kernels")
+TableName = Literal["scan", "sequence", "rkm", "kbrn", "graph", "activation", "language", "epoch"]
+TABLES: tuple[TableName, ...] = get_args(TableName)
 DETAILS = f"""\
 python -m {PROGRAM}                    the first six tables
 python -m {PROGRAM} graph rkm          some of {", ".join(TABLES)}
@@ -36,9 +39,56 @@ OUT/metrics.json has the rows, the machine and the versions.
 """
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_commands(PROGRAM, COMMANDS, words)
+@dataclass(frozen=True, kw_only=True)
+class Speed(Options):
+    """What is timed.
+
+    Args:
+        tables: which tables
+        device: cpu, cuda or cuda:N
+        threads: of the CPU
+        rounds: at most
+        seconds: after which no further round of a table begins
+        shapes: TxBxD, such as 35x20x640, steps, texts and channels of scan, sequence, rkm and kbrn
+            (by table and device)
+        models: networks of benchmarks.molecules, of epoch
+        out: folder for metrics.json
+    """
+
+    tables: tuple[TableName, ...] = setting(TABLES[:6], positional=True)
+    device: str = setting("cpu")
+    threads: int = setting(2, least=1, most=1024)
+    rounds: int = setting(15, least=1)
+    seconds: float = setting(30.0, least=0)
+    shapes: tuple[str, ...] = setting(())
+    models: tuple[str, ...] = setting(("wl-gated", "wl", "gine"), "model")
+    out: str | None = setting(None)
+
+    def check(self) -> None:
+        self.sizes()
+
+    def sizes(self) -> list[tuple[int, int, int]]:
+        """The shapes as numbers."""
+        found = []
+        for word in self.shapes:
+            numbers = [int(part) if part.isdecimal() else 0 for part in word.split("x")]
+            if len(numbers) != 3 or min(numbers) < 1:
+                raise InputError(f"--shapes {word}: expected TxBxD, such as 35x20x640")
+            found.append((numbers[0], numbers[1], numbers[2]))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Options):
+    """Two results.
+
+    Args:
+        before: metrics.json of one run, or its folder
+        after: that of another one
+    """
+
+    before: str = setting("", positional=True)
+    after: str = setting("", positional=True)
 
 
 def carry_out(options: Speed) -> None:
@@ -107,10 +157,10 @@ def _measured(
         with naming_extras("mol,bench"):
             from benchmarks.speed.epoch import measure_epochs
         size = "chembl, batches of 128"
-        rows = measure_epochs(options)
+        rows = measure_epochs(options.models, options.device, options.rounds, options.seconds)
         yield size, rows, table(f"epoch: {size}, times of a batch", rows)
         return
-    for case in cases(name, options, device):
+    for case in cases(name, options.sizes(), device):
         rows = case.measure(options.rounds, device, options.seconds)
         yield case.size, rows, table(f"{name}: {case.size}", rows)
 
@@ -153,6 +203,7 @@ SPEED = Command(
 )
 COMPARE = Command(Compare, compare, "Ratios of the times in two metrics.json.")
 COMMANDS = {"": SPEED, "scale": SCALE, "compare": COMPARE}
+main = partial(run_commands, PROGRAM, COMMANDS)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,7 +2,7 @@
 
 import importlib.util
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import GINEConv, ResGatedGraphConv
 
-from benchmarks.speed.options import Speed
 from benchmarks.speed.timing import Case, Contestant, Step
 from pyg_kernels.nn import (
     GatedWalkConv,
@@ -27,8 +26,9 @@ from pyg_kernels.ops.scan.walk import Form, walk_scan
 from pyg_kernels.sequence import KBRN, RCNN, RKM, RKMCell
 
 Layers = list[tuple[str, nn.Module, tuple[int, ...]]]  # with their products, see Contestant
-#: Steps, texts, channels by table and type of device.
-SHAPES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
+Shape = tuple[int, int, int]  # steps, texts, channels
+#: By table and type of device.
+SHAPES: dict[str, dict[str, tuple[Shape, ...]]] = {
     "scan": {"cpu": ((256, 32, 300),), "cuda": ((256, 128, 512), (2048, 32, 1024))},
     "sequence": {
         "cpu": ((35, 20, 640), (256, 32, 300), (10_000, 1, 64)),
@@ -55,11 +55,11 @@ LANGUAGE_MODELS = ("rcnn-5m", "lstm-5m")
 WORDS = 10_000  # as the Penn Treebank has
 
 
-def cases(name: str, options: Speed, device: torch.device) -> Iterator[Case]:
-    """The cases of a table."""
+def cases(name: str, shapes: Sequence[Shape], device: torch.device) -> Iterator[Case]:
+    """The cases of a table, of its own shapes where none are given."""
     torch.manual_seed(0)
     if name in SHAPES:
-        for shape in options.sizes() or SHAPES[name][device.type]:
+        for shape in shapes or SHAPES[name][device.type]:
             yield scan_case(shape, device) if name == "scan" else text_case(name, shape, device)
     elif name == "graph":
         yield sum_case(MOLECULES[device.type], device)
@@ -125,7 +125,7 @@ def kbrn_layers(channels: int) -> Layers:
 TEXT_LAYERS = {"sequence": sequence_layers, "rkm": rkm_layers, "kbrn": kbrn_layers}
 
 
-def text_case(name: str, shape: tuple[int, int, int], device: torch.device) -> Case:
+def text_case(name: str, shape: Shape, device: torch.device) -> Case:
     """Layers on random texts, forward and backward."""
     x = torch.randn(shape, device=device)
     layers = TEXT_LAYERS[name](shape[2])
@@ -140,22 +140,37 @@ def text_case(name: str, shape: tuple[int, int, int], device: torch.device) -> C
 
 def text_step(layer: nn.Module, x: Tensor) -> Step:
     """One forward and backward of a layer, gradients of its input and parameters."""
-    x = x.clone().requires_grad_()
-    parameters = [p for p in layer.parameters() if p.requires_grad]
-    seed: list[Tensor] = []
 
-    def run() -> None:
+    def read(x: Tensor) -> Tensor:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Running SRU on CPU")
-            output = layer(x)[0]
-        if not seed:
-            seed.append(torch.randn_like(output))
-        torch.autograd.grad(output, [x, *parameters], seed, allow_unused=True)
+            return layer(x)[0]
+
+    return backward_step(read, x, layer.parameters())
+
+
+def backward_step(
+    read: Callable[[Tensor], Any], x: Tensor, parameters: Iterable[Tensor], *seeds: Tensor
+) -> Step:
+    """One forward and backward: gradients of the input and the parameters.
+
+    `seeds` are the gradients of the outputs, random ones where they are not given.
+    """
+    x = x.detach().clone().requires_grad_()
+    inputs = [x, *(p for p in parameters if p.requires_grad)]
+    given = list(seeds)
+
+    def run() -> object:
+        found = read(x)
+        outputs = found if isinstance(found, tuple) else (found,)
+        if not given:
+            given.extend(map(torch.randn_like, outputs))
+        return torch.autograd.grad(outputs, inputs, given, allow_unused=True)
 
     return run
 
 
-def scan_case(shape: tuple[int, int, int], device: torch.device) -> Case:
+def scan_case(shape: Shape, device: torch.device) -> Case:
     """The bytes that the scan has to move, over its time, beside a copy on the device.
 
     It reads a decay and an input of each order, and writes the states of each and the outputs.
@@ -172,7 +187,7 @@ def scan_case(shape: tuple[int, int, int], device: torch.device) -> Case:
     return Case("scan", "x".join(map(str, shape)), contestants, unit="gigabytes")
 
 
-def _scan_step(order: int, shape: tuple[int, int, int], device: torch.device) -> Step:
+def _scan_step(order: int, shape: Shape, device: torch.device) -> Step:
     steps, texts, channels = shape
     layout = Layout.of_grid(steps, texts, device)
     form = Form(order, normalize=True, gate="values", width=channels)
@@ -209,8 +224,13 @@ def graph_case(number: int, device: torch.device, channels: int = CHANNELS) -> C
     edge_index, edge_attr = random_molecules(number, generator)
     x = torch.randn(num_nodes, channels, generator=generator).to(device)
     edges = edge_index.to(device), edge_attr.to(device)
+
+    def step(layer: nn.Module) -> Step:
+        both = {"return_states": True} if isinstance(layer, WLKernelConv) else {}
+        return backward_step(lambda x: layer(x, *edges, **both), x, layer.parameters())
+
     contestants = [
-        Contestant(name, _graph_step(layer.to(device), x, *edges), products)
+        Contestant(name, step(layer.to(device)), products)
         for name, layer, products in graph_layers(channels, edge_attr.size(1))
     ]
     size = f"random: {num_nodes:,} nodes, {edge_index.size(1):,} edges, {channels} channels"
@@ -228,31 +248,30 @@ def sum_case(number: int, device: torch.device, channels: int = CHANNELS) -> Cas
     shapes = [(nodes, channels)] * 3 + [(BOND_FEATURES, channels)] * 2
     tensors = [torch.randn(shape, generator=generator).to(device) for shape in shapes]
     seed = torch.randn(nodes, channels, generator=generator).to(device)
-    z, gate_source, gate_target, gate_bond, factor = [t.requires_grad_() for t in tensors]
+    x, *parameters = [t.requires_grad_() for t in tensors]
+    gate_source, gate_target, gate_bond, factor = parameters
 
     def sorted_edges() -> Edges:
         return Edges(source, target, nodes, nodes, torch.eye(BOND_FEATURES, device=device), bond)
 
-    def summed(edges: Edges) -> Tensor:
+    def summed(z: Tensor, edges: Edges) -> Tensor:
         return neighbor_sum(z, edges, (gate_source, gate_target, gate_bond), factor)
 
-    def plain() -> Tensor:
+    def plain(z: Tensor) -> Tensor:
         logits = gate_source.index_select(0, source) + gate_target.index_select(0, target)
         gate = torch.sigmoid(logits + gate_bond.index_select(0, bond))
         messages = gate * factor.index_select(0, bond) * z.index_select(0, source)
         return torch.zeros_like(z).index_add(0, target, messages)
 
     kept, rival = sorted_edges(), "index_select, sigmoid, mul, index_add"
-    forwards: dict[str, Callable[[], Tensor]] = {
-        "neighbor_sum": lambda: summed(kept),
-        "neighbor_sum, edges sorted anew": lambda: summed(sorted_edges()),
+    sums: dict[str, Callable[[Tensor], Tensor]] = {
+        "neighbor_sum": lambda z: summed(z, kept),
+        "neighbor_sum, edges sorted anew": lambda z: summed(z, sorted_edges()),
         rival: plain,
     }
-
-    def step(forward: Callable[[], Tensor]) -> Step:
-        return lambda: torch.autograd.grad(forward(), tensors, seed)
-
-    contestants = [Contestant(name, step(forward)) for name, forward in forwards.items()]
+    contestants = [
+        Contestant(name, backward_step(read, x, parameters, seed)) for name, read in sums.items()
+    ]
     size = f"gated sum: {nodes:,} nodes, {edge_index.size(1):,} edges, {channels} channels"
     return Case("graph", size, contestants, (rival,))
 
@@ -269,31 +288,14 @@ def random_molecules(number: int, generator: torch.Generator) -> tuple[Tensor, T
     return edge_index, F.one_hot(types, BOND_FEATURES).float()
 
 
-def _graph_step(layer: nn.Module, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Step:
-    x = x.clone().requires_grad_()
-    parameters = [p for p in layer.parameters() if p.requires_grad]
-    both = {"return_states": True} if isinstance(layer, WLKernelConv) else {}
-    seeds: list[Tensor] = []
-
-    def run() -> None:
-        out = layer(x, edge_index, edge_attr, **both)
-        outs = out if isinstance(out, tuple) else (out,)
-        if not seeds:
-            seeds.extend(torch.randn_like(one) for one in outs)
-        torch.autograd.grad(outs, [x, *parameters], seeds)
-
-    return run
-
-
 def activation_case(shape: tuple[int, int], centers: tuple[int, ...], device: torch.device) -> Case:
     """Learned activations, each beside the direct sum of the same parameters, and fixed ones."""
     inputs = torch.randn(shape, device=device)
     seed = torch.randn_like(inputs)
     units = shape[1]
 
-    def step(function: Callable[[Tensor], Tensor], parameters: tuple[Tensor, ...]) -> Step:
-        a = inputs.clone().requires_grad_()
-        return lambda: torch.autograd.grad(function(a), [a, *parameters], seed)
+    def step(function: Callable[[Tensor], Tensor], parameters: Iterable[Tensor]) -> Step:
+        return backward_step(function, inputs, parameters, seed)
 
     contestants = []
     for green in GREENS:
@@ -309,7 +311,7 @@ def activation_case(shape: tuple[int, int], centers: tuple[int, ...], device: to
     plain = {"nn.ReLU": nn.ReLU(), "nn.PReLU": nn.PReLU(units), "nn.Tanh": nn.Tanh()}
     for name, module in plain.items():
         module.to(device)
-        contestants.append(Contestant(name, step(module, tuple(module.parameters()))))
+        contestants.append(Contestant(name, step(module, module.parameters())))
     size = f"{shape[0]}x{units}"
     return Case("activation", size, contestants, ("nn.ReLU",), memory=True)
 
@@ -326,8 +328,8 @@ def direct_sum(a: Tensor, act: KernelActivation) -> Tensor:
 
 def language_case(device: torch.device, num_words: int = WORDS, hidden: int | None = None) -> Case:
     """Steps of training language models on random words, and their recurrent layers alone."""
-    from benchmarks.harness.language_model.config import PRESETS
     from benchmarks.harness.language_model.models import LanguageModel, fitted
+    from benchmarks.harness.language_model.options import PRESETS
 
     contestants = []
     for name in LANGUAGE_MODELS:
@@ -353,7 +355,7 @@ def language_step(model: Any, settings: Any) -> Step:
 
     The state is carried from call to call, as from batch to batch.
     """
-    from benchmarks.harness.language_model.optimizer import build_optimizer
+    from benchmarks.harness.language_model.learner import build_optimizer
 
     optimizer = build_optimizer(settings, model.parameters())
     shape = (settings.steps + 1, settings.batch_size)

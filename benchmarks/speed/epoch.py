@@ -1,7 +1,6 @@
 """Training of molecules beside its matrix products alone, batch by batch."""
 
 import math
-import random
 import statistics
 import time
 from collections.abc import Iterable, Sequence
@@ -19,8 +18,7 @@ from benchmarks.harness.training import quieten_lightning
 from benchmarks.molecules.data import Split, load_set
 from benchmarks.molecules.models import Model, models_of
 from benchmarks.molecules.options import Options
-from benchmarks.speed.options import Speed
-from benchmarks.speed.timing import Row, Step, seconds_of, synchronise
+from benchmarks.speed.timing import Row, Step, interleaved, multiply, seconds_of, synchronise
 from pyg_kernels.molecules import NETWORKS
 from pyg_kernels.molecules.methods import Task, standardization
 from pyg_kernels.molecules.training import (
@@ -36,23 +34,14 @@ WARM_BATCHES = 2  # the ops' kernels are compiled in these, off the record
 Product = tuple[tuple[int, ...], tuple[int, ...]]  # the shapes of its factors
 
 
-class RecordProducts:
+class RecordProducts(FlopCounterMode):
     """Notes the factors of every product of two dense matrices, forward and backward."""
 
     def __init__(self) -> None:
         self.products: list[Product] = []
         operators = torch.ops.aten
         named = (operators.mm, operators.addmm, operators.bmm, operators.baddbmm)
-        self._counter = FlopCounterMode(
-            display=False, custom_mapping=dict.fromkeys(named, self._note)
-        )
-
-    def __enter__(self) -> "RecordProducts":
-        self._counter.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._counter.__exit__(None, None, None)
+        super().__init__(display=False, custom_mapping=dict.fromkeys(named, self._note))
 
     def _note(self, *shapes: Any, out_shape: Any = None, **others: Any) -> int:
         factors = [tuple(shape) for shape in shapes if isinstance(shape, torch.Size)][-2:]
@@ -69,13 +58,11 @@ def flop(product: Product) -> int:
 
 def products_alone(products: Sequence[Product], device: torch.device) -> Step:
     """Products of these shapes, of random factors."""
-    factors = [tuple(torch.randn(shape, device=device) for shape in one) for one in products]
-
-    def run() -> None:
-        for left, right in factors:
-            (torch.mm if left.dim() == 2 else torch.bmm)(left, right)
-
-    return run
+    factors = [
+        (torch.randn(left, device=device), torch.randn(right, device=device))
+        for left, right in products
+    ]
+    return multiply(factors)
 
 
 class BatchClock(Callback):
@@ -171,33 +158,30 @@ def _prepared(split: Split, model: Model, batch_size: int) -> tuple[Learner, Mol
     return Learner(network.build(0), task, options), batches
 
 
-def measure_epochs(options: Speed) -> list[Row]:
+def measure_epochs(
+    names: tuple[str, ...], device_name: str, num_rounds: int, limit: float
+) -> list[Row]:
     """Times an epoch of each network, and its products alone, in interleaved rounds.
 
     Every round trains each network once, in a random order, on the same batches from the same
     weights, and then computes the products. One round before the others does not count.
     """
-    check_networks(options.models)
-    split, models = comparison(Options(model=options.models))
-    device = torch_device(options.device)
+    check_networks(names)
+    split, models = comparison(Options(model=names))
+    device = torch_device(device_name)
     recordings = []
     for model in models:
-        train_batches(split, model, BatchClock(), WARM_BATCHES, options.device)
+        train_batches(split, model, BatchClock(), WARM_BATCHES, device_name)
         with RecordProducts() as recording:
-            train_batches(split, model, BatchClock(), device=options.device)
+            train_batches(split, model, BatchClock(), device=device_name)
         recordings.append(recording)
     steps = [products_alone(recording.products, device) for recording in recordings]
     seconds: list[list[tuple[float, float]]] = [[] for _ in models]
-    shuffled = random.Random(0)
-    began = time.perf_counter()
-    for round_number in range(-1, options.rounds):
-        if round_number > 0 and time.perf_counter() - began > options.seconds:
-            break
-        for k in shuffled.sample(range(len(models)), len(models)):
-            clock = BatchClock()
-            train_batches(split, models[k], clock, device=options.device)
-            if round_number >= 0:
-                seconds[k].append((sum(clock.seconds), seconds_of(steps[k], device)))
+    for k, counts in interleaved(len(models), num_rounds, limit, warm=1):
+        clock = BatchClock()
+        train_batches(split, models[k], clock, device=device_name)
+        if counts:
+            seconds[k].append((sum(clock.seconds), seconds_of(steps[k], device)))
     rows = []
     for model, recording, rounds in zip(models, recordings, seconds, strict=True):
         whole, products = (statistics.median(each) for each in zip(*rounds, strict=True))

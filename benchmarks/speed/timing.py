@@ -4,7 +4,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,7 @@ class Case:
     def measure(self, rounds: int, device: torch.device, limit: float = math.inf) -> list[Row]:
         """A row for each contestant, timed with the bare products of all in the same rounds."""
         counts = sorted({c.products for c in self.contestants if c.products})
-        steps = [products_step(count, self.like) for count in counts]
+        steps = [multiply(layer_factors(count, self.like)) for count in counts]
         steps += [c.step for c in self.contestants]
         seconds = medians(steps, rounds, device, limit)
         bare = dict(zip(counts, seconds, strict=False))
@@ -60,7 +60,10 @@ class Case:
                 row[f"{self.unit}_a_second"] = c.work / taken[c.name]
             row |= {f"over_{name}": taken[c.name] / taken[name] for name in self.rivals}
             if self.memory:
-                row["peak_mebibytes"] = _peak(c.step, device)
+                with PeakMemory(device) as memory:
+                    c.step()
+                peak = memory.peak if memory.gpu_peak is None else memory.gpu_peak
+                row["peak_mebibytes"] = peak / 2**20
             rows.append(row)
         return rows
 
@@ -78,22 +81,28 @@ def table(caption: str, rows: Sequence[Row]) -> Table:
 def medians(
     steps: Sequence[Step], rounds: int, device: torch.device, limit: float = math.inf
 ) -> list[float]:
-    """The median seconds of each step, over interleaved rounds after two that do not count.
+    """The median seconds of each step, over interleaved rounds after two that do not count."""
+    seconds: list[list[float]] = [[] for _ in steps]
+    for k, counts in interleaved(len(steps), rounds, limit, warm=2):
+        taken = seconds_of(steps[k], device)
+        if counts:
+            seconds[k].append(taken)
+    return [statistics.median(times) for times in seconds]
+
+
+def interleaved(number: int, rounds: int, limit: float, warm: int) -> Iterator[tuple[int, bool]]:
+    """What to do next, round by round, and whether it counts: not in the first, `warm` rounds.
 
     Every round has an order of its own, because a step finds memory as the one before left it.
     After `limit` seconds no further round begins, except the first that counts.
     """
-    seconds: list[list[float]] = [[] for _ in steps]
     shuffled = random.Random(0)
     began = time.perf_counter()
-    for round_number in range(-2, rounds):
+    for round_number in range(-warm, rounds):
         if round_number > 0 and time.perf_counter() - began > limit:
             break
-        for k in shuffled.sample(range(len(steps)), len(steps)):
-            taken = seconds_of(steps[k], device)
-            if round_number >= 0:
-                seconds[k].append(taken)
-    return [statistics.median(times) for times in seconds]
+        for k in shuffled.sample(range(number), number):
+            yield k, round_number >= 0
 
 
 def seconds_of(step: Step, device: torch.device) -> float:
@@ -112,23 +121,23 @@ def seconds_of(step: Step, device: torch.device) -> float:
     return 1e-3 * first.elapsed_time(last)
 
 
-def products_step(counts: Sequence[int], like: Tensor) -> Step:
-    """The forward product and the backward's two, for each input."""
+def layer_factors(counts: Sequence[int], like: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Those of the forward product and the backward's two, for each input."""
     channels = like.size(1)
-    operands = [
-        (
-            torch.randn_like(like),
-            torch.randn(k * channels, channels, device=like.device, dtype=like.dtype),
-            torch.randn(like.size(0), k * channels, device=like.device, dtype=like.dtype),
-        )
-        for k in counts
-    ]
+    found = []
+    for k in counts:
+        x, weight = torch.randn_like(like), like.new_empty(k * channels, channels).normal_()
+        grad = like.new_empty(like.size(0), k * channels).normal_()
+        found += [(x, weight.t()), (grad, weight), (grad.t(), x)]
+    return found
+
+
+def multiply(factors: Sequence[tuple[Tensor, Tensor]]) -> Step:
+    """Products of pairs of matrices, or of batches of them."""
 
     def run() -> None:
-        for x, weight, grad in operands:
-            torch.mm(x, weight.t())
-            torch.mm(grad, weight)
-            torch.mm(grad.t(), x)
+        for left, right in factors:
+            (torch.mm if left.dim() == 2 else torch.bmm)(left, right)
 
     return run
 
@@ -137,13 +146,6 @@ def synchronise(device: torch.device) -> None:
     """Waits until the device has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def _peak(step: Step, device: torch.device) -> float:
-    with PeakMemory(device) as memory:
-        step()
-    peak = memory.peak if memory.gpu_peak is None else memory.gpu_peak
-    return peak / 2**20
 
 
 def _cell(key: str, value: object) -> str:

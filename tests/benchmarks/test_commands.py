@@ -19,7 +19,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
+import pyg_kernels
 from benchmarks.__main__ import COMMANDS as LISTED
+from benchmarks.harness import study
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from tests.benchmarks.conftest import assert_refused, printed
 from tests.benchmarks.interruption import outcome
@@ -459,7 +461,8 @@ def test_bad_input_is_one_line(name, words, said, call_main, inputs: Path, tmp_p
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_results_are_neither_mixed_nor_lost(name, call_main, inputs, tmp_path) -> None:
+def test_results_are_neither_mixed_nor_lost(name, call_main, inputs, tmp_path, monkeypatch) -> None:
+    """Pictures are drawn once."""
     promise, out = COMMANDS[name], tmp_path / "out"
     words = promise.words(*within(inputs, promise.small), "--quiet", "--out", out)
 
@@ -479,6 +482,7 @@ def test_results_are_neither_mixed_nor_lost(name, call_main, inputs, tmp_path) -
     assert {path.name for path in out.iterdir()} == usual | set(promise.files.split())
     for path in out.glob("*.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr(study, "_png", lambda draw: b"")
     assert json.loads((out / "configuration.json").read_text())["program"] == promise.program
 
     other, refusal = promise.other
@@ -556,16 +560,32 @@ def test_the_list_of_commands_is_that_of_the_modules(call_main, capsys) -> None:
         assert package.with_suffix(".py").exists() or (package / "__main__.py").exists()
 
 
-def test_what_is_not_installed_is_named_or_not_missed(inputs: Path, tmp_path: Path) -> None:
-    words = [*within(inputs, COMMANDS["texts"].small), "--quiet", "--out", str(tmp_path / "out")]
-    code = (
-        "import sys; sys.modules['lightning'] = None\n"
-        "from benchmarks.papers.activations.__main__ import main\n"
-        "assert main(['xor']) == 2\n"
-        "del sys.modules['lightning']; sys.modules['rdkit'] = None\n"
-        "from benchmarks.text_classification import main\n"
-        f"sys.exit(main({words!r}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    said = "error: lightning is not installed: pip install '.[bench]'\n"
-    assert (done.returncode, done.stderr) == (0, f"{ACTIVATIONS} xor: {said}")
+def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    """Makes imports of a package fail, as where it is not installed."""
+    for name in {package, *sys.modules}:
+        if f"{name}.".startswith(f"{package}."):
+            monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_what_is_not_installed_is_named_or_not_missed(
+    call_main, inputs, tmp_path, monkeypatch
+) -> None:
+    """Commands and what reads their data are imported anew."""
+    monkeypatch.setattr(pyg_kernels, "datasets", pyg_kernels.datasets)
+    for name in list(sys.modules):
+        if f"{name}.".startswith(("benchmarks.", "pyg_kernels.datasets.")):
+            monkeypatch.delitem(sys.modules, name)
+    out = ("--out", tmp_path / "out", "--quiet")
+    with monkeypatch.context() as patch:
+        hide(patch, "lightning")
+        said = "error: lightning is not installed: pip install '.[bench]'\n"
+        xor = COMMANDS["xor"]
+        result = call_main(xor.main(), *xor.words(*within(inputs, xor.small), *out))
+        assert result == (2, "", f"{ACTIVATIONS} xor: {said}")
+    for package in ("rdkit", "pyg_kernels.chem"):
+        hide(monkeypatch, package)
+    with pytest.raises(ImportError, match=r"pyg_kernels\.chem"):
+        import_module("pyg_kernels.datasets").MoleculeCSV  # noqa: B018
+    monkeypatch.setattr(import_module("benchmarks.harness.study"), "_png", lambda draw: b"")
+    texts = COMMANDS["texts"]
+    printed(call_main(texts.main(), *within(inputs, texts.small), *out))

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.corpora.language import LanguageCorpus
-from benchmarks.harness import progress
+from benchmarks.harness import training
 from benchmarks.harness.language_model import task
 from benchmarks.harness.language_model.trained import load_model
 from benchmarks.language_model import main
@@ -25,7 +25,7 @@ SMALL = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--device", "cpu")
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    return write_corpus(tmp_path / "corpus")
+    return write_corpus(tmp_path / "corpus", train=60)
 
 
 @pytest.fixture
@@ -41,9 +41,12 @@ def compare(call: Call, corpus: Path, tmp_path: Path, undrawn: None) -> Call:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose validation part was one stream."""
+    """A model whose validation part was one stream, of texts with empty lines, as WikiText has."""
     folder = tmp_path_factory.mktemp("checkpoint")
-    words = ("--data", write_corpus(folder / "corpus"), "--epochs", 2, "--out", folder / "out")
+    root = write_corpus(folder / "corpus", "wiki.{}.tokens", train=60)
+    for path in root.iterdir():
+        path.write_text(path.read_text().replace("\n", "\n\n", 5))
+    words = ("--data", root, "--epochs", 2, "--out", folder / "out")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task, "EVALUATION_STREAMS", 1)
         words = (*SMALL, *words, "--preset", "rcnn-5m", "--lr", 0.3, "--quiet")
@@ -52,7 +55,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(progress, "LINES_PER_RUN", 1)  # yet each epoch has one
+    monkeypatch.setattr(training, "LINES_PER_RUN", 1)  # yet each epoch has one
     out = printed(compare("--preset", "rcnn-5m", "lstm-5m", "--seeds", 0, 1, "--epochs", 3))
     records = metrics_of(tmp_path / "out")
     names = [(name, seed) for name in ("rcnn-5m", "lstm-5m") for seed in (0, 1)]
@@ -107,16 +110,12 @@ def test_options_replace_the_presets_settings(compare: Call, tmp_path: Path) -> 
     assert (setup["model"]["hidden"], setup["model"]["num_layers"]) == (8, 1)
 
 
-def test_score_of_the_validation_part(compare, call, tmp_path: Path, monkeypatch) -> None:
-    """With empty lines, as WikiText has them, and without, as in the Penn Treebank."""
-    monkeypatch.setattr(task, "EVALUATION_STREAMS", 1)
-    root = write_corpus(tmp_path / "wiki", "wiki.{}.tokens")
-    for path in root.iterdir():
-        path.write_text(path.read_text().replace("\n", "\n\n", 5))
-    assert compare("--data", root, "--preset", "rcnn-5m", "--lr", 0.3)[0] == 0
-    (record,) = metrics_of(tmp_path / "out")
+def test_score_of_the_validation_part(call: Call, checkpoint: Path) -> None:
+    """Some lines are empty."""
+    out, root = checkpoint.parents[2], checkpoint.parents[3] / "corpus"
+    (record,) = metrics_of(out)
     path = root / "wiki.valid.tokens"
-    words = ("--checkpoint", tmp_path / "out", "--data", path, "--words", "--device", "cpu")
+    words = ("--checkpoint", out, "--data", path, "--words", "--device", "cpu")
     status, out, err = call("score", *words)
     assert status == 0
     assert err == "benchmarks.language_model: 1 word is not in the vocabulary: 'only-valid'\n"
@@ -160,7 +159,7 @@ def test_bad_input(call: Call, checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("\n  \n")
     (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
     for command, words, said in (
-        ("generate", "--prompt zzz", "--prompt: the model's vocabulary of 22 words (ptb) has none"),
+        ("generate", "--prompt zzz", "the model's vocabulary of 22 words (wikitext) has none"),
         ("generate", "--prompt ...", "--prompt has no words: the vocabulary is without"),
         ("score", "--file IN/empty.txt", "the text to score has no words"),
         ("score", "--file IN/none.txt", "No such file"),

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 from torch_geometric.utils import contains_self_loops, is_undirected
 
-from benchmarks.harness.language_model.config import PRESETS
+from benchmarks.harness import memory
 from benchmarks.harness.language_model.models import LanguageModel, fitted
+from benchmarks.harness.language_model.options import PRESETS
 from benchmarks.speed import cases
-from benchmarks.speed.__main__ import main
-from benchmarks.speed.options import TABLES
+from benchmarks.speed.__main__ import TABLES, main
 from benchmarks.speed.timing import Case, Contestant, medians, table
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.ops import backend
@@ -31,6 +31,7 @@ SMALL = ("--shapes", "3x2x8", "--rounds", 1, "--threads", 1)
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 def test_all_tables_and_their_comparison(device: str, tmp_path, call_main, monkeypatch) -> None:
+    monkeypatch.setattr(memory.gc, "collect", lambda: 0)  # slow among all that tests hold
     language_case = partial(cases.language_case, num_words=9, hidden=4)
     monkeypatch.setattr(cases, "language_case", language_case)
     for sizes, size in ((cases.MOLECULES, 4), (cases.INPUTS, (30, 4)), (cases.CENTERS, (3,))):
@@ -75,6 +76,16 @@ def test_random_molecules() -> None:
     assert torch.equal(atoms[0], atoms[1]) and atoms.unique().tolist() == list(range(5))
     assert is_undirected(edge_index, edge_attr) and not contains_self_loops(edge_index)
     assert edge_index.unique(dim=1).size(1) == edge_index.size(1)
+
+
+def test_a_step_is_the_gradient_of_input_and_parameters() -> None:
+    linear, x, seed = nn.Linear(3, 2), torch.randn(4, 3), torch.randn(4, 2)
+    found = cases.backward_step(linear, x, linear.parameters(), seed)()
+    expected = (seed @ linear.weight, seed.t() @ x, seed.sum(0))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+    squared = cases.backward_step(torch.square, x, (), seed @ linear.weight)()
+    torch.testing.assert_close(squared[0], 2 * x * (seed @ linear.weight))
 
 
 def test_sums_that_are_timed_are_the_same() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from benchmarks.harness import sizes
-from benchmarks.harness.language_model.config import LanguageModelConfig, Preset
+from benchmarks.harness.language_model.options import LanguageModelConfig, Preset
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
 # More than other networks may have: of large vocabularies word vectors alone have 100 millions.
@@ -66,18 +65,11 @@ def _mask(like: Tensor, probability: float) -> Tensor:
     return like.new_empty(like.shape).bernoulli_(keep).div_(keep)
 
 
-class Encoder(nn.Module, ABC):
-    """From ``(T, B, F)`` and a state to ``(T, B, out_features)`` and the state after."""
+class RCNNEncoder(nn.Module):
+    """Layers of the string-kernel recurrent convolution.
 
-    out_features: int
-
-    @abstractmethod
-    def reset_parameters(self) -> None:
-        """Draws fresh weights."""
-
-
-class RCNNEncoder(Encoder):
-    """Layers of the string-kernel recurrent convolution."""
+    As all encoders from ``(T, B, F)`` and a state to ``(T, B, out_features)`` and the state after.
+    """
 
     def __init__(self, config: LanguageModelConfig) -> None:
         super().__init__()
@@ -93,7 +85,7 @@ class RCNNEncoder(Encoder):
         return cast(Any, self.rcnn(x, state))
 
 
-class LSTMEncoder(Encoder):
+class LSTMEncoder(nn.Module):
     """torch's LSTM."""
 
     def __init__(self, config: LanguageModelConfig) -> None:
@@ -162,7 +154,7 @@ def dropped_rkm(input_size: int, hidden_size: int, cell: str, weight_dropout: fl
     return rkm
 
 
-class AWDEncoder(Encoder):
+class AWDEncoder(nn.Module):
     """Layers of one cell with dropped recurrent weights (Merity et al. 2018).
 
     The last layer is as wide as the word vectors. The cell ``'lstm'`` is torch's, the others are
@@ -198,7 +190,7 @@ class AWDEncoder(Encoder):
         return x, tuple(states)
 
 
-ENCODERS: dict[str, type[Encoder]] = {"rcnn": RCNNEncoder, "lstm": LSTMEncoder, "awd": AWDEncoder}
+ENCODERS = {"rcnn": RCNNEncoder, "lstm": LSTMEncoder, "awd": AWDEncoder}
 
 
 class Reading(NamedTuple):
@@ -223,8 +215,8 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.num_words, config.embedding_size)
-        self.encoder = ENCODERS[config.encoder](config)
-        width = self.encoder.out_features
+        self.encoder: Any = ENCODERS[config.encoder](config)
+        width = cast(int, self.encoder.out_features)
         if config.tied and width != config.embedding_size:
             raise ValueError(
                 f"tied=True with outputs of {width} features and word vectors of "

@@ -10,10 +10,14 @@ from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, OwnT
 from benchmarks.corpora.language_loader import LanguageLoader
 from benchmarks.corpora.python_documentation import PythonDocumentation
 from benchmarks.harness.errors import as_input_error
-from benchmarks.harness.language_model.config import PRESETS, Preset, TrainingSettings
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import fitted
-from benchmarks.harness.language_model.options import Corpus, LanguageModel
+from benchmarks.harness.language_model.options import (
+    PRESETS,
+    Corpus,
+    LanguageModel,
+    Preset,
+)
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.task import PARTS, Batches, Measure, Task
 from benchmarks.harness.training import TrainingConfig
@@ -29,31 +33,6 @@ def load_corpus(options: Corpus) -> TextStreams:
         if options.own:
             return OwnText(options.data, options.encoding, options.words)
         return LanguageCorpus(options.data)
-
-
-def language_batches(corpus: TextStreams, settings: TrainingSettings, seed: int) -> Batches:
-    """Batches of streams of words.
-
-    The training part is cut into as many streams as a batch has, side by side, but into no more
-    than it has words; how many steps each batch has depends on seed and epoch alone where it
-    varies. Every word of the other parts is predicted once, the first one from an end of sentence.
-    After an epoch the test part is measured, too.
-    """
-    training = LanguageLoader(
-        corpus.streams["train"],
-        settings.batch_size,
-        settings.steps,
-        vary=settings.variable_steps,
-        seed=10_000 * seed,
-    )
-    parts = {part: _whole(corpus.streams[part], settings.steps) for part in PARTS}
-    return Batches(training, parts, [parts["test"]])
-
-
-def _whole(stream: Tensor, steps: int) -> LanguageLoader:
-    """Every word once."""
-    streams = max(1, min(EVALUATION_STREAMS, len(stream) // steps))
-    return LanguageLoader(stream, streams, steps, before=LanguageVocabulary.end, whole=True)
 
 
 class LanguageTask(Task):
@@ -87,7 +66,22 @@ class LanguageTask(Task):
         return LanguageLearner(asdict(model.model), asdict(model.training), words, name)
 
     def batches(self, learner: LanguageLearner, batch_size: int, seed: int) -> Batches:
-        return language_batches(self.corpus, learner.settings, seed)
+        """Batches of streams of words.
+
+        The training part is cut into as many streams as a batch has, side by side, but into no more
+        than it has words; how many steps each batch has depends on seed and epoch alone where it
+        varies. Every word of the other parts is predicted once, the first one from an end of
+        sentence. After an epoch the test part is measured, too.
+        """
+        steps, vary = learner.settings.steps, learner.settings.variable_steps
+        train, size = self.parts["train"], learner.settings.batch_size
+        training = LanguageLoader(train, size, steps, vary=vary, seed=10_000 * seed)
+        whole: dict[str, Any] = {"before": LanguageVocabulary.end, "whole": True}
+        parts = {}
+        for part, stream in self.parts.items():
+            streams = max(1, min(EVALUATION_STREAMS, len(stream) // steps))
+            parts[part] = LanguageLoader(stream, streams, steps, **whole)
+        return Batches(training, parts, [parts["test"]])
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         totals = {part: predictions[part].double().sum(dim=0).tolist() for part in PARTS}

@@ -11,7 +11,6 @@ from torch import Tensor
 from benchmarks.corpora.language import LanguageVocabulary
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.devices import torch_device
-from benchmarks.harness.errors import InputError
 from benchmarks.harness.language_model.learner import LanguageLearner
 from benchmarks.harness.language_model.models import LanguageModel
 from benchmarks.harness.language_model.splitting import WordSplitter
@@ -43,14 +42,6 @@ class TrainedModel:
     def unknown(self, words: Sequence[str]) -> Counter[str]:
         """The words that the vocabulary has not, and how often each occurs."""
         return Counter(word for word in words if word not in self.vocabulary)
-
-    def check_prompt(self, words: Sequence[str]) -> None:
-        """Refuses a prompt of which no word is known."""
-        if words and self.unknown(words).total() == len(words):
-            raise InputError(
-                f"--prompt: the model's vocabulary of {len(self.vocabulary):,} words "
-                f"({self.corpus}) has none of these"
-            )
 
     @torch.no_grad()
     def generate(

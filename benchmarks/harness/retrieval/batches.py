@@ -1,7 +1,7 @@
 """Batches of questions to compare in training, of candidates to rank, and of titles to write."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,10 +9,10 @@ from torch import Tensor
 from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.retrieval.data import END, QuestionData, drawn, trained_questions
 from benchmarks.harness.task import PARTS, Batches
+from pyg_kernels.datasets.epochs import EpochLoader
 from pyg_kernels.datasets.text import EncodedTexts, TextBatch, TextLoader
 
 PAIRS_A_QUERY = 20  # a batch to evaluate has this many pairs for each query of one to train on
-BUCKET = 20  # batches' worth of contexts that are sorted by length together
 
 
 class QuestionBatch(NamedTuple):
@@ -41,22 +41,19 @@ def ranked_pairs(rankings: Sequence[Ranking]) -> Tensor:
     )
 
 
-class CandidateLoader:
+class CandidateLoader(EpochLoader[QuestionBatch]):
     """Goes through the candidates of a part, in larger batches than those to train on."""
 
     def __init__(self, data: QuestionData, part: str, batch_size: int, bodies: bool) -> None:
+        pairs = ranked_pairs(data.rankings[part])
+        super().__init__(pairs, "pairs", None, PAIRS_A_QUERY * batch_size, shuffle=False, seed=0)
         self.texts, self.bodies = data.texts, bodies
-        self.groups = ranked_pairs(data.rankings[part]).split(PAIRS_A_QUERY * batch_size)
 
-    def __len__(self) -> int:
-        return len(self.groups)
-
-    def __iter__(self) -> Iterator[QuestionBatch]:
-        for groups in self.groups:
-            yield question_batch(self.texts, groups, self.bodies)
+    def assemble(self, indices: Tensor) -> QuestionBatch:
+        return question_batch(self.texts, self.dataset[indices], self.bodies)
 
 
-class NegativesLoader:
+class NegativesLoader(EpochLoader[QuestionBatch]):
     """Goes through pairs of similar questions, each with random others, in an order of each epoch.
 
     Groups are a query, a similar question and K others, drawn anew each epoch by seed and epoch.
@@ -71,26 +68,18 @@ class NegativesLoader:
         bodies: bool,
         seed: int,
     ) -> None:
-        self.texts, self.bodies, self.batch_size, self.seed = texts, bodies, batch_size, seed
-        self.num_negatives, self.trained_on = num_negatives, trained_questions(queries)
         self.pairs = [(query, other) for query in queries for other in query.positives]
-        self.epoch = 0
+        super().__init__(self.pairs, "pairs", None, batch_size, shuffle=True, seed=seed)
+        self.texts, self.bodies = texts, bodies
+        self.num_negatives, self.trained_on = num_negatives, trained_questions(queries)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Makes the next pass the one with this number."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return -(-len(self.pairs) // self.batch_size)
-
-    def __iter__(self) -> Iterator[QuestionBatch]:
-        generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        self.epoch += 1
-        order = torch.randperm(len(self.pairs), generator=generator)
-        for rows in order.split(self.batch_size):
+    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        for rows in super().batches(generator):
             pairs = [self.pairs[row] for row in rows.tolist()]
-            groups = [self.group(query, similar, generator) for query, similar in pairs]
-            yield question_batch(self.texts, torch.stack(groups), self.bodies)
+            yield torch.stack([self.group(one, other, generator) for one, other in pairs])
+
+    def assemble(self, indices: Tensor) -> QuestionBatch:
+        return question_batch(self.texts, indices, self.bodies)
 
     def group(self, query: TrainQuery, similar: int, generator: torch.Generator) -> Tensor:
         """A query, a similar question and K random others, ``(2 + K,)``."""
@@ -106,44 +95,25 @@ class TitleBatch(NamedTuple):
     after: Tensor  # (N,) int64, these words and ends
 
 
-class TitleLoader:
+class TitleLoader(TextLoader):
     """Goes through pairs ``(P, 2)`` of a text to write from and the question of the title."""
 
-    def __init__(
-        self,
-        data: QuestionData,
-        pairs: Tensor,
-        batch_size: int,
-        shuffle: bool = False,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, data: QuestionData, pairs: Tensor, batch_size: int, **order: Any) -> None:
         contexts = data.texts.batch(pairs[:, 0])
+        encoded = EncodedTexts(contexts.ids, contexts.ptr, pairs[:, 1])
+        super().__init__(encoded, batch_size=batch_size, **order)
         self.texts, self.end = data.texts, data.vocabulary[END]
-        self.contexts = TextLoader(
-            EncodedTexts(contexts.ids, contexts.ptr, pairs[:, 1]),
-            batch_size=batch_size,
-            shuffle=shuffle,
-            seed=seed,
-            bucket=BUCKET if shuffle else 1,
-        )
 
-    def set_epoch(self, epoch: int) -> None:
-        """Makes the next pass the one with this number."""
-        self.contexts.set_epoch(epoch)
-
-    def __len__(self) -> int:
-        return len(self.contexts)
-
-    def __iter__(self) -> Iterator[TitleBatch]:
-        for context in self.contexts:
-            titles = self.texts.batch(context.y)
-            ptr = titles.ptr + torch.arange(len(titles.ptr))
-            places = torch.arange(len(titles.ids)) + titles.text
-            before = titles.ids.new_full((int(ptr[-1]),), self.end)
-            after = before.clone()
-            before[places + 1] = titles.ids
-            after[places] = titles.ids
-            yield TitleBatch(context, TextBatch(before, ptr, context.y), after)
+    def assemble(self, indices: Tensor) -> TitleBatch:  # type: ignore[override]
+        context = super().assemble(indices)
+        titles = self.texts.batch(context.y)
+        ptr = titles.ptr + torch.arange(len(titles.ptr))
+        places = torch.arange(len(titles.ids)) + titles.text
+        before = titles.ids.new_full((int(ptr[-1]),), self.end)
+        after = before.clone()
+        before[places + 1] = titles.ids
+        after[places] = titles.ids
+        return TitleBatch(context, TextBatch(before, ptr, context.y), after)
 
 
 def written_pairs(corpus: QuestionCorpus) -> Tensor:

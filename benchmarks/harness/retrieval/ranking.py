@@ -1,18 +1,16 @@
 """New texts, ranked for new queries by a trained run."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from benchmarks.harness import tables_of_texts as tables
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, as_input_error, say
-from benchmarks.harness.retrieval.learner import QuestionRanker
+from benchmarks.harness.retrieval.task import QuestionRanker
 from pyg_kernels.datasets.text import tokenize
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
 
@@ -33,21 +31,17 @@ def rank(options: Any) -> None:
         for line, text in zip(table.index, words, strict=True):
             if not text:
                 raise InputError(f"{name}, line {line}: no words")
-        vectors.append(text_vectors(ranker, words, options.batch_size))
+        with torch.inference_mode():
+            batches = tables.batches_of(ranker, words, options.batch_size)
+            found = torch.cat([ranker.net.texts(batch) for batch in batches])
+        vectors.append(F.normalize(found.float(), dim=1))
     (queries, candidates), (left, right) = texts, vectors
     best = min(options.best, len(candidates))
     rows = []
     for query, vector in zip(queries, left, strict=True):
         scores, places = (right @ vector).topk(best)
-        found = [candidates[place] for place in places.tolist()]
-        each = {"query": query, "rank": range(1, best + 1), "text": found}
+        chosen = [candidates[place] for place in places.tolist()]
+        each = {"query": query, "rank": range(1, best + 1), "text": chosen}
         rows.append(pandas.DataFrame({**each, "cosine": scores.tolist()}))
     tables.write_table(out, pandas.concat(rows))
     say(f"the best {best} of {len(candidates)} texts for {len(queries)} queries in {out}")
-
-
-@torch.inference_mode()
-def text_vectors(ranker: QuestionRanker, texts: Sequence[Sequence[str]], batch_size: int) -> Tensor:
-    """The vectors of texts of at least one word each, of length 1, ``(M, H)``."""
-    found = [ranker.net.texts(batch) for batch in tables.batches_of(ranker, texts, batch_size)]
-    return F.normalize(torch.cat(found).float(), dim=1)

@@ -20,10 +20,9 @@ from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
 from benchmarks.harness.retrieval.data import QuestionData
-from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.retrieval.metrics import METRICS
 from benchmarks.harness.retrieval.models import QuestionNet
-from benchmarks.harness.retrieval.task import PretrainingTask, RetrievalTask
+from benchmarks.harness.retrieval.task import PretrainingTask, QuestionRanker, RetrievalTask
 from benchmarks.harness.study import RUNS, Report, grouped, rows_table
 from benchmarks.harness.table import Table
 from benchmarks.harness.training import BEST, Run

@@ -1,7 +1,10 @@
-"""The ranking of similar questions, and pre-training, the writing of titles, as tasks."""
+"""The ranking of similar questions and, to pre-train, the writing of titles.
+
+Of both what Lightning trains, and the task that the harness gives it.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -9,25 +12,28 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torchmetrics import Metric
 
 from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.learner import OptimizerConfig
+from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.retrieval.batches import (
     CandidateLoader,
+    QuestionBatch,
+    TitleBatch,
     TitleLoader,
     held_out_pairs,
     question_batches,
     written_pairs,
 )
 from benchmarks.harness.retrieval.data import RANKED, QuestionData
-from benchmarks.harness.retrieval.learner import QuestionRanker, TitleWriter
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
-from benchmarks.harness.retrieval.models import QuestionModelConfig
+from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet, TitleGenerator
 from benchmarks.harness.retrieval.options import FIELDS, Networks
 from benchmarks.harness.sizes import check_parameters, fit_hidden_size
 from benchmarks.harness.study import RUNS
 from benchmarks.harness.task import PARTS, Batches, Measure, Task
+from benchmarks.harness.text.data import BUCKET
 from benchmarks.harness.training import BEST
 
 # Thesis Table 2.9.
@@ -35,6 +41,131 @@ POOLING = {"rcnn": "last", "rcnn-scalar": "last", "lstm": "mean", "gru": "last",
 PARAMETERS, ASKUBUNTU_PARAMETERS = 100_000, 401_000  # thesis Table 2.8: a width of 400
 MIN_COUNT = 2  # how often titles must have a word that can be written
 TRAIN_SAMPLE = 1000  # titles of the training part whose probability is measured in the end
+
+
+def hinge_loss(scores: Tensor, margin: float) -> Tensor:
+    r"""By how much the best of the wrong questions comes too close to the similar one.
+
+    .. math::
+        \max_k \, [s_k - s_+ + \delta]_+
+
+    The mean over B queries of scores ``(B, 1 + K)``, the first of them of the similar question.
+    """
+    right, wrong = scores[:, 0], scores[:, 1:].amax(dim=1)
+    return (wrong - right + margin).clamp(min=0).mean()
+
+
+class RankingError(Metric):
+    """One minus the mean reciprocal rank of lists of candidates."""
+
+    scores: list[Tensor]
+    full_state_update = False
+
+    def __init__(self, relevance: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.relevance = list(relevance)
+        self.add_state("scores", default=[], dist_reduce_fx="cat")
+
+    def update(self, scores: Tensor) -> None:
+        """Adds the scores of the next pairs, ``(P,)``, in the order of lists and candidates."""
+        self.scores.append(scores.detach().float().cpu())
+
+    def compute(self) -> Tensor:
+        """The error, 0 to 1; NaN where a score is not a number."""
+        lists = torch.cat(self.scores).split([len(similar) for similar in self.relevance])
+        return torch.tensor(1 - evaluate(lists, self.relevance)["MRR"] / 100)
+
+
+class QuestionRanker(Learner):
+    """A network that ranks questions by their cosine with another."""
+
+    UNSAVED = ("relevance",)
+
+    def __init__(
+        self,
+        model: dict[str, Any],
+        words: list[str],
+        optimizer: dict[str, Any] | None = None,
+        relevance: Sequence[Tensor] = (),
+    ) -> None:
+        super().__init__(optimizer)
+        self.save_hyperparameters(ignore=self.UNSAVED, logger=False)
+        self.net: QuestionNet = QuestionNet(QuestionModelConfig(**model))
+        self.valid_error = RankingError(relevance)
+
+    def forward(self, batch: QuestionBatch) -> Tensor:
+        """The cosine of each pair, ``(P,)``, on the CPU."""
+        return self.net(batch).squeeze(1).float().cpu()
+
+    def epoch_measures(self) -> dict[str, float]:
+        """The mean reciprocal rank in percent.
+
+        That of training (with dropout) is of a similar question among its random ones.
+        """
+        return {
+            "train_MRR": 100 * (1 - self.train_error.compute().item()),
+            "valid_MRR": 100 * (1 - self.valid_error.compute().item()),
+        }
+
+    def training_step(self, batch: QuestionBatch, batch_idx: int) -> Tensor:
+        scores = self.net(batch).float()
+        rank = 1 + (scores[:, 1:] >= scores[:, :1]).sum(dim=1)
+        self.train_error.update(1 - 1 / rank)
+        return hinge_loss(scores, self.net.config.margin)
+
+    def validation_step(self, batch: QuestionBatch, batch_idx: int) -> None:
+        self.valid_error.update(self(batch))
+
+
+class TitleWriter(Learner):
+    """An encoder-decoder, trained on the likelihood of titles."""
+
+    UNSAVED = ("relevance",)
+
+    def __init__(
+        self,
+        model: dict[str, Any],
+        words: list[str],
+        title_words: list[int],
+        optimizer: dict[str, Any] | None = None,
+        relevance: Sequence[Tensor] = (),
+    ) -> None:
+        super().__init__(optimizer)
+        self.save_hyperparameters(ignore=self.UNSAVED, logger=False)
+        self.net: TitleGenerator = TitleGenerator(QuestionModelConfig(**model), title_words)
+        self.ranking_error = RankingError(relevance)
+
+    def epoch_measures(self) -> dict[str, float]:
+        """Perplexities, and the mean reciprocal rank of the validation part by titles alone."""
+        return {
+            "train_perplexity": self.train_error.compute().exp().item(),
+            "valid_perplexity": self.valid_error.compute().exp().item(),
+            "valid_MRR": 100 * (1 - self.ranking_error.compute().item()),
+        }
+
+    def on_validation_epoch_start(self) -> None:
+        super().on_validation_epoch_start()
+        self.ranking_error.reset()
+
+    def training_step(self, batch: TitleBatch, batch_idx: int) -> Tensor:
+        losses = self.net(batch)
+        self.train_error.update(losses.detach())
+        return losses.mean()
+
+    def validation_step(
+        self, batch: TitleBatch | QuestionBatch, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Adds titles to the validation error, or candidates to the ranking error."""
+        if isinstance(batch, TitleBatch):
+            self.valid_error.update(self.net(batch))
+        else:
+            self.ranking_error.update(self.net.question(batch).squeeze(1))
+
+    def predict_step(self, batch: TitleBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """For each title minus its log-probability and its words, the end too, ``(B, 2)``."""
+        losses = self.net(batch).double()
+        totals = losses.new_zeros(batch.before.num_texts).index_add(0, batch.before.text, losses)
+        return torch.stack([totals, batch.before.lengths.to(totals)], dim=1).cpu()
 
 
 class QuestionTask(Task):
@@ -160,9 +291,8 @@ class PretrainingTask(QuestionTask):
 
     def batches(self, learner: TitleWriter, batch_size: int, seed: int) -> Batches:
         """Titles and their contexts; after an epoch also the candidates of dev, by titles alone."""
-        training = TitleLoader(
-            self.data, self.written, batch_size, shuffle=True, seed=10_000 * seed
-        )
+        shuffled = {"shuffle": True, "seed": 10_000 * seed, "bucket": BUCKET}
+        training = TitleLoader(self.data, self.written, batch_size, **shuffled)
         parts = {part: TitleLoader(self.data, self.pairs[part], batch_size) for part in PARTS}
         also = [CandidateLoader(self.data, "valid", batch_size, bodies=False)]
         return Batches(training, parts, also)

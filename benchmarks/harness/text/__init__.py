@@ -1,6 +1,6 @@
 """Classification of texts as a task of the harness.
 
 ``options`` says which texts and networks, ``data`` reads them, ``models`` builds the networks,
-``task`` trains them for the harness, ``report`` makes the tables and the pictures, ``explanation``
-reads a text word by word, ``prediction`` classifies new ones.
+``task`` trains them for the harness, ``report`` makes the tables and the pictures, ``prediction``
+classifies new texts and reads them word by word.
 """

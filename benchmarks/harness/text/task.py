@@ -96,22 +96,16 @@ def text_model_configs(options: TextModels, data: TextData) -> list[TextModelCon
         with as_input_error():
             if options.hidden or (config.ngram and not options.parameters):
                 pass
-            elif options.rcnn_hidden and not options.parameters:
-                config = _as_large_as_rcnn(config, options.rcnn_hidden)
+            elif options.rcnn_hidden and not options.parameters and config.kind == "rcnn":
+                config = replace(config, hidden=options.rcnn_hidden)
             else:
-                config = models.fit_hidden_size(
-                    config, options.parameters or models.DEFAULT_PARAMETERS
-                )
+                budget = options.parameters or models.DEFAULT_PARAMETERS
+                if options.rcnn_hidden and not options.parameters:
+                    rcnn = replace(config, kind="rcnn", hidden=options.rcnn_hidden, decay="input")
+                    budget = models.count_parameters(rcnn)
+                config = models.fit_hidden_size(config, budget)
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
             number = models.count_parameters(config) + learned
             check_parameters(config.name, config.hidden, number, SIZE_OPTIONS)
         configs.append(config)
     return configs
-
-
-def _as_large_as_rcnn(config: TextModelConfig, hidden: int) -> TextModelConfig:
-    """An RCNN of this width, or another model with as many parameters as the input-gated one."""
-    if config.kind == "rcnn":
-        return replace(config, hidden=hidden)
-    rcnn = replace(config, kind="rcnn", hidden=hidden, decay="input")
-    return models.fit_hidden_size(config, models.count_parameters(rcnn))

@@ -1,4 +1,7 @@
-"""A study on cells that compute nothing but numbers: kept once, resumed, refused, shown."""
+"""A study on cells that compute nothing but numbers: kept once, resumed, refused, shown.
+
+Which commit it names, the text of its tables.
+"""
 
 import json
 import os
@@ -11,8 +14,10 @@ from typing import Literal
 import pytest
 
 from benchmarks.harness.errors import InputError
+from benchmarks.harness.figures import panels
 from benchmarks.harness.options import Command, Device, Results, parse, run_command, setting
-from benchmarks.harness.study import Report, Study, machine, rows_table
+from benchmarks.harness.study import Report, Study, commit_of_code, machine, rows_table
+from benchmarks.harness.table import Table, number_format
 from tests.benchmarks.conftest import assert_refused, printed
 
 
@@ -187,11 +192,20 @@ def test_help_has_docs_defaults_and_groups(call_main) -> None:
         assert words in text
 
 
-def shell(command: str, out: Path) -> subprocess.CompletedProcess[str]:
-    """A command line that writes more than nothing, in a shell."""
-    code = f"from {__name__} import run; raise SystemExit(run('--out', {str(out)!r}))"
+LINES = """
+from benchmarks.harness.errors import exit_status, say
+def work():
+    for number in range(3):
+        say(f"ü {number}")
+    return 0
+raise SystemExit(exit_status("lines", work))
+"""
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    """Three lines, not all of which can be written, in a shell."""
     return subprocess.run(
-        ["bash", "-c", f'set -o pipefail; {sys.executable} -c "{code}" {command}'],
+        ["bash", "-c", f"set -o pipefail; {sys.executable} -c '{LINES}' {command}"],
         cwd=Path(__file__).parents[3],
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
         capture_output=True,
@@ -199,11 +213,62 @@ def shell(command: str, out: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_work_goes_on_when_nobody_reads_and_a_full_disk_is_one_line(tmp_path: Path) -> None:
-    done = shell("| head -1", tmp_path / "out")
-    assert (done.returncode, done.stdout.count("\n")) == (0, 1)
-    assert len(json.loads((tmp_path / "out/metrics.json").read_text())) == 3
+def test_work_goes_on_when_nobody_reads_and_a_full_disk_is_one_line() -> None:
+    done = shell("| head -1")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "? 0\n", "")
     if Path("/dev/full").exists():
-        done = shell("> /dev/full", tmp_path / "full")
+        done = shell("> /dev/full")
         assert done.returncode == 2
-        assert "tests.squares: error: standard output: " in done.stderr
+        assert "lines: error: standard output: " in done.stderr
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_commit_is_that_of_the_repository():
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    found = commit_of_code()
+    if git("ls-files", "benchmarks/harness/study.py"):
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        assert found == git("rev-parse", "HEAD") + "+" * bool(changed)
+    else:
+        assert found is None
+
+
+def test_columns_line_up():
+    table = Table("caption", ("model", "test"), [["wl-gated", "0.912 ± 0.010"], ["mean", "2.5"]])
+    lines = table.text().splitlines()
+    assert lines[0] == "caption"
+    assert len({len(line) for line in lines[2:]}) == 1
+    assert lines[-1] == "mean      " + "2.5".rjust(13)
+    assert table.markdown().splitlines()[-3:] == [
+        "| :-- | --: |",
+        "| wl-gated | 0.912 ± 0.010 |",
+        "| mean | 2.5 |",
+    ]
+    # No name breaks the columns.
+    table = Table("caption", ("model", "a|b\nc"), [["mean", "2.5"]])
+    assert len({len(line) for line in table.text().splitlines()[2:]}) == 1
+    assert table.markdown().splitlines()[2] == "| model | a\\|b c |"
+
+
+def test_digits_follow_the_largest_number():
+    for values, shown in (
+        ([1.2345, 0.5], "1.234"),
+        ([1234.5], "1234.500"),
+        ([0.00123456, 0.001], "0.00123"),
+        ([1.23456e-9], "1.235e-09"),
+        ([1.23456e30], "1.235e+30"),
+        ([0.0], "0.000"),
+        ([0.25, float("nan"), float("inf")], "0.250"),
+    ):
+        assert f"{values[0]:{number_format(values)}}" == shown
+
+
+def test_panels_that_are_left_over_are_empty():
+    figure, found = panels(3, 2, (1, 1))
+    assert [axes in found for axes in figure.axes] == [axes.axison for axes in figure.axes]
+    assert len(found) == 3 < len(figure.axes)

@@ -9,9 +9,9 @@ from benchmarks.harness import training
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.learner import OptimizerConfig, learning_rate_factor
-from benchmarks.harness.progress import EpochHistory
 from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.task import TextTask, text_model_configs
+from benchmarks.harness.training import EpochHistory
 from benchmarks.text_classification import TextClassification
 from tests.benchmarks.interruption import interrupt_once, outcome
 from tests.benchmarks.small_data import write_trec

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from benchmarks.harness.summary import png
-from benchmarks.harness.text import explanation
-from benchmarks.harness.text.explanation import class_values, explain, explanation_plot
+from benchmarks.harness.text import prediction
 from benchmarks.harness.text.options import TextModelConfig
+from benchmarks.harness.text.prediction import class_values, explain, explanation_plot
 from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import TextBatch
 
@@ -25,7 +25,7 @@ def classifier(name: str = "rcnn", classes: str = "01234", **options: object) ->
 
 @pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm", "cnn", "bag-of-vectors", "ran"])
 def test_the_text_so_far_is_classified_as_a_text(name: str, monkeypatch) -> None:
-    monkeypatch.setattr(explanation, "PREFIXES", 2)
+    monkeypatch.setattr(prediction, "PREFIXES", 2)
     learner = classifier(name, readout="mean", kind=name, ngram=2 * (name == "ran"))
     text = ["a", "bad", "film", "nowhere", "good"]
     found = explain(learner, text)
@@ -72,7 +72,7 @@ def test_classes_without_an_order_and_pictures() -> None:
     figure = explanation_plot(ordered)
     assert [len(axes.patches) for axes in figure.axes] == [1, 2]
     heights = [patch.get_height() for patch in figure.axes[1].patches]
-    assert heights == pytest.approx(explanation.expected(ordered[1].here, [-2, -1, 0, 1, 2]))
+    assert heights == pytest.approx(prediction.expected(ordered[1].here, [-2, -1, 0, 1, 2]))
 
 
 def test_values_of_classes() -> None:
