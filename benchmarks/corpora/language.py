@@ -91,9 +91,10 @@ class LanguageCorpus(TextStreams):
         root: a folder of ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``, or of
             ``wiki.train.tokens`` ..., or of ``train.txt`` ...; the first of these that has a
             training part. Files whose names end in ``.gz`` are decompressed.
+        encoding: of the files.
     """
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, encoding: str = "utf-8") -> None:
         root = Path(root).expanduser()
         trained = {name: find_file(root, names.format("train")) for name, names in FILES.items()}
         name = next(filter(trained.get, FILES), None)
@@ -110,7 +111,7 @@ class LanguageCorpus(TextStreams):
             file = find_file(root, wanted)
             if file is None:
                 raise FileNotFoundError(f"{root} has no file {wanted} or {wanted}.gz")
-            parts[part] = [line.split() for line in read_lines(file)]
+            parts[part] = [line.split() for line in read_lines(file, encoding)]
             if not any(parts[part]):
                 raise ValueError(f"{file} has no words")
         super().__init__(parts, name)
@@ -130,7 +131,7 @@ class OwnText(TextStreams):
 
     def __init__(self, path: str | Path, encoding: str = "utf-8", words: bool = False) -> None:
         path = Path(path).expanduser()
-        split = str.split if words else tokenize
+        split = str.split if words else _words
         lines = [line for line in map(split, read_lines(path, encoding)) if line]
         number = len(lines)
         if number < FEWEST_LINES:
@@ -141,6 +142,15 @@ class OwnText(TextStreams):
         first, second = 8 * number // 10, 9 * number // 10
         parts = {"train": lines[:first], "valid": lines[first:second], "test": lines[second:]}
         super().__init__(parts, path.name.partition(".")[0])
+
+
+def _words(line: str) -> list[str]:
+    """The words of running text, in which the unknown word stays one."""
+    parts = line.split(UNKNOWN)
+    found = tokenize(parts[0])
+    for part in parts[1:]:
+        found += [UNKNOWN, *tokenize(part)]
+    return found
 
 
 def stream(lines: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[Tensor, int]:

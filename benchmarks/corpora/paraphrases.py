@@ -64,18 +64,25 @@ class _PairCorpus(QuestionCorpus):
         pool = np.array(list(dict.fromkeys(pair.second for pair in pairs)))
         index = BM25Index(reader.questions[place].title for place in pool)
 
-        def ranking(pair: Pair) -> Ranking:
-            """The candidates of a pair, the best first; of equal ones the earlier."""
-            scores = index.scores(reader.questions[pair.first].title).numpy()
+        def ranking(query: int, found: Sequence[int]) -> Ranking:
+            """The candidates of a query, the best first; of equal ones the earlier."""
+            scores = index.scores(reader.questions[query].title).numpy()
             order = np.argsort(-scores, kind="stable")
-            order = order[pool[order] != pair.first]
-            true = pool[order] == pair.second
+            order = order[pool[order] != query]
+            true = np.isin(pool[order], found)
             best = order[true | (np.cumsum(~true) < NUM_CANDIDATES)]
             candidates = tuple(pool[best].tolist())
-            relevant = tuple(place in similar[pair.first] for place in candidates)
-            return Ranking(pair.first, candidates, relevant, tuple(scores[best].tolist()))
+            relevant = tuple(place in similar[query] for place in candidates)
+            return Ranking(query, candidates, relevant, tuple(scores[best].tolist()))
 
-        parts = {"dev": map(ranking, dev), "test": map(ranking, tested)}
+        def rankings(pairs: Sequence[Pair]) -> Iterator[Ranking]:
+            """One of each query, however many pairs it has."""
+            found: dict[int, list[int]] = {}
+            for pair in pairs:
+                found.setdefault(pair.first, []).append(pair.second)
+            return (ranking(*item) for item in found.items())
+
+        parts = {"dev": rankings(dev), "test": rankings(tested)}
         split = f"{split}, {100 * DEV_FRACTION:g}% of training for dev (seed {seed})"
         super().__init__(reader.questions, _train_queries(train, seed), parts, split)
         reasons = {
@@ -117,7 +124,8 @@ class MSRPQuestions(_PairCorpus):
 class OwnPairs(_PairCorpus):
     """Pairs of texts of one's own, similar ones to be found among what a search engine gives.
 
-    Queries, candidates and parts are as in :class:`MSRPQuestions`; a text is its own id.
+    Queries, candidates and parts are as in :class:`MSRPQuestions`; a text is its own id. A first
+    text of several similar pairs is one query, with all of their second texts.
 
     Args:
         path: a table of pairs, see :func:`~pyg_kernels.datasets.text.read_text_table`.

@@ -23,6 +23,7 @@ from benchmarks.harness.study import Record, Report, Study
 from benchmarks.harness.task import PARTS, Task
 from benchmarks.harness.training import LAST, PREDICTIONS, RECORD, Run, TrainingConfig, fit, train
 from pyg_kernels.ops import backend
+from pyg_kernels.tables import csv_text
 
 PACKAGES = ("torch", "torch-geometric", "lightning", "numpy")
 
@@ -150,7 +151,7 @@ class Experiment:
     @staticmethod
     def _write(folder: Path, predictions: pandas.DataFrame) -> None:
         with naming_files(folder):
-            write_text(folder / PREDICTIONS, predictions.to_csv(index=False))
+            write_text(folder / PREDICTIONS, csv_text(predictions))
 
     def _outcome(self, record: Record) -> str:
         measure, values = self.task.measure, [record[part] for part in PARTS[1:]]

@@ -1,6 +1,7 @@
 """Tables of texts that a trained run is applied to."""
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,19 @@ MOST_NAMED = 5
 
 
 def texts_of(path: str, columns: list[str], encoding: str) -> tuple[pandas.DataFrame, list[str]]:
-    """A table with these columns, its rows counted from 0, and the text of each row."""
+    """A table with these columns, by the lines of its rows, and the text of each row."""
     with as_input_error():
-        table = read_text_table(path, columns, encoding).reset_index(drop=True)
+        table = read_text_table(path, columns, encoding)
     return table, joined(table, columns)
 
 
-def tell_rows(chosen: Sequence[bool], what: str) -> None:
-    """Says of which texts something is true, their rows counted from 1."""
-    rows = [str(row) for row, is_chosen in enumerate(chosen, start=1) if is_chosen]
-    if rows:
-        named = ", ".join(rows[:MOST_NAMED]) + ", ..." * (len(rows) > MOST_NAMED)
-        verb = "has" if len(rows) == 1 else "have"
-        tell(f"{len(rows)} of {len(chosen)} texts {verb} {what}: rows {named}")
+def tell_lines(table: pandas.DataFrame, chosen: Sequence[bool], what: str) -> None:
+    """Says of the texts of which lines something is true."""
+    lines = list(map(str, compress(table.index, chosen)))
+    if lines:
+        named = ", ".join(lines[:MOST_NAMED]) + ", ..." * (len(lines) > MOST_NAMED)
+        verb = "has" if len(lines) == 1 else "have"
+        tell(f"{len(lines)} of {len(chosen)} texts {verb} {what}: lines {named}")
 
 
 def batches_of(learner: Any, texts: Sequence[Sequence[str]], batch_size: int) -> TextLoader:
@@ -54,11 +55,20 @@ def refuse_columns(table: pandas.DataFrame, names: Iterable[str], path: str) -> 
         )
 
 
-def check_output(path: Path) -> None:
-    """Refuses names of tables that :func:`write_table` does not write."""
+def check_folder(path: Path) -> None:
+    """Refuses a file where a folder is to be."""
+    if path.is_file():
+        raise InputError(f"{path} is a file: expected a folder")
+
+
+def check_output(path: Path, table: pandas.DataFrame | None = None) -> None:
+    """Refuses names of tables, and columns, that :func:`write_table` does not write."""
     if path.name.endswith(PARQUET):
         with as_input_error():
             pyarrow_parquet(path)
+        if table is not None and not table.columns.is_unique:
+            twice = table.columns[table.columns.duplicated()][0]
+            raise InputError(f"--out {path}: Parquet has no two columns named {twice!r}")
     elif not path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt")):
         raise InputError(f"--out {path}: expected a name that ends in .csv, .tsv (.gz) or .parquet")
 

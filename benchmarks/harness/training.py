@@ -38,7 +38,7 @@ LAST = "last.ckpt"
 RECORD = "record.json"
 LINES_PER_RUN = 10
 # The columns of prediction tables, of any task, that are not left to guessing.
-WORDS = "smiles target text subject query candidate label predicted full rest"
+WORDS = "smiles target text subject left_out query candidate label predicted full rest"
 COLUMN_TYPES = {"y": float, "prediction": float, **dict.fromkeys(WORDS.split(), str)}
 
 

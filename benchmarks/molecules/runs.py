@@ -19,6 +19,7 @@ from benchmarks.molecules.models import Model, models_of, named_model, number_of
 from benchmarks.molecules.options import Options
 from benchmarks.molecules.scores import TITLES, covered, score
 from benchmarks.papers.chemprop import command
+from pyg_kernels.tables import csv_text
 
 PROGRAM = "benchmarks.molecules"
 PREDICTIONS = "predictions.csv"
@@ -171,7 +172,7 @@ class Cell:
         record = self.record(estimator, found, seconds)
         with as_input_error(), naming_files(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            write_text(folder / PREDICTIONS, self.table(found).to_csv(index=False))
+            write_text(folder / PREDICTIONS, csv_text(self.table(found)))
             rows, values = found["test"]
             with open(folder / "test.npz", "wb") as file:
                 np.savez(file, y=self.split.data.targets[rows], prediction=values[..., 0])
@@ -187,7 +188,7 @@ class Cell:
         lines = [int(data.source.row_numbers[i]) for i in rows]
         smiles = [data.source.smiles[i] for i in rows]
         training = pd.DataFrame({"line": lines, "smiles": smiles})
-        write_text(folder / "training.csv", training.to_csv(index=False))
+        write_text(folder / "training.csv", csv_text(training))
         learned = [data.source.target_names[place] for place in self.split.learned]
         settings = {
             "data": data.name,
@@ -250,4 +251,4 @@ def write_skipped(out: Path, splits: Sequence[Split]) -> None:
     with as_input_error(), naming_files(out):
         for name, rows in {split.data.name: split.data.source.skipped for split in splits}.items():
             if rows:
-                write_text(out / f"skipped-{name}.csv", pd.DataFrame(rows).to_csv(index=False))
+                write_text(out / f"skipped-{name}.csv", csv_text(pd.DataFrame(rows)))

@@ -27,6 +27,7 @@ def explain(options: Explain) -> None:
     assert options.checkpoint and options.data and options.out
     out = Path(options.out)
     tables.refuse_existing([out], options.overwrite)
+    tables.check_folder(out)
     learner = load_learner(options.checkpoint, RationaleLearner)
     reads = learner.net.config.inputs
     if reads != "texts":
@@ -39,7 +40,8 @@ def explain(options: Explain) -> None:
     kept = {row: words for row, words in every.items() if words}
     if not kept:
         raise InputError(f"no text of {options.data} has words")
-    tables.tell_rows([row not in kept for row in every], "no words and no rationale")
+    lacking = [row not in kept for row in every]
+    tables.tell_lines(table, lacking, "no words and no rationale")
     read = list(kept.values())
     added = rationales(learner, read, options.batch_size).set_index(table.index[list(kept)])
     shown = zip(added["predicted"], added["selection"], read, strict=True)

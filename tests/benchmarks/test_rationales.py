@@ -169,7 +169,7 @@ def test_new_texts_are_explained(own: Call, call: Call, tmp_path: Path) -> None:
         words = (run, "--out", tmp_path / name, "--batch-size", size)
         status, _, err = call(*explain, *words)
         assert (status, err.count("\n")) == (0, 1)
-        assert "1 of 3 texts has no words and no rationale: rows 2" in err
+        assert "1 of 3 texts has no words and no rationale: lines 2" in err
     written = [(tmp_path / name / "rationales.csv").read_text() for name in ("explained", "again")]
     assert written[0] == written[1]
     table = pandas.read_csv(tmp_path / "again" / "rationales.csv", keep_default_na=False)

@@ -292,8 +292,8 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     pages, file = tmp_path / "explained", tmp_path / "p.csv"
     status, _, err = call(*predict, "--out", file, "--explain", pages, "--limit", 1)
     assert (status, err.count("\n")) == (0, 2)
-    assert "2 of 5 texts have no words and no class: rows 2, 4" in err
-    assert "1 of 5 texts has no known word: rows 5" in err
+    assert "2 of 5 texts have no words and no class: lines 2, 4" in err
+    assert "1 of 5 texts has no known word: lines 5" in err
     table = pandas.read_csv(file, keep_default_na=False)
     scores = ["probability of null", "probability of very good"]
     assert list(table) == ["body", "n", "predicted", *scores]
@@ -317,6 +317,32 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     assert_refused(call(*predict, "--out", file, "--overwrite"), "pip install 'pyg_kernels[scale]'")
     other = call("--data", new, *columns, *small, "--out", tmp_path / "other")
     assert_refused(other, "pyg_kernels[scale]")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_predictions_read_and_write_tables_as_training_did(call, tmp_path) -> None:
+    """Line breaks written out, as in files without a header, and carriage returns in a cell."""
+    rows = [(1 + k % 2, rf"\n{('sun', 'rain')[k % 2]}\nw{k % 5}") for k in range(80)]
+    frame = pandas.DataFrame(rows, columns=["kind", "text"])
+    frame.to_csv(tmp_path / "train.csv", header=False, index=False)
+    small = ("--model", "cnn", "--hidden", 8, "--embedding", 8, "--epochs", 8, "--lr", 0.03)
+    words = (*small, "--batch-size", 8, "--vectors", "none", "--unit-norm", "--device", "cpu")
+    out, new = tmp_path / "out", tmp_path / "new.csv"
+    err = call("--data", tmp_path / "train.csv", *words, "--out", out, "--quiet")[2]
+    assert err.count("\n") == 1
+    assert "--unit-norm: there are no word vectors" in err
+    frame.assign(note="a\rb").to_csv(new, index=False, lineterminator="\r\n")
+    predict = ("predict", "--checkpoint", out, "--data", new, "--out")
+    printed(call(*predict, tmp_path / "p.csv"))
+    found = pandas.read_csv(tmp_path / "p.csv")
+    assert found["note"].tolist() == ["a\rb"] * len(frame)
+    assert (found["predicted"] == found["kind"]).mean() > 0.9
+    # What cannot be written is refused before anything is.
+    (tmp_path / "file").touch()
+    explained = (tmp_path / "q.csv", "--explain", tmp_path / "file", "--overwrite")
+    assert_refused(call(*predict, *explained), "file is a file: expected a folder")
+    new.write_text("text,n,n\nsun,1,2\n")
+    assert_refused(call(*predict, tmp_path / "q.parquet"), "Parquet has no two columns named 'n'")
 
 
 @pytest.mark.usefixtures("undrawn")

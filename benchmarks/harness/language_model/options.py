@@ -115,7 +115,7 @@ class Corpus(Options):
             80 % of the lines train, 10 % validate and the last are tested (the documentation
             inside this Python)
         words: the file is written as a corpus is, words between spaces
-        encoding: of the file
+        encoding: of the file, or of the files of the folder
     """
 
     data: str | None = setting(None, free=True)
@@ -124,8 +124,10 @@ class Corpus(Options):
 
     def check(self) -> None:
         super().check()
-        if not self.own and (self.words or self.encoding != "utf-8"):
-            raise InputError("--words and --encoding go with a text file of your own")
+        if self.words and not self.own:
+            raise InputError("--words goes with a text file of your own")
+        if self.data is None and self.encoding != "utf-8":
+            raise InputError("--encoding goes with --data")
 
     @property
     def own(self) -> bool:

@@ -32,7 +32,7 @@ def load_corpus(options: Corpus) -> TextStreams:
             return PythonDocumentation()
         if options.own:
             return OwnText(options.data, options.encoding, options.words)
-        return LanguageCorpus(options.data)
+        return LanguageCorpus(options.data, options.encoding)
 
 
 class LanguageTask(Task):

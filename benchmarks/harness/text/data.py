@@ -11,7 +11,7 @@ from benchmarks.corpora.ag_news import AGNews
 from benchmarks.corpora.movie_reviews import MR
 from benchmarks.corpora.sst import SST
 from benchmarks.corpora.trec import TREC
-from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.errors import InputError, as_input_error, tell
 from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.text.options import OWN, Texts
 from benchmarks.harness.words import Words, check_tuned, read_words, vector_file
@@ -85,7 +85,9 @@ def load_texts(choice: Texts) -> TextData:
         corpus = CORPORA[choice.dataset](choice)
         corpus.hold_out(HELD_OUT, choice.split_seed or 0)
         words = read_words(corpus, file, choice.tune_vectors)
-    if words.vectors is not None and choice.unit_norm:
+    if words.vectors is None and choice.unit_norm:
+        tell("--unit-norm: there are no word vectors, which it would scale")
+    elif words.vectors is not None and choice.unit_norm:
         words = replace(words, vectors=words.vectors.unit_norm())
     encoded = EncodedTexts(*words.vocabulary.encode(corpus.texts), corpus.labels)
     return TextData(**vars(words), encoded=encoded, choice=choice)

@@ -24,6 +24,7 @@ from benchmarks.harness.table import Table
 from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import TextBatch, Vocabulary, tokenize
 from pyg_kernels.datasets.text.corpus import INTEGER
+from pyg_kernels.datasets.text.text_csv import unescape
 
 PREFIXES = 64  # beginnings of a text that are classified together
 INCHES_A_WORD = 0.42
@@ -158,22 +159,28 @@ def predict(options: Any) -> None:
     """
     outputs = [Path(name) for name in (options.out, options.explain) if name]
     tables.refuse_existing(outputs, options.overwrite)
+    if options.explain:
+        tables.check_folder(Path(options.explain))
     if options.out:
         tables.check_output(Path(options.out))
     classifier = load_learner(options.checkpoint, TextClassifier)
     if options.text:
-        table = pandas.DataFrame({"text": options.text})
+        table = pandas.DataFrame({"text": options.text}, range(1, len(options.text) + 1))
         texts = list(options.text)
     else:
         columns = list(options.text_column) or ["text"]
         table, texts = tables.texts_of(options.data, columns, options.encoding)
-    words = [tokenize(text) for text in texts]
-    predictions = predicted(classifier, words, options.batch_size)
+    if options.out:
+        tables.check_output(Path(options.out), table)
+    clean = unescape if classifier.hparams.get("escapes") else str
+    words = [tokenize(clean(text)) for text in texts]
+    predictions = predicted(classifier, words, options.batch_size).set_index(table.index)
     tables.refuse_columns(table, predictions, options.data)
     table = pandas.concat([table, predictions], axis=1)
     known = set(classifier.hparams["words"])
-    tables.tell_rows([not text for text in words], "no words and no class")
-    tables.tell_rows([bool(text) and known.isdisjoint(text) for text in words], "no known word")
+    tables.tell_lines(table, [not text for text in words], "no words and no class")
+    unknown = [bool(text) and known.isdisjoint(text) for text in words]
+    tables.tell_lines(table, unknown, "no known word")
     if options.out:
         tables.write_table(Path(options.out), table)
     elif options.text:

@@ -15,7 +15,7 @@ from benchmarks.harness.task import Batches
 from benchmarks.harness.text import models
 from benchmarks.harness.text.data import TextData, text_batches
 from benchmarks.harness.text.options import CELL_WIDTH, TextModelConfig, TextModels
-from pyg_kernels.datasets.text import TextBatch, TextLoader
+from pyg_kernels.datasets.text import TextBatch, TextCSV, TextLoader
 
 SIZE_OPTIONS = "--hidden, --parameters, --layers, --embedding"
 
@@ -32,6 +32,7 @@ class TextClassifier(Classifier):
         words: list[str],
         classes: list[str],
         optimizer: dict[str, Any] | None = None,
+        escapes: bool = False,  # whether texts have line breaks and quotes as \\n and \\"
     ) -> None:
         super().__init__(optimizer)
         self.save_hyperparameters(logger=False)
@@ -52,7 +53,8 @@ class TextTask(ClassificationTask):
 
     def learner(self, model: TextModelConfig, optimizer: OptimizerConfig) -> TextClassifier:
         words, classes = self.data.vocabulary.words[2:], list(self.data.corpus.classes)
-        classifier = TextClassifier(asdict(model), words, classes, asdict(optimizer))
+        escapes = isinstance(self.data.corpus, TextCSV)
+        classifier = TextClassifier(asdict(model), words, classes, asdict(optimizer), escapes)
         self.data.start(classifier.net.embedding)
         return classifier
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import zlib
 from pathlib import Path
@@ -17,7 +18,8 @@ def read_lines(path: str | Path, encoding: str | None = None) -> list[str]:
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise ValueError(f"{path} cannot be decompressed: {error}") from error
     try:
-        text = content.decode("utf-8-sig" if encoding in (None, "utf-8") else encoding)
+        name = codecs.lookup(encoding or "utf-8").name
+        text = content.decode("utf-8-sig" if name == "utf-8" else name)
     except (UnicodeError, LookupError) as error:
         if encoding is not None:
             raise ValueError(f"{path} is not in the encoding {encoding}: {error}") from error

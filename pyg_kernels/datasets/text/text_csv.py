@@ -104,7 +104,7 @@ def _class_names(classes: Sequence[str] | str | Path | None, train: Path) -> lis
             return None
     source = "classes"
     if isinstance(classes, (str, Path)):
-        source, classes = str(classes), read_lines(classes)
+        source, classes = str(classes), read_lines(classes, "utf-8")
     names = [name.strip() for name in classes]
     while names and not names[-1]:
         names.pop()

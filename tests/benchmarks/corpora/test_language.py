@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, TextStreams
+from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, OwnText, TextStreams
 from benchmarks.corpora.language_loader import LanguageLoader
 from tests.benchmarks.small_data import write_file
 from tests.datasets.conftest import present
@@ -84,6 +84,20 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     write(tmp_path, "wiki.{}.tokens", valid=" \n \n")
     with pytest.raises(ValueError, match=r"wiki.valid.tokens has no words"):
         LanguageCorpus(tmp_path)
+
+
+def test_encodings_are_as_given(tmp_path: Path) -> None:
+    for part in ("train", "valid", "test"):
+        (tmp_path / f"{part}.txt").write_bytes("\ufeffé a é a\n".encode("utf-16-le"))
+    with pytest.raises(ValueError, match=r"train.txt is not in the encoding utf-8"):
+        LanguageCorpus(tmp_path)
+    assert LanguageCorpus(tmp_path, "utf-16").vocabulary.words[2:] == ["é", "a"]
+    file = tmp_path / "own.txt"
+    file.write_bytes("\ufeffa <unk>, b\n".encode() * 10)
+    for encoding in ("utf-8", "UTF-8"):
+        text = OwnText(file, encoding)
+        assert text.vocabulary.words == ["<unk>", "<eos>", "a", ",", "b"]
+        assert text.unknown == dict.fromkeys(("train", "valid", "test"), 0)
 
 
 def test_the_penn_treebank(real_data: Path) -> None:

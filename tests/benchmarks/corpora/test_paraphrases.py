@@ -3,12 +3,13 @@
 import random
 from pathlib import Path
 
+import pandas
 import pytest
 import torch
 
 from benchmarks.corpora import paraphrases
 from benchmarks.corpora.bm25 import BM25Index
-from benchmarks.corpora.paraphrases import MSRPQuestions
+from benchmarks.corpora.paraphrases import MSRPQuestions, OwnPairs
 from benchmarks.corpora.questions import QuestionCorpus, Ranking
 from pyg_kernels.datasets.text import tokenize
 from tests.datasets.conftest import present
@@ -162,6 +163,17 @@ def test_sentences_of_the_same_words_are_one_question(tmp_path: Path) -> None:
     assert data.left_out["pairs of one and the same sentence"] == 1
     assert "x" not in data.position and "y" not in data.position
     assert len({question.title for question in data.questions}) == len(data)
+
+
+def test_a_text_of_several_similar_pairs_is_one_query(tmp_path: Path) -> None:
+    clusters = [[f"cluster{k} text{i} w{(k * i) % 7}" for i in range(4)] for k in range(30)]
+    rows = [(cluster[0], other, 1) for cluster in clusters for other in cluster[1:]]
+    pandas.DataFrame(rows, columns=["first", "second", "label"]).to_csv(tmp_path / "p.csv")
+    data = OwnPairs(tmp_path / "p.csv")
+    for part in ("dev", "test"):
+        queries = [ranking.query for ranking in data.parts[part]]
+        assert len(queries) == len(set(queries)) > 2
+        assert all(sum(ranking.relevant) == 3 for ranking in data.parts[part])
 
 
 def test_the_published_corpus(real_data: Path) -> None:
