@@ -171,11 +171,11 @@ def test_shards_and_a_configuration_give_the_same_results(call, compare, molecul
 
 def test_the_preset_names_models(monkeypatch):
     from benchmarks.harness.options import parse
-    from benchmarks.molecules.__main__ import COMPARE
+    from benchmarks.molecules.__main__ import COMMANDS
     from benchmarks.molecules.models import named_model
 
     words = ["--preset", "lei2017", "--seeds", "1", "2", "--resample", "0.1"]
-    options = parse("benchmarks.molecules", COMPARE, words)
+    options = parse("benchmarks.molecules", COMMANDS[""], words)
     assert (options.data, options.schedule, options.resample) == (("cep",), "exponential", 0.1)
     assert options.seeds == (1, 2)
     for name in options.model:
