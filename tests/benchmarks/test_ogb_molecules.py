@@ -23,14 +23,15 @@ DRAWN = np.random.default_rng(0).random((2, len(SMILES), 17))
 CLASSES = np.where(DRAWN[0] < 0.1, NAN, (DRAWN[1] < 0.5) & (np.arange(17) != 3)).tolist()
 
 
-@pytest.fixture
-def root(tmp_path):
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
     """A folder with a set of numbers, one of single classes and one of many classes with gaps."""
-    write_ogb_set(tmp_path / "ogb", "ogbg-molesol", NUMBERS, ["solubility"])
+    folder = tmp_path_factory.mktemp("sets")
+    write_ogb_set(folder, "ogbg-molesol", NUMBERS, ["solubility"])
     single = [[float(text[0] == "C")] for text in SMILES]
-    write_ogb_set(tmp_path / "ogb", "ogbg-molhiv", single, ["active"])
-    write_ogb_set(tmp_path / "ogb", "ogbg-molmuv", CLASSES, [f"c{k}" for k in range(17)])
-    return tmp_path / "ogb"
+    write_ogb_set(folder, "ogbg-molhiv", single, ["active"])
+    write_ogb_set(folder, "ogbg-molmuv", CLASSES, [f"c{k}" for k in range(17)])
+    return folder
 
 
 def official(dataset, metric, table):
