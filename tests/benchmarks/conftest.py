@@ -76,6 +76,15 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
+def assay() -> Any:
+    """All 1,017 molecules of RDKit's Free-Wilson example, read once."""
+    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+    from pyg_kernels.datasets import ChEMBLSulfonamides
+
+    return ChEMBLSulfonamides()
+
+
+@pytest.fixture(scope="session")
 def sulfonamides() -> Rows:
     """60 molecules of RDKit's Free-Wilson example, spread over its potencies."""
     configuration = pytest.importorskip("rdkit.RDConfig", reason="molecules need the extra 'mol'")
