@@ -138,7 +138,7 @@ def test_made_recordings_say_what_was_found_of_them(call_main, tmp_path) -> None
 def test_learns_frequency_and_phase(compare, tmp_path, model, filters) -> None:
     data = save(tmp_path / "more.npz", planted(num_subjects=4, trials=12, seconds=0.15))
     words = ("--model", model, "--filters", filters, "--folds", 1, "--data", data, "--hidden", 12)
-    printed(compare(*words, "--epochs", 10, "--lr", 0.02, "--ngram", 20))
+    printed(compare(*words, "--epochs", 6, "--lr", 0.03, "--ngram", 20))
     (record,) = metrics_of(tmp_path / "out")
     # Without the phases two of three at most.
     assert record["test"] > 80
@@ -175,6 +175,7 @@ def test_training_knows_nothing_of_the_subject_left_out(compare, tmp_path) -> No
     assert not tables[0].equals(tables[1])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
     data = planted(num_subjects=2, trials=10)
     subjects = np.array(["a/b $1_{", "c|d\né"])[data.subject]

@@ -87,7 +87,7 @@ def test_runs_are_those_of_the_estimator_and_of_its_command(
 def test_every_model_is_fitted(compare, sulfonamides, write_csv, tmp_path):
     """Those that are not the package's alone: names of the comparison, `auto`, one's own."""
     own = "tests.molecules.nets:TwoConvs"
-    models = ("gin-relu", "gin-prelu", "gin-kernel", "gated-walk", "auto", own)
+    models = ("gin-relu", "gin-prelu", "gin-kernel", "auto", own)
     words = ("--data", write_csv(sulfonamides[::3]), "--epochs", 1)
     ensemble = ("gin", "fingerprint-gp", "--ensemble-size", 2, "--overwrite")
     for more in (models, ensemble):

@@ -43,7 +43,7 @@ def own(compare: Call, tmp_path: Path) -> Call:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Own texts, and in ``out`` the results of all models with two seeds."""
     folder = tmp_path_factory.mktemp("whole")
-    words = (*TINY, "--data", write_own(folder), *COLUMNS, "--batch-size", 16, "--rate", 0.3)
+    words = (*TINY, "--data", write_own(folder, 80), *COLUMNS, "--batch-size", 16, "--rate", 0.3)
     assert main([*map(str, words), "--seeds", "0", "1", "--out", str(folder / "out")]) == 0
     return folder
 
