@@ -10,7 +10,10 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 
 import pandas
 
+from benchmarks.harness.options import parse
 from benchmarks.harness.task import PARTS
+from benchmarks.molecules.__main__ import COMMANDS
+from benchmarks.molecules.models import named_model
 from pyg_kernels.molecules import load
 from pyg_kernels.molecules.command import main as pyg_kernels
 from pyg_kernels.ops import backend
@@ -171,11 +174,7 @@ def test_shards_and_a_configuration_give_the_same_results(call, compare, molecul
     assert set(table["part"]) == {"test"}
 
 
-def test_the_preset_names_models(monkeypatch):
-    from benchmarks.harness.options import parse
-    from benchmarks.molecules.__main__ import COMMANDS
-    from benchmarks.molecules.models import named_model
-
+def test_the_preset_names_models():
     words = ["--preset", "lei2017", "--seeds", "1", "2", "--resample", "0.1"]
     options = parse("benchmarks.molecules", COMMANDS[""], words)
     assert (options.data, options.schedule, options.resample) == (("cep",), "exponential", 0.1)
