@@ -198,3 +198,5 @@ def test_new_texts_are_explained(whole: Path, call: Call, tmp_path: Path) -> Non
         (run.with_name("svm-seed0"), "no", "not a checkpoint of this module"),
     ):
         assert_refused(call(*explain, checkpoint, "--out", tmp_path / out), said)
+    pandas.DataFrame({"body": texts, "words": texts}).to_parquet(new)
+    assert_refused(call(*explain, run, "--out", tmp_path / "no"), "'words'")
