@@ -1,7 +1,5 @@
 """The AG News topics."""
 
-from __future__ import annotations
-
 import html
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Texts of one's own with a class or a number each, and perhaps with what says it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

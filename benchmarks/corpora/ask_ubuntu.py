@@ -1,7 +1,5 @@
 """Similar questions of the forum AskUbuntu."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Reviews of beer with a rating of each of five aspects."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

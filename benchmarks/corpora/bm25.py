@@ -1,7 +1,5 @@
 """Search by words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import torch

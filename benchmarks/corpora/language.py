@@ -1,7 +1,5 @@
 """Running text in parts, as streams of word numbers for language models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 

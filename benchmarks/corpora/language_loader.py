@@ -1,7 +1,5 @@
 """Batches of parallel streams of words for language models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Paraphrases in place of similar questions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -42,7 +40,7 @@ class _PairCorpus(QuestionCorpus):
 
     def __init__(
         self,
-        reader: _Reader,
+        reader: "_Reader",
         training: Sequence[Pair],
         testing: Sequence[Pair],
         source: str | Path,

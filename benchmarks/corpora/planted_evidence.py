@@ -1,7 +1,5 @@
 """Documents in which it is known where their label comes from."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +8,7 @@ from random import Random
 import torch
 from torch import Tensor
 
-from benchmarks.corpora.movie_reviews import MR
+from benchmarks.corpora.film_reviews import MR
 from benchmarks.corpora.trec import TREC
 from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
 

@@ -1,7 +1,5 @@
 """Real molecules with a target of which it is known which atoms make it."""
 
-from __future__ import annotations
-
 import torch
 from rdkit import Chem, rdBase
 from torch import Tensor

@@ -1,7 +1,5 @@
 """What readers of published corpora have in common: files, labelled lines, texts in parts."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

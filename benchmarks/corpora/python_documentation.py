@@ -1,7 +1,5 @@
 """The documentation that ships with Python, as a text to model."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sysconfig

@@ -1,7 +1,5 @@
 """Questions of a forum, which of them are similar, and lists of candidates to rank."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Multi-channel recordings of several subjects: your own from a file, or made ones."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 import zlib

@@ -1,7 +1,5 @@
 """The TREC questions."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,8 @@ Heavy imports happen after the options have been read.
 """
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,6 @@ Every measurement is made in a process of its own; finished ones are kept for --
 OUT holds metrics.json, table.md, configuration.json and runs/.
 Exit status: 0 done, 1 a measurement failed, 2 bad input, 130 interrupted.
 """
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_command(PROGRAM, COMMAND, words)
 
 
 def carry_out(asked: Kernels) -> None:
@@ -79,6 +74,7 @@ COMMAND = Command(
     "Measures the exact kernels beside GraKeL, and random features beside them.",
     DETAILS,
 )
+main = partial(run_command, PROGRAM, COMMAND)
 
 if __name__ == "__main__":
     sys.exit(main())

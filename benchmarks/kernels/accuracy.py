@@ -1,7 +1,5 @@
 """Classification with each kernel by a support vector machine and nested cross-validation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from itertools import pairwise

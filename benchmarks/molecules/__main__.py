@@ -4,7 +4,7 @@ Heavy imports happen after the options have been read.
 """
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say, tell
@@ -23,11 +23,6 @@ OUT holds metrics.json, predictions.csv, table.md, report.html, pictures, config
 folder for each run.
 Exit status: 0 done, 1 damaged results were left out of a report, 2 bad input, 130 interrupted.
 """
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_commands(PROGRAM, {"": COMPARE, "report": GATHER}, words)
 
 
 def compare(options: Options) -> None:
@@ -89,18 +84,21 @@ def gather(options: Gather) -> int:
     return 1 if damaged else 0
 
 
-COMPARE = Command(
-    Options,
-    compare,
-    "Fits models of molecules on one or more splits and compares them in one table.",
-    DETAILS,
-)
-GATHER = Command(
-    Gather,
-    gather,
-    "Gathers all runs below a folder into table.md, with pictures beside it, and report.html, "
-    "which needs nothing besides itself.",
-)
+COMMANDS = {
+    "": Command(
+        Options,
+        compare,
+        "Fits models of molecules on one or more splits and compares them in one table.",
+        DETAILS,
+    ),
+    "report": Command(
+        Gather,
+        gather,
+        "Gathers all runs below a folder into table.md, with pictures beside it, and report.html, "
+        "which needs nothing besides itself.",
+    ),
+}
+main = partial(run_commands, PROGRAM, COMMANDS)
 
 if __name__ == "__main__":
     sys.exit(main())

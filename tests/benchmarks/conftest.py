@@ -76,6 +76,15 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
+def assay() -> Any:
+    """All 1,017 molecules of RDKit's Free-Wilson example, read once."""
+    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+    from pyg_kernels.datasets import ChEMBLSulfonamides
+
+    return ChEMBLSulfonamides()
+
+
+@pytest.fixture(scope="session")
 def sulfonamides() -> Rows:
     """60 molecules of RDKit's Free-Wilson example, spread over its potencies."""
     configuration = pytest.importorskip("rdkit.RDConfig", reason="molecules need the extra 'mol'")
@@ -125,11 +134,14 @@ def call_main(capsys: pytest.CaptureFixture[str]) -> Call:
 
 
 @pytest.fixture
-def call(call_main: Call) -> Call:
-    """Calls the command line of the molecule benchmark."""
+def call(call_main: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Calls the command line of the molecule benchmark, whose intervals need not be exact."""
     pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+    from benchmarks.molecules import report
     from benchmarks.molecules.__main__ import main
 
+    for rounds in ("ROUNDS", "FEW_ROUNDS"):
+        monkeypatch.setattr(report, rounds, 20)
     return partial(call_main, main)
 
 

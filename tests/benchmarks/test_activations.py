@@ -134,12 +134,12 @@ def test_long_term_trials_end_when_they_have_learned(train, tmp_path) -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_xor_of_two_bits_is_solved_by_one_unit(train, tmp_path) -> None:
-    words = ("--centers", 20, "--l1", 0, 0.01, "--max-iterations", 400, "--lr", 0.02)
+    words = ("--centers", 20, "--l1", 0, 0.01, "--max-iterations", 200, "--lr", 0.03)
     out = printed(train("xor", *words))
     plain, smooth = metrics_of(tmp_path / "out")
     assert (plain["l1"], smooth["l1"]) == (0, 0.01)
     for record in (plain, smooth):
-        assert record["learned"] and record["iterations"] == 400
+        assert record["learned"] and record["iterations"] == 200
         assert record["solved_after"] % 100 == 0
         place = {"inputs": 2, "centers": 20, "l1": record["l1"]}
         trial = XorTrial(Xor(), "cpu", "unit", 0, place)

@@ -10,7 +10,11 @@ import pytest
 
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
+from torch_geometric.explain import GNNExplainer
+
+from benchmarks.harness import study
 from benchmarks.molecules.__main__ import main as molecules_main
+from benchmarks.papers.explanations import measures
 from benchmarks.papers.explanations.__main__ import main
 from benchmarks.papers.explanations.options import METHODS
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed
@@ -22,8 +26,9 @@ SMALL = (
 
 
 @pytest.fixture
-def explain(call_main, molecules_csv: Path, tmp_path: Path) -> Call:
+def explain(call_main, molecules_csv: Path, tmp_path: Path, monkeypatch) -> Call:
     """Explains two molecules of a small file into ``out`` unless the words say otherwise."""
+    monkeypatch.setattr(measures, "GNNExplainer", partial(GNNExplainer, epochs=3))
     file = ("--data", molecules_csv, "--target-columns", "pIC50", "--smarts", "cF")
     return partial(call_main, main, *SMALL, *file, "--out", tmp_path / "out")
 
@@ -95,7 +100,7 @@ def test_networks_of_another_target_are_refused(network, sulfonamides, write_csv
     assert_refused(explain("--run", run), said)
 
 
-def test_sentences_are_explained(explain, tmp_path) -> None:
+def test_sentences_are_explained(explain, tmp_path, monkeypatch) -> None:
     """On short sentences in the form of the Stanford Sentiment Treebank."""
     root, out = tmp_path / "sst", tmp_path / "out"
     root.mkdir()
@@ -112,6 +117,7 @@ def test_sentences_are_explained(explain, tmp_path) -> None:
     page = (out / "explanations.html").read_text()
     assert "&lt;" in page
     assert page.count("base64,") == 2
+    monkeypatch.setattr(study, "_png", lambda draw: b"")
     # Fewer sentences leave no picture of others behind.
     assert explain(*texts, "--resume")[0] == 0
     assert metrics_of(out)[-1]["text"] == "this bad film is a film ."

@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 from functools import partial
 from itertools import chain, product
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
+from benchmarks.harness import study
 from benchmarks.papers.lfp.__main__ import main
 from benchmarks.papers.lfp.data import TrialLoader, leave_one_out
 from benchmarks.papers.lfp.filters import FilterBank, found
@@ -21,6 +23,7 @@ from benchmarks.papers.lfp.task import RecordingClassifier, load_classifier
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
 
 SUBJECTS = ("s01", "s02", "s03")
+SMALL = ("--device", "cpu", "--hidden", 4, "--ngram", 9, "--batch-size", 16, "--epochs", 1)
 STATES = (
     PlantedState("up", 50.0, math.pi / 2),
     PlantedState("down", 50.0, -math.pi / 2),
@@ -41,40 +44,55 @@ def save(path: Path, data: Recordings, **changes: Any) -> Path:
     return path
 
 
-@pytest.fixture
-def mice(tmp_path: Path) -> Path:
-    return save(tmp_path / "mice.npz", planted())
-
-
 def net_of(hidden: int, model: str = "cnn", channels: int = 4, **options: Any) -> RecordingNet:
     torch.manual_seed(0)
     return RecordingNet(RecordingModelConfig(model, channels, 2, hidden=hidden, **options))
 
 
+@pytest.fixture(scope="module")
+def mice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tmp_path_factory.mktemp("mice") / "mice.npz", planted())
+
+
+@pytest.fixture(scope="module")
+def whole(mice: Path) -> tuple[Path, list[FilterBank]]:
+    """Results of one model with two seeds, and the filters that each network made began with."""
+    seen: list[FilterBank] = []
+    make = RecordingClassifier.__init__
+
+    def remember(self, model, classes, rate, optimizer) -> None:
+        make(self, model, classes, rate, optimizer)
+        seen.append(self.filters_at_start)
+
+    words = (*SMALL, "--data", mice, "--models", "cnn", "--seeds", 0, 1, "--quiet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecordingClassifier, "__init__", remember)
+        patch.setattr(study, "_png", lambda draw: b"")
+        assert main([*map(str, words), "--out", str(mice.with_name("out"))]) == 0
+    return mice.with_name("out"), seen
+
+
 @pytest.fixture
 def compare(call_main, mice: Path, tmp_path: Path) -> Call:
-    """Trains small models for 2 epochs into ``out`` unless the words say otherwise."""
-    small = ("--device", "cpu", "--hidden", 4, "--ngram", 9, "--batch-size", 16, "--epochs", 2)
-    data = ("--data", mice, "--models", "cnn", "rkm-lstm", "--out", tmp_path / "out")
-    return partial(call_main, main, *small, *data, "--quiet")
+    """Trains small models for 1 epoch into ``out`` unless the words say otherwise."""
+    return partial(call_main, main, *SMALL, "--data", mice, "--out", tmp_path / "out", "--quiet")
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_leaves_out_every_subject(compare, tmp_path) -> None:
-    out = printed(compare("--seeds", 0, 1, "--epochs", 1))
-    records = metrics_of(tmp_path / "out")
+def test_leaves_out_every_subject(whole) -> None:
+    folder, _ = whole
+    records = metrics_of(folder)
     runs = sorted((r["subject"], r["model"], r["seed"]) for r in records)
-    assert runs == list(product(SUBJECTS, ("cnn", "rkm-lstm"), (0, 1)))
+    assert runs == list(product(SUBJECTS, ["cnn"], (0, 1)))
     splits = {r["subject"]: r["split"] for r in records}
     assert splits["s01"] == "s01 left out, s02 validated on"
     assert splits["s03"] == "s03 left out, s01 validated on"
     assert {(r["dataset"], r["metric"], r["epochs"]) for r in records} == {("npz", "accuracy", 1)}
 
-    table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
+    table = pandas.read_csv(folder / "predictions.csv")
     columns = ["model", "seed", "part", "left_out", "row", "subject", "label", "predicted"]
     assert list(table) == columns
     data = planted()
-    for record, run in runs_of(tmp_path / "out", table, left_out="subject"):
+    for record, run in runs_of(folder, table, left_out="subject"):
         assert sorted(run["row"]) == list(range(72))
         for row, subject, label in run[["row", "subject", "label"]].itertuples(index=False):
             assert data.subjects[data.subject[row]] == subject
@@ -86,15 +104,12 @@ def test_leaves_out_every_subject(compare, tmp_path) -> None:
             accuracy = 100 * (rows["label"] == rows["predicted"]).mean()
             assert record[part] == pytest.approx(accuracy)
 
-    for text in (out, (tmp_path / "out" / "table.md").read_text()):
-        assert "72 trials of 4 channels and 100 samples (0.1 s at 1000 Hz)" in text
-        assert "mean over seeds 0, 1" in text
-        assert "the largest class has 33.33" in text
-        for model in ("cnn", "rkm-lstm"):
-            # Seeds are averaged first, then subjects.
-            own = pandas.DataFrame([r for r in records if r["model"] == model])
-            means = own.groupby("subject")["test"].mean()
-            assert f"{means.mean():.2f} ± {means.std():.2f}" in text
+    text = (folder / "table.md").read_text()
+    assert "72 trials of 4 channels and 100 samples (0.1 s at 1000 Hz)" in text
+    assert "mean over seeds 0, 1" in text
+    assert "the largest class has 33.33" in text
+    means = pandas.DataFrame(records).groupby("subject")["test"].mean()  # of seeds, then subjects
+    assert f"{means.mean():.2f} ± {means.std():.2f}" in text
 
 
 def test_made_recordings_say_what_was_found_of_them(call_main, tmp_path) -> None:
@@ -102,6 +117,7 @@ def test_made_recordings_say_what_was_found_of_them(call_main, tmp_path) -> None
     more = ("--epochs", 1, "--device", "cpu", "--out", tmp_path / "out")
     out = printed(call_main(main, *words, *more))
     assert "made recordings: 18 trials of 11 channels and 1,000 samples (1 s at 1000 Hz)" in out
+    assert "one seed" in out
     assert "gated-cnn without s01 (seed 0): epoch 1/1, valid accuracy" in out
     (record,) = metrics_of(tmp_path / "out")
     assert (record["filters"], record["ngram"], record["dataset"]) == ("syncnet", 40, "planted")
@@ -122,22 +138,20 @@ def test_made_recordings_say_what_was_found_of_them(call_main, tmp_path) -> None
 def test_learns_frequency_and_phase(compare, tmp_path, model, filters) -> None:
     data = save(tmp_path / "more.npz", planted(num_subjects=4, trials=12, seconds=0.15))
     words = ("--model", model, "--filters", filters, "--folds", 1, "--data", data, "--hidden", 12)
-    printed(compare(*words, "--epochs", 10, "--lr", 0.02, "--ngram", 20))
+    printed(compare(*words, "--epochs", 6, "--lr", 0.03, "--ngram", 20))
     (record,) = metrics_of(tmp_path / "out")
     # Without the phases two of three at most.
     assert record["test"] > 80
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, mice, tmp_path) -> None:
-    assert compare("--models", "cnn", "--folds", 1)[0] == 0
-    out = printed(compare("--models", "linear", "--folds", 2, "--resume"))
-    assert re.search(r"cnn +\S+ +1 ", out) and re.search(r"linear +\S+ +2 ", out)
-    assert "one seed" in out
-    _, out, _ = compare("--models", "cnn", "--folds", 1, "--seeds", 1, "--resume")
+def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, whole, tmp_path) -> None:
+    shutil.copytree(whole[0], tmp_path / "out")
+    moved = save(tmp_path / "moved.npz", planted())
+    words = ("--models", "linear", "--folds", 2, "--resume", "--data", moved)
+    out = printed(compare(*words))
+    assert re.search(r"cnn +\S+ +3 ", out) and re.search(r"linear +\S+ +2 ", out)
     assert "mean over seeds 0, 1, as far as there are runs" in " ".join(out.split())
-    moved = mice.rename(tmp_path / "moved.npz")
-    assert compare("--models", "cnn", "--folds", 1, "--resume", "--data", moved)[0] == 0
     other = save(tmp_path / "other.npz", planted(seed=1))
     assert_refused(compare("--resume", "--data", other), "digest")
 
@@ -148,7 +162,7 @@ def test_training_knows_nothing_of_the_subject_left_out(compare, tmp_path) -> No
     spoilt = data.x.clone()
     spoilt[data.subject == 0] = 100 * torch.randn(24, 4, 100) + 7
     other = save(tmp_path / "spoilt.npz", data, x=spoilt.numpy())
-    words = ("--model", "rkm-cifg", "--folds", 1, "--epochs", 3)
+    words = ("--model", "rkm-cifg", "--folds", 1)
     assert compare(*words)[0] == 0
     assert compare(*words, "--data", other, "--out", tmp_path / "other")[0] == 0
     paths = (tmp_path / out / "runs/fold01-rkm-cifg-seed0/best.ckpt" for out in ("out", "other"))
@@ -161,11 +175,12 @@ def test_training_knows_nothing_of_the_subject_left_out(compare, tmp_path) -> No
     assert not tables[0].equals(tables[1])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
     data = planted(num_subjects=2, trials=10)
     subjects = np.array(["a/b $1_{", "c|d\né"])[data.subject]
     path = save(tmp_path / "two.npz", data, subject=subjects, y=10 * data.y.numpy())
-    printed(compare("--data", path, "--epochs", 1))
+    printed(compare("--data", path, "--models", "cnn"))
     records = metrics_of(tmp_path / "out")
     assert {record["subject"] for record in records} == set(subjects)
     table = pandas.read_csv(tmp_path / "out" / "predictions.csv", dtype=str)
@@ -284,21 +299,11 @@ def test_what_is_found_compares_influential_filters_with_their_start() -> None:
     assert fast["start"]["share"] == 0.25
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_a_checkpoint_knows_the_filters_that_training_started_from(compare, tmp_path) -> None:
-    seen: list[FilterBank] = []
-    make = RecordingClassifier.__init__
-
-    def remember(self, model, classes, rate, optimizer) -> None:
-        make(self, model, classes, rate, optimizer)
-        seen.append(self.filters_at_start)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RecordingClassifier, "__init__", remember)
-        assert compare("--models", "cnn", "--folds", 1, "--seed", 3)[0] == 0
-    _, trained, restored = seen  # the first looks whether one can be made, the last is drawn
-    assert torch.equal(restored.weight, trained.weight)
-    path = tmp_path / "out" / "runs" / "fold01-cnn-seed3" / "best.ckpt"
-    classifier = load_classifier(path, seed=3)
-    assert torch.equal(classifier.filters_at_start.weight, trained.weight)
-    assert not torch.equal(classifier.filters().weight, trained.weight)
+def test_a_checkpoint_knows_the_filters_that_training_started_from(whole) -> None:
+    folder, (_, *seen) = whole  # the first looks whether one can be made, the last ones are drawn
+    for trained, restored in zip(seen[:6], seen[6:], strict=True):
+        assert torch.equal(restored.weight, trained.weight)
+    assert not torch.equal(seen[0].weight, seen[1].weight)  # the seeds 0 and 1
+    classifier = load_classifier(folder / "runs" / "fold01-cnn-seed1" / "best.ckpt", seed=1)
+    assert torch.equal(classifier.filters_at_start.weight, seen[1].weight)
+    assert not torch.equal(classifier.filters().weight, seen[1].weight)

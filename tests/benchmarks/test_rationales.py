@@ -19,6 +19,7 @@ from tests.benchmarks.small_data import write_askubuntu, write_beer, write_own
 
 COLUMNS = ("--text-column", "body", "--target-column", "kind", "--evidence-column", "why")
 TINY = ("--device", "cpu", "--vectors", "none", "--embedding", 8, "--samples", 2, "--quiet")
+TINY += ("--hidden", 4, "--epochs", 1)
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def call(call_main: Call) -> Call:
 @pytest.fixture
 def compare(call: Call, tmp_path: Path) -> Call:
     """Trains small models for 1 epoch into ``out`` unless the words say otherwise."""
-    return partial(call, *TINY, "--hidden", 4, "--epochs", 1, "--out", tmp_path / "out")
+    return partial(call, *TINY, "--out", tmp_path / "out")
 
 
 @pytest.fixture
@@ -38,13 +39,21 @@ def own(compare: Call, tmp_path: Path) -> Call:
     return partial(compare, "--data", write_own(tmp_path), *COLUMNS, "--batch-size", 16)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Own texts, and in ``out`` the results of all models with two seeds."""
+    folder = tmp_path_factory.mktemp("whole")
+    words = (*TINY, "--data", write_own(folder, 80), *COLUMNS, "--batch-size", 16, "--rate", 0.3)
+    assert main([*map(str, words), "--seeds", "0", "1", "--out", str(folder / "out")]) == 0
+    return folder
+
+
 def predictions_of(out: Path) -> pandas.DataFrame:
     return pandas.read_csv(out / "predictions.csv", keep_default_na=False)
 
 
-def test_compares_all_models_over_seeds(own: Call, tmp_path: Path) -> None:
-    text = printed(own("--seeds", 0, 1, "--rate", 0.3))
-    out, rows = tmp_path / "out", pandas.read_csv(tmp_path / "own.csv", keep_default_na=False)
+def test_compares_all_models_over_seeds(whole: Path) -> None:
+    out, rows = whole / "out", pandas.read_csv(whole / "own.csv", keep_default_na=False)
     records, table = metrics_of(out), predictions_of(out)
     kinds = ("dependent", "independent", "attention", "svm", "full")
     names = [(kind, seed) for kind in kinds for seed in (0, 1) if (kind, seed) != ("svm", 1)]
@@ -68,10 +77,11 @@ def test_compares_all_models_over_seeds(own: Call, tmp_path: Path) -> None:
         assert record["test_share"] == pytest.approx(100 * selected / words)
         precision = pytest.approx(100 * right / known) if known else None
         assert record.get("test_precision") == precision
+    text = (out / "table.md").read_text()
     for kind in kinds:
-        assert re.search(rf"^{kind} +[\d,]+ ", text, re.MULTILINE)
+        assert re.search(rf"^\| {kind} \| [\d,]+ ", text, re.MULTILINE)
     assert re.search(r"of the words selected of the 1\d texts with evidence", text)
-    assert text.count("\nindependent") == 2  # its own table, and as read by the full network
+    assert text.count("\n| independent ") == 2  # its own table, and as read by the full network
     html = (out / "rationales.html").read_text()
     assert {"<mark>", "<u>"} <= set(re.findall(r"<\w+>", html))
     assert "attention (seed 0): " in html and "full (seed" not in html
@@ -82,7 +92,7 @@ def test_compares_all_models_over_seeds(own: Call, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_learns_which_word_says_it(own: Call, tmp_path: Path) -> None:
-    words = ("--models", "independent", "--rate", 0.2, "--epochs", 20, "--lr", 0.03)
+    words = ("--models", "independent", "--rate", 0.2, "--epochs", 14, "--lr", 0.03)
     assert own(*words, "--dropout", 0, "--samples", 4, "--hidden", 8)[0] == 0
     (record,) = metrics_of(tmp_path / "out")
     assert record["test"] <= 10 and record["test_precision"] > 80 and record["test_share"] < 30
@@ -122,17 +132,17 @@ def test_ratings_of_beer(compare: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dataset", ["molecules", "chembl"])
-def test_molecules(call: Call, tmp_path: Path, dataset: str, monkeypatch) -> None:
-    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-    few = datasets.ChEMBLSulfonamides()[:200]
-    monkeypatch.setattr(datasets, "ChEMBLSulfonamides", lambda: few)
+def test_molecules(call: Call, tmp_path: Path, dataset: str, assay, monkeypatch) -> None:
+    monkeypatch.setattr(datasets, "ChEMBLSulfonamides", lambda: assay[:200])
+    monkeypatch.setattr(report, "EXAMPLES", 3)
+    monkeypatch.setattr(report, "DRAWN", 2)
     words = ("--data", dataset, "--layers", 1, "--batch-size", 512, "--samples", 1, "--rate", 0.6)
     small = ("--device", "cpu", "--hidden", 4, "--epochs", 1, "--quiet", "--out", tmp_path / "out")
     text = printed(call(*words, *small, "--models", "independent"))
     (record,) = metrics_of(tmp_path / "out")
     assert (record["kind"], record["metric"]) == ("independent", "MSE")
     html = (tmp_path / "out" / "rationales.html").read_text()
-    assert html.count("<svg") == report.EXAMPLES
+    assert html.count("<svg") == 3
     assert (tmp_path / "out" / "rationales.png").exists()
     assert ("Atoms that say it" in html) == (dataset == "molecules")
     assert ("is not known" in text) == (dataset == "chembl")
@@ -157,13 +167,11 @@ def test_questions_by_words_of_their_bodies(compare: Call, tmp_path: Path) -> No
     assert (tmp_path / "out" / "rationales.html").read_text().count("<section>") == 6
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_new_texts_are_explained(own: Call, call: Call, tmp_path: Path) -> None:
-    assert own("--models", "independent", "svm", "--rate", 0.3, "--epochs", 2)[0] == 0
+def test_new_texts_are_explained(whole: Path, call: Call, tmp_path: Path) -> None:
     new = tmp_path / "new.parquet"
     texts = ["a superb film", "", "w1 awful film w2"]
     pandas.DataFrame({"body": texts, "n": range(3)}).to_parquet(new)
-    run = tmp_path / "out" / "runs" / "independent-seed0"
+    run = whole / "out" / "runs" / "independent-seed0"
     explain = ("explain", "--data", new, "--text-column", "body", "--checkpoint")
     for name, size in (("explained", 256), ("again", 1)):
         words = (run, "--out", tmp_path / name, "--batch-size", size)
@@ -186,7 +194,9 @@ def test_new_texts_are_explained(own: Call, call: Call, tmp_path: Path) -> None:
     assert re.sub("</?mark>", "", page).count("awful film") == 1
     for checkpoint, out, said in (
         (run, "again", "--overwrite replaces it"),
-        (tmp_path / "out", "no", "has 2 runs: name one"),
+        (whole / "out", "no", "has 9 runs: name one"),
         (run.with_name("svm-seed0"), "no", "not a checkpoint of this module"),
     ):
         assert_refused(call(*explain, checkpoint, "--out", tmp_path / out), said)
+    pandas.DataFrame({"body": texts, "words": texts}).to_parquet(new)
+    assert_refused(call(*explain, run, "--out", tmp_path / "no"), "'words'")

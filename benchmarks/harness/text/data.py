@@ -8,8 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.corpora.ag_news import AGNews
-from benchmarks.corpora.movie_reviews import MR
-from benchmarks.corpora.sst import SST
+from benchmarks.corpora.film_reviews import MR, SST
 from benchmarks.corpora.trec import TREC
 from benchmarks.harness.errors import InputError, as_input_error, tell
 from benchmarks.harness.task import PARTS, Batches

@@ -4,7 +4,7 @@ Heavy imports happen after the options have been read.
 """
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,6 @@ learned. Exit status: 0 done, 2 bad input, 130 interrupted.
 """
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_commands(PROGRAM, COMMANDS, words)
-
-
 def carry_out(options: Any) -> None:
     """Trains what the options ask for, prints the tables and writes the report."""
     with naming_extras("bench"):
@@ -85,6 +80,7 @@ COMMANDS = {
         LONG_TERM + STATUS,
     ),
 }
+main = partial(run_commands, PROGRAM, COMMANDS)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,7 +4,7 @@ Heavy imports happen after the options have been read.
 """
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.harness.errors import naming_extras
@@ -25,11 +25,6 @@ OUT holds metrics.json, predictions.csv, table.md, wavelets.png, spectra.png, co
 and a folder for each run, runs/foldNN-MODEL-seedN, with its best checkpoint.
 Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 """
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives the exit status."""
-    return run_command(PROGRAM, COMMAND, words)
 
 
 def carry_out(options: Lfp) -> None:
@@ -63,6 +58,7 @@ COMMAND = Command(
     "Classifies multi-channel recordings, leaving out one subject at a time.",
     DETAILS,
 )
+main = partial(run_command, PROGRAM, COMMAND)
 
 if __name__ == "__main__":
     sys.exit(main())

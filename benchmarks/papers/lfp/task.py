@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings
-from benchmarks.harness.checkpoint import UNREADABLE
+from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.classification import ClassificationTask, Classifier
-from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters, count_parameters
 from benchmarks.harness.task import PARTS, Batches
@@ -54,15 +54,9 @@ class RecordingClassifier(Classifier):
 
 def load_classifier(path: Path, seed: int) -> RecordingClassifier:
     """The classifier of a run's checkpoint, with the filters that it started from."""
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            classifier = RecordingClassifier(**checkpoint["hyper_parameters"])
-        classifier.load_state_dict(checkpoint["state_dict"])
-    except UNREADABLE as e:
-        raise InputError(f"{path} is missing or damaged; remove its folder to train again") from e
-    return classifier.eval()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return load_finished(path, RecordingClassifier)
 
 
 class RecordingTask(ClassificationTask):

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.corpora import sst as sst_module
+from benchmarks.corpora import film_reviews
 from benchmarks.corpora.ag_news import AGNews
-from benchmarks.corpora.movie_reviews import MR
-from benchmarks.corpora.sst import SST
+from benchmarks.corpora.film_reviews import MR, SST
 from benchmarks.corpora.trec import TREC
 from pyg_kernels.datasets.text.lines import read_lines
 from tests.benchmarks.small_data import write_file
@@ -94,8 +93,8 @@ def test_sentiment_in_its_parts(tmp_path: Path, serve, monkeypatch) -> None:
         "stsa.binary.test": b"1 yes , yes\n",
     }
     known = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    monkeypatch.setattr(sst_module, "SHA256", known)
-    serve({sst_module.FOLDER + name: content for name, content in contents.items()})
+    monkeypatch.setattr(film_reviews, "SST_SHA256", known)
+    serve({film_reviews.SST_FOLDER + name: content for name, content in contents.items()})
     corpus = SST(tmp_path, labels="binary")
     assert corpus.classes == ("0", "1")
     assert corpus.labels.tolist() == [1, 0, 0, 1]

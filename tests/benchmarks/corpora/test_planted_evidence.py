@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.corpora.movie_reviews import MR
+from benchmarks.corpora.film_reviews import MR
 from benchmarks.corpora.planted_evidence import PlantedEvidence
 from tests.datasets.conftest import present
 

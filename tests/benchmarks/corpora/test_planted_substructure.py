@@ -5,7 +5,7 @@ pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.corpora.planted_substructure import PlantedSubstructure
 from pyg_kernels.chem import OGBFeaturizer
-from pyg_kernels.datasets import ChEMBLSulfonamides, MoleculeDataset
+from pyg_kernels.datasets import MoleculeDataset
 
 SMILES = [
     *("CCO", "c1ccsc1", "c1ccc2nsnc2c1", "c1cc2sccc2s1", "Cc1cscc1-c1cccs1", "C1CCSC1"),
@@ -50,8 +50,8 @@ def test_matches_overlap_and_count_once_for_the_same_atoms() -> None:
     assert [int(marks.sum()) for marks in planted.evidence[:4]] == [4, 2, 0, 2]
 
 
-def test_the_chembl_assay() -> None:
-    planted = PlantedSubstructure(ChEMBLSulfonamides())
+def test_the_chembl_assay(assay) -> None:
+    planted = PlantedSubstructure(assay)
     assert len(planted) == 1017
     assert planted.targets.flatten().long().bincount().tolist() == [516, 313, 161, 27]
     share = torch.cat(planted.evidence).double().mean().item()

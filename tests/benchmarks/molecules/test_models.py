@@ -8,8 +8,8 @@ pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from rdkit import Chem
 
-from benchmarks.molecules.data import load_set
-from benchmarks.molecules.models import NAMES, WITHOUT_BONDS, models_of
+from benchmarks.molecules.data import MoleculeSet
+from benchmarks.molecules.models import NAMES, WITHOUT_BONDS, Model, models_of
 from benchmarks.molecules.options import Options
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import NETWORKS
@@ -63,16 +63,26 @@ def test_normalization_is_the_one_asked_for(name):
         assert sum("BatchNorm1d" in kind for kind in kinds) == (norm == "head")
 
 
+def chosen(*names: str, **options: object) -> list[Model]:
+    """Models as they are for ten molecules."""
+    source = MoleculeDataset.from_smiles(["C" * k for k in range(1, 11)], torch.arange(10.0))
+    split = MoleculeSet("small", source, "rmse").split("random", None)
+    return models_of(Options(model=names, **options), split, "chembl")
+
+
 def test_networks_are_of_one_size():
-    split = load_set("chembl", Options()).split("random", None)
-    options = Options(model=tuple(NETWORKS))
-    for model in models_of(options, split, "chembl"):
+    for model in chosen(*NETWORKS):
         assert 230_000 < model.num_parameters <= 260_000, model.name
-    options = Options(model=GIN, parameters=20_000)
-    found = models_of(options, split, "chembl")
+    found = chosen(*GIN, parameters=20_000)
     assert len({model.arguments["hidden_channels"] for model in found}) == 1
     relu, prelu, learned = (model.num_parameters for model in found)
     assert relu <= 20_000 and relu < prelu < learned
+
+
+def test_processes_alone_have_a_number_of_molecules():
+    names = ("gp", "pooled", "random-walk-gp", "wl-ridge")
+    assert [model.most for model in chosen(*names)] == [None, None, 2000, None]
+    assert [model.most for model in chosen(*names, gp_molecules=20)] == [20, 20, 20, None]
 
 
 @pytest.mark.parametrize(

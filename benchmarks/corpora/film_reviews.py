@@ -1,15 +1,19 @@
-"""The Stanford Sentiment Treebank."""
-
-from __future__ import annotations
+"""Sentences of film reviews: the polarity data, and the Stanford Sentiment Treebank."""
 
 from pathlib import Path
+
+import torch
 
 from benchmarks.corpora.published_text import labelled
 from pyg_kernels.datasets.public_file import PublicFile, find_file
 from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
 
-FOLDER = "https://raw.githubusercontent.com/taolei87/text_convnet/master/data/"
-SHA256 = {
+ARCHIVE = (
+    "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/"
+    "sentence_polarity.zip"
+)
+SST_FOLDER = "https://raw.githubusercontent.com/taolei87/text_convnet/master/data/"
+SST_SHA256 = {
     "stsa.binary.train": "71c04bcc41291fa47454dd670df701b14ee9249156babeaac404cfe2c8d74338",
     "stsa.binary.dev": "02fedc82855dbdcabe82c65ed1af6c6570788eaac51073cdb35ee8c7784426d1",
     "stsa.binary.test": "6a80dc9b9a0db2d3b37f2f809304febad31c90ab67a5b4157b7d9f881c53ef5b",
@@ -17,7 +21,51 @@ SHA256 = {
     "stsa.fine.dev": "b2f76c62b960f9fda5c6d751edb125abab4f878eb94a8754239b7f4af647f4c3",
     "stsa.fine.test": "0e2ebb450c231f7b3d67fc932066e7bb26ae7bad8c88488f45ed44ef02eb3c73",
 }
-CLASSES = {"fine": "01234", "binary": "01"}
+SST_CLASSES = {"fine": "01234", "binary": "01"}
+
+
+class MR(TextCorpus):
+    """5,331 positive and 5,331 negative sentences of film reviews (Pang and Lee 2005).
+
+    There are no published parts; the literature tests on ten random folds. Here one fold is the
+    test part, the next one is for validation, and the other eight train.
+
+    Args:
+        root: the folder of ``rt-polarity.pos`` and ``rt-polarity.neg``.
+        seed: of the folds.
+    """
+
+    positive_file = PublicFile(
+        "rt-polarity.pos",
+        ARCHIVE,
+        "0e5f9352dff4998546a76404b6e831d8e665bcb74df9fd8889a213cd4771ad72",
+        member="sentence_polarity/rt-polarity.pos",
+    )
+    negative_file = PublicFile(
+        "rt-polarity.neg",
+        ARCHIVE,
+        "8939c904c1fc0cabd3f3d0334003a7a8bac892eea8332932e003c709d420700a",
+        member="sentence_polarity/rt-polarity.neg",
+    )
+
+    def __init__(self, root: str | Path, seed: int = 0) -> None:
+        files = {"negative": self.negative_file, "positive": self.positive_file}
+        paths = {name: file.obtain(root) for name, file in files.items()}
+        texts, _, places = labelled(paths, _sentence)
+        names = [name for name, some in places.items() for _ in some]
+        order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
+        # Fold k of the sentence at place i of the random order is i modulo 10.
+        folds = torch.empty_like(order)
+        folds[order] = torch.arange(len(order)) % 10
+        masks = {"train": folds > 1, "valid": folds == 1, "test": folds == 0}
+        parts = {part: mask.nonzero().flatten() for part, mask in masks.items()}
+        super().__init__(texts, names, parts, f"fold 0 of 10 random folds (seed {seed})")
+
+
+def _sentence(where: str, line: str) -> tuple[str, str]:
+    if not line.split():
+        raise ValueError(f"{where} is empty")
+    return "", line
 
 
 class SST(TextCorpus):
@@ -39,7 +87,7 @@ class SST(TextCorpus):
     def __init__(
         self, root: str | Path, labels: str = "fine", phrases: bool | None = False
     ) -> None:
-        if labels not in CLASSES:
+        if labels not in SST_CLASSES:
             raise ValueError(f"labels must be 'fine' or 'binary', got {labels!r}")
         name = f"stsa.{labels}.phrases.train"
         phrase_file = None if phrases is False else find_file(root, name)
@@ -51,12 +99,12 @@ class SST(TextCorpus):
         for part in PARTS:
             name = f"stsa.{labels}.{'dev' if part == 'valid' else part}"
             path = phrase_file if part == "train" else None
-            paths[part] = path or PublicFile(name, FOLDER + name, SHA256[name]).obtain(root)
+            paths[part] = path or PublicFile(name, SST_FOLDER + name, SST_SHA256[name]).obtain(root)
 
         def parse(where: str, line: str) -> tuple[str, str]:
             label, _, sentence = line.partition(" ")
-            if label not in tuple(CLASSES[labels]) or not sentence.split():
-                said = f"a class from 0 to {CLASSES[labels][-1]} and a sentence"
+            if label not in tuple(SST_CLASSES[labels]) or not sentence.split():
+                said = f"a class from 0 to {SST_CLASSES[labels][-1]} and a sentence"
                 raise ValueError(f"{where} is not {said}")
             return label, sentence
 
