@@ -88,7 +88,7 @@ def test_encodings_are_as_given(tmp_path: Path) -> None:
         LanguageCorpus(tmp_path)
     assert LanguageCorpus(tmp_path, "utf-16").vocabulary.words[2:] == ["é", "a"]
     file = tmp_path / "own.txt"
-    file.write_bytes("\ufeffa <unk>, b\n".encode() * 10)
+    file.write_bytes("\ufeff".encode() + b"a <unk>, b\n" * 10)
     for encoding in ("utf-8", "UTF-8"):
         text = OwnText(file, encoding)
         assert text.vocabulary.words == ["<unk>", "<eos>", "a", ",", "b"]

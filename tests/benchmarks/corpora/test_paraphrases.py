@@ -20,7 +20,7 @@ Row = tuple[int, str, str]  # label and the two sentences
 
 def sentences(number: int, seed: int) -> list[str]:
     generator = random.Random(seed)
-    words = [f"w{k}" for k in range(30)]
+    words = [f"w{k}" for k in range(60)]
     return [
         " ".join([f"S{seed}_{k}", *generator.choices(words, k=generator.randint(4, 9))])
         for k in range(number)
@@ -67,17 +67,20 @@ def test_candidates_are_the_true_sentence_and_the_best_of_all_second_ones(data) 
     pool = list(dict.fromkeys(second for _, _, second in TRAIN + TEST))
     index = BM25Index([tokenize(sentence) for sentence in pool])
     assert all(not question.body for question in data.questions)
-    rows = [row for row in TEST if row[0]]
+    true: dict[str, list[str]] = {}
+    for label, first, second in TEST:
+        if label:
+            true.setdefault(first, []).append(second)
     outside = 0
-    for ranking, (_, first, second) in zip(data.parts["test"], rows, strict=True):
+    for ranking, (first, seconds) in zip(data.parts["test"], true.items(), strict=True):
         assert data.questions[ranking.query].title == tuple(tokenize(first))
         score = dict(zip(pool, index.scores(tokenize(first)).tolist(), strict=True))
-        others = [sentence for sentence in pool if sentence not in (first, second)]
+        others = [sentence for sentence in pool if sentence not in (first, *seconds)]
         best = sorted(others, key=lambda sentence: -score[sentence])[:5]
-        expected = sorted([*best, second], key=lambda s: (-score[s], pool.index(s)))
+        expected = sorted([*best, *seconds], key=lambda s: (-score[s], pool.index(s)))
         assert list(ranking.candidates) == [place(data, sentence) for sentence in expected]
         assert ranking.bm25 == pytest.approx([score[sentence] for sentence in expected])
-        outside += expected[-1] == second
+        outside += expected[-1] in seconds
     assert outside  # some true sentences are not among the best
 
 
@@ -85,12 +88,10 @@ def test_every_labeled_paraphrase_among_the_candidates_is_relevant(tmp_path, mon
     monkeypatch.setattr(paraphrases, "NUM_CANDIDATES", 60)
     data = MSRPQuestions(write(tmp_path))
     query = place(data, FIRST[29])
-    rankings = [ranking for ranking in data.parts["test"] if ranking.query == query]
-    assert len(rankings) == 2
-    for ranking in rankings:
-        # FIRST[5] is one as well, but no second sentence.
-        assert similar(ranking) == {place(data, SECOND[29]), place(data, SECOND[30])}
-        assert query not in ranking.candidates and len(ranking.candidates) == 40
+    (ranking,) = (ranking for ranking in data.parts["test"] if ranking.query == query)
+    # FIRST[5] is one as well, but no second sentence.
+    assert similar(ranking) == {place(data, SECOND[29]), place(data, SECOND[30])}
+    assert query not in ranking.candidates and len(ranking.candidates) == 40
 
 
 def test_training_dev_and_test_paraphrases_share_no_sentence(data: MSRPQuestions) -> None:
