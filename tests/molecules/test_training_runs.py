@@ -211,6 +211,12 @@ def test_what_an_estimator_has_saved_is_taken_as_a_run(
         assert set(shares["target"]) == {"y" if len(classes) == 2 else "0"}
 
 
+def test_targets_of_a_saved_estimator_are_numbered(folder: Path) -> None:
+    regressor("mean").fit(SMILES, np.stack([LOGP, -LOGP], 1)).save(folder / "saved")
+    run(folder, "predict +saved +m.csv --out +p.csv")
+    assert {"predicted_y0", "predicted_y1"} <= {*pd.read_csv(folder / "p.csv")}
+
+
 @pytest.mark.parametrize("model", ["mean", "gin"])
 def test_the_model_of_a_run_is_taken_as_the_run(folder: Path, model: str) -> None:
     train(folder, "run", f"y --model {model} {NETWORK}")
