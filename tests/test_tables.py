@@ -1,14 +1,11 @@
 """Tables in files: separators, encodings, compression, lines, and errors of one line."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma
 import os
 import random
 import threading
-from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -48,16 +45,16 @@ FORMATS = covering(
 )
 
 
-@pytest.mark.parametrize("options", FORMATS, ids=str)
-def test_every_separator_encoding_and_compression(tmp_path: Path, options: dict[str, str]) -> None:
-    separator, encoding, ending = options.values()
-    text = "\r\n".join(separator.join(f'"{cell}"' for cell in row) for row in ROWS) + "\r\n"
-    path = written(tmp_path / f"m.csv{ending}", COMPRESSED[ending](text.encode(encoding)))
-    table = read_table(path, encoding="utf-8" if encoding == "utf-8-sig" else encoding)
-    assert [tuple(table.columns), *table.itertuples(index=False, name=None)] == ROWS
-    assert list(table.index) == [2, 3, 4]
-    assert find_column(table.columns, None, path, "--smiles-column") == "SMILES"
-    np.testing.assert_array_equal(numbers(table, "y", path), [1.5, np.nan, 2])
+def test_every_separator_encoding_and_compression(tmp_path: Path) -> None:
+    for options in FORMATS:
+        separator, encoding, ending = options.values()
+        text = "\r\n".join(separator.join(f'"{cell}"' for cell in row) for row in ROWS) + "\r\n"
+        path = written(tmp_path / f"m.csv{ending}", COMPRESSED[ending](text.encode(encoding)))
+        table = read_table(path, encoding="utf-8" if encoding == "utf-8-sig" else encoding)
+        assert [tuple(table.columns), *table.itertuples(index=False, name=None)] == ROWS, options
+        assert list(table.index) == [2, 3, 4]
+        assert find_column(table.columns, None, path, "--smiles-column") == "SMILES"
+        np.testing.assert_array_equal(numbers(table, "y", path), [1.5, np.nan, 2])
 
 
 def test_chunks_are_the_table(tmp_path: Path) -> None:
@@ -172,18 +169,15 @@ def test_other_errors_of_reading(tmp_path: Path) -> None:
             read_table(written(tmp_path / f"m.csv.{ending}", content))
 
 
-@pytest.mark.parametrize(
-    ("columns", "wanted", "expected"),
-    [
+def test_columns_that_are_not_found() -> None:
+    for columns, wanted, expected in (
         (["a", "b"], None, "no column named smiles"),
         (["smiles_a", "smiles_b"], None, "2 columns named after SMILES"),
         (["a", "b"], "c", r"m.csv: no column named 'c' \(--some\); its columns are 'a', 'b'"),
         (["a", "a"], "a", "2 columns named 'a'"),
-    ],
-)
-def test_columns_that_are_not_found(columns: list[str], wanted: str, expected: str) -> None:
-    with pytest.raises(FileError, match=expected):
-        find_column(columns, wanted, "m.csv", "--some")
+    ):
+        with pytest.raises(FileError, match=expected):
+            find_column(columns, wanted, "m.csv", "--some")
     assert find_column(["y", "canonical_smiles"], None, "m.csv") == "canonical_smiles"
 
 
@@ -253,32 +247,26 @@ def test_parquet(tmp_path: Path) -> None:
             read_table(written(path, content))
 
 
-@pytest.mark.parametrize(
-    ("index", "is_column"),
-    [
-        (lambda n: pd.RangeIndex(n), False),
-        (lambda n: pd.RangeIndex(n, name="row"), False),
-        (lambda n: pd.RangeIndex(n, name="y"), False),
-        (lambda n: pd.Index(list(range(n, 0, -1)), dtype="int64"), False),
-        (lambda n: pd.Index(list(range(n, 0, -1)), dtype="int64", name="row"), True),
-        (lambda n: pd.Index([f"m{k}" for k in range(n)], name="row"), True),
-    ],
-)
-def test_which_index_of_parquet_is_a_column(
-    tmp_path: Path, index: Callable[[int], Any], is_column: bool
-) -> None:
+def test_which_index_of_parquet_is_a_column(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    frame = pd.DataFrame({"y": range(5)}, index=index(5))
-    frame.to_parquet(tmp_path / "o.parquet")
-    for rows in (2, 5, None):
-        found = pd.concat(stream_table(tmp_path / "o.parquet", rows))
-        assert list(found.columns) == (["row", "y"] if is_column else ["y"])
-        assert list(found.index) == [1, 2, 3, 4, 5] and found["y"].tolist() == list(range(5))
+    backwards = [4, 3, 2, 1, 0]
+    for index, is_column in (
+        (pd.RangeIndex(5), False),
+        (pd.RangeIndex(5, name="row"), False),
+        (pd.RangeIndex(5, name="y"), False),
+        (pd.Index(backwards, dtype="int64"), False),
+        (pd.Index(backwards, dtype="int64", name="row"), True),
+        (pd.Index(list("abcde"), name="row"), True),
+    ):
+        pd.DataFrame({"y": range(5)}, index=index).to_parquet(tmp_path / "o.parquet")
+        for rows in (2, 5, None):
+            found = pd.concat(stream_table(tmp_path / "o.parquet", rows))
+            assert list(found.columns) == (["row", "y"] if is_column else ["y"])
+            assert list(found.index) == [1, 2, 3, 4, 5] and found["y"].tolist() == list(range(5))
 
 
-@pytest.mark.parametrize(
-    ("cells", "expected", "wrong"),
-    [
+def test_which_cells_are_numbers() -> None:
+    for cells, expected, wrong in (
         (pd.Series(["1.5", "NA", " ", "x", "inf"]), [1.5, None, None, None, np.inf], [3, 4]),
         (pd.Series([True, False]), [1, 0], []),
         (pd.Series([1, None], dtype="Int64"), [1, None], []),
@@ -288,14 +276,10 @@ def test_which_index_of_parquet_is_a_column(
         (pd.Series(pd.to_datetime(["2026-01-01", None], utc=True)), [None, None], [0]),
         (pd.Series(pd.to_timedelta([1, None], unit="s")), [None, None], [0]),
         (pd.Series([date(2026, 1, 1), None]), [None, None], [0]),
-    ],
-)
-def test_which_cells_are_numbers(
-    cells: Any, expected: list[float | None], wrong: list[int]
-) -> None:
-    values, are_wrong = as_numbers(cells)
-    np.testing.assert_array_equal(values, np.array(expected, float))
-    assert np.flatnonzero(are_wrong).tolist() == wrong
+    ):
+        values, are_wrong = as_numbers(cells)
+        np.testing.assert_array_equal(values, np.array(expected, float))
+        assert np.flatnonzero(are_wrong).tolist() == wrong
 
 
 def test_dates_are_no_targets(tmp_path: Path) -> None:

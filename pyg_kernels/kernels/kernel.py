@@ -78,6 +78,14 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    def set_params(self, **params: Any) -> Self:
+        """Sets arguments; those that change values forget what was fitted with others."""
+        super().set_params(**params)
+        if {name.rpartition("__")[2] for name in params} - {"max_memory", "verbose"}:
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+        return self
+
     @torch.no_grad()
     @full_precision()
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -35,9 +35,8 @@ def rows_of(smiles: str) -> list[tuple[list[int], list[list[int]]]]:
     return sorted(zip(codes.atoms.tolist(), map(sorted, bonds), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_different_molecules_have_different_features() -> None:
+    for one, other in (
         ("C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O"),  # enantiomers
         ("C[C@H](N)C(=O)O", "CC(N)C(=O)O"),  # one enantiomer, and unspecified
         ("O[C@H](C)[C@H](O)C(=O)O", "O[C@H](C)[C@@H](O)C(=O)O"),  # diastereomers
@@ -58,10 +57,9 @@ def rows_of(smiles: str) -> list[tuple[list[int], list[list[int]]]]:
         ("N->[Pt]", "N[Pt]"),
         ("C1CC1", "CC=C"),
         ("c1ccccc1", "C1CCCCC1"),
-    ],
-)
-def test_different_molecules_have_different_features(one: str, other: str) -> None:
-    assert rows_of(one) != rows_of(other)
+    ):
+        assert rows_of(one) != rows_of(other), (one, other)
+    assert rows_of("CCC |^1:1|") == rows_of("C[CH]C")  # an extension behind the SMILES
 
 
 def values_of(row: Tensor) -> list[object]:
@@ -99,10 +97,9 @@ def test_atoms_of_known_molecules() -> None:
     assert {s: [values_of(row) for row in featurizer(s).x] for s in KNOWN} == KNOWN
 
 
-# Type, stereo, conjugated, in ring, of the first bond.
-@pytest.mark.parametrize(
-    ("smiles", "columns"),
-    [
+def test_bonds_of_known_molecules() -> None:
+    """Type, stereo, conjugated, in ring, of the first bond; angelic and tiglic acid are last."""
+    for smiles, columns in (
         ("CC", "100000 1000 0 0"),
         ("C=C", "010000 1000 0 0"),
         ("CC#N", "100000 1000 0 0"),
@@ -113,30 +110,22 @@ def test_atoms_of_known_molecules() -> None:
         ("N->[Pt]", "000010 1000 0 0"),
         ("C$C", "000001 1000 0 0"),
         ("C(/F)=C/F", "100000 1000 0 0"),
-    ],
-)
-def test_bonds_of_known_molecules(smiles: str, columns: str) -> None:
-    data = featurizer(smiles)
-    first = (data.edge_index < 2).all(0)
-    rows = {"".join(str(int(value)) for value in row) for row in data.edge_attr[first]}
-    assert rows == {columns.replace(" ", "")}
-
-
-@pytest.mark.parametrize(
-    ("smiles", "label"),
-    [
+    ):
+        data = featurizer(smiles)
+        first = (data.edge_index < 2).all(0)
+        rows = {"".join(str(int(value)) for value in row) for row in data.edge_attr[first]}
+        assert rows == {columns.replace(" ", "")}, smiles
+    stereo = DEFAULT_BOND_FEATURES[1]
+    for smiles, label in (
         ("F/C=C/F", "E"),
         ("F\\C=C/F", "Z"),
         ("C/C(F)=C(/Cl)C", "Z"),
         ("FC=CF", "none"),
-        ("C/C=C(/C)C(=O)O", "Z"),  # angelic acid
-        ("C/C=C(\\C)C(=O)O", "E"),  # tiglic acid
-    ],
-)
-def test_double_bonds_of_known_molecules(smiles: str, label: str) -> None:
-    stereo = DEFAULT_BOND_FEATURES[1]
-    codes = featurizer.encode(smiles).bonds
-    assert {stereo.choices[code] for code in codes[codes[:, 0] == 1][:, 1][:2]} == {label}
+        ("C/C=C(/C)C(=O)O", "Z"),
+        ("C/C=C(\\C)C(=O)O", "E"),
+    ):
+        codes = featurizer.encode(smiles).bonds
+        assert {stereo.choices[code] for code in codes[codes[:, 0] == 1][:, 1][:2]} == {label}
 
 
 def test_equals_rdkit_on_nci_molecules() -> None:
@@ -152,17 +141,16 @@ def test_equals_rdkit_on_nci_molecules() -> None:
                 assert code == (feature.choices.index(value) if known else len(feature.choices))
 
 
-@pytest.mark.parametrize("smiles", [*STEREO_SMILES, *readable_nci_smiles()[::499]])
-def test_the_order_of_atoms_does_not_matter(smiles: str) -> None:
+def test_the_order_of_atoms_does_not_matter() -> None:
     shuffle = random.Random(0)
-    mol = Chem.MolFromSmiles(smiles)
-    for _ in range(4):
-        order = list(range(mol.GetNumAtoms()))
-        shuffle.shuffle(order)
-        moved = Chem.RenumberAtoms(mol, order)
-        before, after = featurizer(mol), featurizer(moved)
-        assert torch.equal(before.x[order], after.x)
-        assert rows_of(smiles) == rows_of(Chem.MolToSmiles(moved, canonical=False))
+    for smiles in [*STEREO_SMILES, *readable_nci_smiles()[::499]]:
+        mol = Chem.MolFromSmiles(smiles)
+        for _ in range(4):
+            order = shuffle.sample(range(mol.GetNumAtoms()), mol.GetNumAtoms())
+            moved = Chem.RenumberAtoms(mol, order)
+            before, after = featurizer(mol), featurizer(moved)
+            assert torch.equal(before.x[order], after.x)
+            assert rows_of(smiles) == rows_of(Chem.MolToSmiles(moved, canonical=False))
 
 
 def test_a_mirror_image_exchanges_r_and_s() -> None:
@@ -180,7 +168,3 @@ def test_a_molecule_too_hard_to_label_is_unknown(monkeypatch: pytest.MonkeyPatch
     codes = featurizer.encode(STEREO_SMILES[0])
     chiral = [a.GetChiralTag() != 0 for a in Chem.MolFromSmiles(STEREO_SMILES[0]).GetAtoms()]
     assert codes.atoms[:, 5].tolist() == [5 * is_chiral for is_chiral in chiral]
-
-
-def test_an_extension_behind_the_smiles_is_read() -> None:
-    assert rows_of("CCC |^1:1|") == rows_of("C[CH]C")

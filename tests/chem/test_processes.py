@@ -82,27 +82,21 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def test_a_process_that_dies_is_one_clear_error() -> None:
+def test_errors_are_clear_and_those_of_the_function_pass_through() -> None:
     with pytest.raises(RuntimeError, match="num_workers=0"):
         map_chunks(end_at_once, ITEMS, num_workers=2)
+    for num_workers in (0, 2):
+        with pytest.raises(KeyError, match="first item"):
+            map_chunks(fail, ITEMS, num_workers)
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_errors_of_the_function_pass_through(num_workers: int) -> None:
-    with pytest.raises(KeyError, match="first item"):
-        map_chunks(fail, ITEMS, num_workers)
-
-
-def test_a_daemon_works_alone() -> None:
+def test_only_several_processes_are_others() -> None:
+    for num_workers in (None, 0, 1, 2):
+        results = map_chunks(start_length_and_process, ITEMS, num_workers)
+        assert [result[:2] for result in results] == CHUNKS
+        assert (os.getpid() in {result[2] for result in results}) == (num_workers != 2)
+        assert map_chunks(start_length_and_process, [], num_workers) == []
     context = multiprocessing.get_context("fork")
     with context.Pool(1) as pool:  # its processes are daemons and may not have children
         results = pool.apply(map_chunks, (start_length_and_process, ITEMS, 2))
     assert len({result[2] for result in results}) == 1
-
-
-@pytest.mark.parametrize("num_workers", [None, 0, 1, 2])
-def test_only_several_processes_are_others(num_workers: int | None) -> None:
-    results = map_chunks(start_length_and_process, ITEMS, num_workers)
-    assert [result[:2] for result in results] == CHUNKS
-    assert (os.getpid() in {result[2] for result in results}) == (num_workers != 2)
-    assert map_chunks(start_length_and_process, [], num_workers) == []

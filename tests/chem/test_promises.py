@@ -66,19 +66,25 @@ def test_what_cannot_be_read_is_listed(featurizer: Featurizer) -> None:
     assert invalid[1] == InvalidRow(2, "", "it is empty")
 
 
-@pytest.mark.parametrize("smiles", [[], ["C(C"], ["", ""]])
-def test_nothing_has_no_codes(featurizer: Featurizer, smiles: list[str]) -> None:
+def test_nothing_has_no_codes(featurizer: Featurizer) -> None:
     atom_dim, bond_dim, atoms, bonds = SIZES[featurizer.name]
-    store, invalid = featurizer.encode_many(smiles)
-    assert (len(store), len(invalid)) == (0, len(smiles))
-    shapes = (store.atoms.shape, store.edge_index.shape, store.bonds.shape)
-    assert shapes == ((0, atoms), (2, 0), (0, bonds))
-    assert store.atom_ptr.tolist() == [0]
-    assert featurizer.expand_atoms(torch.from_numpy(store.atoms)).shape == (0, atom_dim)
-    assert featurizer.expand_bonds(torch.from_numpy(store.bonds)).shape == (0, bond_dim)
+    for smiles in ([], ["C(C"], ["", ""]):
+        store, invalid = featurizer.encode_many(smiles)
+        assert (len(store), len(invalid)) == (0, len(smiles))
+        shapes = (store.atoms.shape, store.edge_index.shape, store.bonds.shape)
+        assert shapes == ((0, atoms), (2, 0), (0, bonds))
+        assert store.atom_ptr.tolist() == [0]
+        assert featurizer.expand_atoms(torch.from_numpy(store.atoms)).shape == (0, atom_dim)
+        assert featurizer.expand_bonds(torch.from_numpy(store.bonds)).shape == (0, bond_dim)
 
 
-def test_types_and_widths(featurizer: Featurizer) -> None:
+def test_types_widths_and_names(featurizer: Featurizer) -> None:
+    assert type(featurizer) is KINDS[featurizer.name]
+    assert featurizer_by_name(featurizer) is featurizer
+    with pytest.raises(ValueError, match=r"'ecfp'.*'default', 'duvenaud', 'ogb'"):
+        featurizer_by_name("ecfp")
+    with pytest.raises(TypeError, match="3: expected a name"):
+        featurizer_by_name(3)  # type: ignore[arg-type]
     atom_dim, bond_dim, *codes = SIZES[featurizer.name]
     data = featurizer("CCO")
     assert (data.x.dtype, data.edge_attr.dtype) == (torch.float32, torch.float32)
@@ -107,12 +113,3 @@ def test_description_tells_featurizers_apart(
     assert before in fingerprints and len(fingerprints) == 3 and len(before) == 12
     monkeypatch.setattr(type(featurizer), "version", featurizer.version + 1)
     assert featurizer.fingerprint != before
-
-
-def test_featurizers_by_name(featurizer: Featurizer) -> None:
-    assert type(featurizer) is KINDS[featurizer.name]
-    assert featurizer_by_name(featurizer) is featurizer
-    with pytest.raises(ValueError, match=r"'ecfp'.*'default', 'duvenaud', 'ogb'"):
-        featurizer_by_name("ecfp")
-    with pytest.raises(TypeError, match="3: expected a name"):
-        featurizer_by_name(3)  # type: ignore[arg-type]

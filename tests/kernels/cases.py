@@ -357,5 +357,4 @@ _first = {  # of those that read and check what they compare by the same code
 of_every = _of(lambda case: True)
 of_each_class = _of(lambda case: True, _first)
 continuous = _of(lambda case: case.continuous)
-of_graphs = _of(lambda case: case.inputs.word == "graph")
 differentiable_everywhere = _of(lambda case: case.continuous and case.tolerance < OPEN)

@@ -425,6 +425,7 @@ def test_large_numbers_are_exact() -> None:
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # both ways
 TRIANGLE = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
 ALIKE = [Data(x=torch.zeros(3).long(), edge_index=TRIANGLE[:, :k]) for k in (6, 4)]
+PALINDROME = Data(x=torch.tensor([0, 1, 0]), edge_index=PATH)
 NAMED = Data(x=torch.tensor([[1.0], [2.0], [3.0]]), edge_index=torch.tensor([[0, 1], [1, 2]]))
 EDGE = Data(x=torch.tensor([[5.0], [7.0]]), edge_index=torch.tensor([[0], [1]]))
 DIAMOND = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 0, 1], [1, 1, 0]]))
@@ -473,6 +474,11 @@ BY_HAND: list[tuple[Any, Any, Any, list[list[float]]]] = [
     (WLSubtreeKernel(1, None), ALIKE, None, [[18, 12], [12, 9 + 1 + 4]]),
     (WLSubtreeKernel(2), ALIKE, None, [[27, 12], [12, 14 + 1 + 4]]),
     (WLSubtreeKernel(1), [THERE, BACK], None, [[4, 2], [2, 4]]),  # a node reads its sources
+    # A - B - A, both ways: nodes A twice and B; the edges AB and BA and paths ABA twice each, walks
+    # A-B-A also by way of the same A; paths of one step AB, BA and of two steps AA, twice each.
+    (LabelSequenceKernel(3), [PALINDROME], None, [[4 + 1 + 3 * 4]]),
+    (LabelSequenceKernel(3, non_backtracking=False), [PALINDROME], None, [[4 + 1 + 3 * 4 + 16]]),
+    (ShortestPathKernel(), [PALINDROME], None, [[3 * 4]]),
     # 1 -> 2: only the second ends a walk of two nodes, and none ends one of three; σ(k) is
     # 0.25 + k^2. There K_2 = 4 * 0.5 σ(1) = 2.5 or 4 + 0.5 σ(1) = 4.625; elsewhere 0, or 1 and 2.
     (DeepGraphKernel(1, 2, 0.5, "mul", GATE), [STEP], None, [[6.5 + 0.75]]),
@@ -486,12 +492,3 @@ BY_HAND: list[tuple[Any, Any, Any, list[list[float]]]] = [
 def test_by_hand(kernel: Any, xs: Any, ys: Any, expected: list[list[float]]) -> None:
     for gram in (kernel(xs, ys), defined(kernel, xs, ys)):
         close(gram.double(), torch.tensor(expected, dtype=F64))
-
-
-def test_paths_by_hand() -> None:
-    """A - B - A: three nodes, two edges both ways, and one path of three nodes both ways."""
-    graph = Data(x=torch.tensor([0, 1, 0]), edge_index=PATH)
-    assert sorted(LabelSequenceKernel(3).fit_transform([graph]).data) == [1, 2, 2, 2, 2]
-    assert sorted(ShortestPathKernel().fit_transform([graph]).data) == [2, 2, 2]
-    all_walks = LabelSequenceKernel(3, non_backtracking=False).fit_transform([graph])
-    assert sorted(all_walks.data) == [1, 2, 2, 2, 2, 4]  # A-B-A also by way of the same A

@@ -389,15 +389,6 @@ def test_several_targets_of_classes() -> None:
     assert kept.predict(old).dtype == np.uint8
 
 
-def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = KernelGP(SUM, random_state=0).fit(OLD, OLD_Y)
-    monkeypatch.setattr(gp, "DOUBLE_UP_TO", 29)
-    process = KernelGP(SUM, random_state=0).fit(OLD, OLD_Y)
-    assert all(kernel.dtype == torch.float32 for kernel in process.kernels_)
-    same(process.predict(NEW, True), expected.predict(NEW, True), 2e-3)
-    same(process.log_marginal_likelihood_, expected.log_marginal_likelihood_, 1e-3)
-
-
 def test_jitter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs, y = OLD[:20] * 2, np.tile(OLD_Y[:20], 2)
     monkeypatch.setattr(gp, "DOUBLE_UP_TO", 10)
@@ -492,9 +483,14 @@ def test_forms_of_collections() -> None:
         process.predict([])
 
 
-def test_single_precision_with_large_products(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix that cannot be factored in float32 is factored in float64."""
-    monkeypatch.setattr(gp, "DOUBLE_UP_TO", 10)
+    expected = KernelGP(SUM, random_state=0).fit(OLD, OLD_Y)
+    monkeypatch.setattr(gp, "DOUBLE_UP_TO", 29)
+    process = KernelGP(SUM, random_state=0).fit(OLD, OLD_Y)
+    assert all(kernel.dtype == torch.float32 for kernel in process.kernels_)
+    same(process.predict(NEW, True), expected.predict(NEW, True), 2e-3)
+    same(process.log_marginal_likelihood_, expected.log_marginal_likelihood_, 1e-3)
     sizes = np.random.default_rng(0).integers(2, 60, 300)
     paths = [torch.arange(n) for n in sizes]
     graphs = [Data(x=0 * path, edge_index=torch.stack([path[:-1], path[1:]])) for path in paths]
@@ -505,11 +501,12 @@ def test_single_precision_with_large_products(monkeypatch: pytest.MonkeyPatch) -
     assert np.abs(process.predict(graphs) - sizes).max() < 1.0
 
 
-def test_missing_labels_in_every_form() -> None:
+def test_missing_labels_and_numbers_in_every_form() -> None:
     """NaN beside words in a list, and pandas' own NA."""
     smiles = ["CCO", "CCCO", "c1ccccc1", "CCN", "Cc1ccccc1"]
     words: list[Any] = ["chain", "chain", "ring", float("nan"), "ring"]
-    gp = KernelGPClassifier(WLSubtreeKernel(compare="minmax"), tune=False)
+    kernel = WLSubtreeKernel(compare="minmax")
+    gp = KernelGPClassifier(kernel, tune=False)
     expected = gp.fit(smiles, [*words[:3], None, words[4]]).predict_proba(smiles)
     for labels in (words, pd.Series(words, dtype="string"), np.array(words, dtype=object)):
         assert gp.fit(smiles, labels).classes_.tolist() == ["chain", "ring"]
@@ -517,12 +514,8 @@ def test_missing_labels_in_every_form() -> None:
         assert gp.score(smiles, labels) == 1
     gp.fit(smiles, [[word, number] for word, number in zip(words, [1, 2, 1, 2, 2], strict=True)])
     assert [known.tolist() for known in gp.classes_] == [["chain", "ring"], [1, 2]]
-
-
-def test_numbers_that_pandas_calls_missing() -> None:
-    y = pd.DataFrame({"a": pd.Series([1, None, 3, 4], dtype="Int64"), "b": [0.1, 0.2, 0.3, 0.4]})
-    gp = KernelGP(WLSubtreeKernel(compare="minmax"), tune=False)
-    smiles, plain = ["CCO", "CCCO", "c1ccccc1", "CCN"], y.to_numpy(dtype=float, na_value=np.nan)
-    found = [gp.fit(smiles, each).predict(smiles) for each in (y, plain)]
+    y = pd.DataFrame({"a": pd.Series([1, None, 3, 4, 5], dtype="Int64"), "b": np.arange(5) / 10})
+    plain, process = y.to_numpy(dtype=float, na_value=np.nan), KernelGP(kernel, tune=False)
+    found = [process.fit(smiles, each).predict(smiles) for each in (y, plain)]
     np.testing.assert_array_equal(*found)
-    assert gp.score(smiles, y) == gp.score(smiles, plain)
+    assert process.score(smiles, y) == process.score(smiles, plain)

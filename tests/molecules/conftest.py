@@ -1,7 +1,5 @@
 """Forests of few trees: the tests are about what goes in and out."""
 
-from __future__ import annotations
-
 import pytest
 
 from pyg_kernels.molecules import methods

@@ -1,7 +1,5 @@
 """Networks that are named by their import path."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

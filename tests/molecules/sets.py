@@ -1,7 +1,7 @@
 """Small sets of real molecules with targets that are easy to learn."""
 
-from __future__ import annotations
-
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import Crippen
 
-from pyg_kernels.molecules import MoleculeRegressor
+from pyg_kernels.molecules import MoleculeRegressor, load
 from pyg_kernels.molecules.command import main
 
 RINGS = ("c1ccccc1", "C1CCCCC1", "c1ccncc1", "c1ccsc1")
@@ -34,7 +34,24 @@ def regressor(model: Any, **options: Any) -> Any:
     return MoleculeRegressor(model, **{**SMALL, **options})
 
 
-def run(folder: Path, words: str, *others: str) -> int:
-    """Runs words of the command, those with a + before them as paths in the folder."""
+def reloaded(fitted: Any, folder: Path, trust: bool = False) -> Any:
+    """What comes back of an estimator that is saved, in the folder `run`."""
+    fitted.save(folder / "run")
+    return load(folder / "run", trust=trust)
+
+
+def run(folder: Path, words: str, *others: str, status: int = 0) -> str:
+    """What the command says of words, those with a + before them as paths in the folder."""
     given = [str(folder / word[1:]) if word[0] == "+" else word for word in words.split()]
-    return main([*given, *others])
+    with redirect_stderr(StringIO()) as said:
+        try:
+            found: Any = main([*given, *others])
+        except SystemExit as stop:
+            found = stop.code
+    assert found == status, said.getvalue()
+    return said.getvalue()
+
+
+def train(folder: Path, out: str, words: str, status: int = 0) -> str:
+    """The same of ``train`` on the table `m.csv` of the folder."""
+    return run(folder, f"train +m.csv --out +{out} --target-columns {words}", status=status)

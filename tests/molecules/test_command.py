@@ -1,10 +1,9 @@
 """``pyg-kernels``: one contract for its commands, and what each of them writes."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -14,10 +13,10 @@ from sklearn import metrics
 
 from pyg_kernels.chem import murcko_scaffolds
 from pyg_kernels.molecules import MoleculeRegressor, load, runs, splits, streaming
-from pyg_kernels.molecules.command import main, parser
+from pyg_kernels.molecules.command import parser
 from pyg_kernels.molecules.inputs import Molecules
 from pyg_kernels.molecules.runs import classification_scores, regression_scores
-from tests.molecules.sets import run
+from tests.molecules.sets import run, train
 
 SMILES = [
     prefix + middle + suffix
@@ -56,35 +55,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "binary": "big --model wl-ridge",
     }
     for name, words in trained.items():
-        assert train(folder, name, words) == 0
+        train(folder, name, words)
     return folder
 
 
-def train(folder: Path, out: str, words: str) -> int:
-    return run(folder, f"train +m.csv --out +{out} --threads 1 --target-columns {words}")
-
-
-def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     commands = re.findall(r"^    ([a-z]+) ", parser().format_help(), re.MULTILINE)
     assert len(commands) == 8
     for command in commands:
-        with pytest.raises(SystemExit) as stop:
-            main([command, "--help"])
-        assert stop.value.code == 0 and command in capsys.readouterr().out
+        run(tmp_path, f"{command} --help")
+        assert command in capsys.readouterr().out
 
 
-def one_line(capsys: pytest.CaptureFixture[str], command: str) -> str:
-    """The line of an error, after the line that says what begins."""
-    found = capsys.readouterr()
-    lines = found.err.splitlines()
-    assert not found.out and len(lines) == 2, found.err
-    assert lines[-1].startswith(f"pyg-kernels {command}: error: ")
-    return lines[-1]
+def assert_one_line(said: str, command: str) -> None:
+    """An error, after the line that says what begins."""
+    lines = said.splitlines()
+    assert len(lines) == 2 and lines[-1].startswith(f"pyg-kernels {command}: error: "), said
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
+def test_bad_input_is_one_line_and_status_2(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "bad.csv").write_text("smiles\nC\n")
+    (folder / "again.csv").write_text("smiles,similarity,std_half\nC,1,2\n")
+    (folder / "vector.csv").write_text("smiles,v0\nC,1\n")
+    (folder / "w.csv").write_text("smiles,y,w,n\nC,1,1,1\nCC,2,,1\nCCC,3,1,-1\n")
+    (folder / "none.csv").write_text("smiles\n\n\n")
+    (folder / "empty").mkdir()
+    for words, expected in (
         ("train +no.csv --target-columns y --out +o", "no.csv: No such file"),
         ("train +m.csv --target-columns y --out +o", "no column named 'y' (--target-columns)"),
         ("train +m.csv --target-columns kind size --out +o", "no finite number"),
@@ -111,69 +109,49 @@ def one_line(capsys: pytest.CaptureFixture[str], command: str) -> str:
         ("explain +net +new.csv --out +m.csv --overwrite", "m.csv is a file"),
         ("predict +ridge +again.csv --out +o.csv", "has std_half, similarity already"),
         ("embed +net +vector.csv --out +o.csv", "has v0 already"),
-    ],
-)
-def test_bad_input_is_one_line_and_status_2(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: str, expected: str
-) -> None:
-    (folder / "bad.csv").write_text("smiles\nC\n")
-    (folder / "again.csv").write_text("smiles,similarity,std_half\nC,1,2\n")
-    (folder / "vector.csv").write_text("smiles,v0\nC,1\n")
-    (folder / "w.csv").write_text("smiles,y,w,n\nC,1,1,1\nCC,2,,1\nCCC,3,1,-1\n")
-    (folder / "none.csv").write_text("smiles\n\n\n")
-    (folder / "empty").mkdir(exist_ok=True)
-    assert run(folder, words) == 2
-    assert expected in one_line(capsys, words.split()[0])
-    assert not (folder / "o").exists() and not (folder / "o.csv").exists()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
+    ):
+        said = run(folder, words, status=2)
+        assert_one_line(said, words.split()[0])
+        assert expected in said and not capsys.readouterr().out
+        assert not (folder / "o").exists() and not (folder / "o.csv").exists()
+    for words in (
         "train x --out o --target-columns y --folds 1",
         "train x --out o --target-columns y --seed -1",
         "predict x new.csv --out o --far 1.5",
         "predict x new.csv --out o --coverage 1",
         "predict",
         "go",
-    ],
-)
-def test_misspelt_words_are_one_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(words.split())
-    assert stop.value.code == 2 and len(capsys.readouterr().err.splitlines()) == 1
+    ):
+        assert len(run(folder, words, status=2).splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_existing_outputs_are_refused(folder: Path) -> None:
+    (folder / "there").mkdir()
+    (folder / "there" / "mine.txt").write_text("mine")
+    for words in (
         "train +m.csv --target-columns size --model wl-ridge --out +there",
         "predict +ridge +new.csv --out +there.csv",
         "explain +net +new.csv --limit 1 --out +there",
         "embed +ridge +new.csv --out +there.csv",
         "example +there.csv",
         "report + --out +there.csv",
-    ],
-)
-def test_existing_outputs_are_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: str
-) -> None:
-    (folder / "there").mkdir(exist_ok=True)
-    (folder / "there" / "mine.txt").write_text("mine")
-    (folder / "there.csv").write_text("mine")
-    assert run(folder, words) == 2
-    assert "--overwrite" in capsys.readouterr().err
-    assert (folder / "there.csv").read_text() == (folder / "there" / "mine.txt").read_text()
-    if ".csv" in words.split()[-1]:
-        assert run(folder, words + " --overwrite") == 0
-        assert (folder / "there.csv").read_text() != "mine"
-    elif words.startswith("train"):  # a folder of something else is never replaced
-        assert run(folder, words + " --overwrite") == 2
+    ):
+        (folder / "there.csv").write_text("mine")
+        assert "--overwrite" in run(folder, words, status=2)
+        assert (folder / "there.csv").read_text() == (folder / "there" / "mine.txt").read_text()
+        if ".csv" in words.split()[-1]:
+            run(folder, words + " --overwrite")
+            assert (folder / "there.csv").read_text() != "mine"
+        elif words.startswith("train"):  # a folder of something else is never replaced
+            run(folder, words + " --overwrite", status=2)
 
 
 def test_scores_are_those_of_the_predictions(folder: Path) -> None:
     content = json.loads((folder / "ridge" / "metrics.json").read_text())
     found = pd.read_csv(folder / "ridge" / "predictions.csv")
+    parts = pd.read_csv(folder / "m.csv")["part"]
+    lines = pd.read_csv(folder / "net" / "predictions.csv")["line"]
+    assert list(lines - 2) == list(parts.index[parts == "test"])
     for scores in content["scores"]:
         target = scores["target"]
         own = found[found[target].notna()]
@@ -184,23 +162,20 @@ def test_scores_are_those_of_the_predictions(folder: Path) -> None:
     assert set(classes) >= {"roc-auc", "pr-auc", "log-loss"}
 
 
-def test_a_split_by_column_is_that_of_the_column(folder: Path) -> None:
-    parts = pd.read_csv(folder / "m.csv")["part"]
-    lines = pd.read_csv(folder / "net" / "predictions.csv")["line"]
-    assert list(lines - 2) == list(parts.index[parts == "test"])
-
-
-def test_predictions_are_those_of_the_estimator(folder: Path) -> None:
-    assert run(folder, "predict +ridge +new.csv --out +p.csv.gz --coverage 0.8") == 0
+def test_predictions_and_vectors_are_those_of_the_estimator(folder: Path) -> None:
+    run(folder, "predict +ridge +new.csv --out +p.csv.gz --coverage 0.8")
     found = pd.read_csv(folder / "p.csv.gz")
     estimator = load(folder / "ridge" / "model")
-    mean, std = estimator.predict(SMILES, return_std=True)
-    low, high = estimator.predict_interval(SMILES, 0.8)
-    expected = {"predicted": mean, "std": std, "low": low, "high": high}
-    for name, values in expected.items():
-        np.testing.assert_allclose(found[f"{name}_size"], values[:, 0], rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(found[f"{name}_half"], values[:, 1], rtol=1e-4, atol=1e-6)
+    expected = [*estimator.predict(SMILES, return_std=True)]
+    expected += estimator.predict_interval(SMILES, 0.8)
+    for name, values in zip(("predicted", "std", "low", "high"), expected, strict=True):
+        columns = found[[f"{name}_size", f"{name}_half"]]
+        np.testing.assert_allclose(columns, values, rtol=1e-4, atol=1e-6)
     assert list(found["SMILES"]) == SMILES and found["similarity"].max() == 1
+    run(folder, "embed +net +new.csv --out +v.csv")
+    found = pd.read_csv(folder / "v.csv").filter(regex=r"^v\d+$").to_numpy()
+    expected = load(folder / "net" / "model").transform(SMILES)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_probabilities_have_the_names_of_classes(folder: Path) -> None:
@@ -208,7 +183,7 @@ def test_probabilities_have_the_names_of_classes(folder: Path) -> None:
         ("classes", ["alcohol", "amine", "chloride"]),
         ("binary", ["false", "true"]),
     ):
-        assert run(folder, f"predict +{name} +new.csv --out +{name}.csv") == 0
+        run(folder, f"predict +{name} +new.csv --out +{name}.csv")
         found = pd.read_csv(folder / f"{name}.csv")
         target = "kind" if name == "classes" else "big"
         columns = [f"probability_{target}_{word}" for word in words]
@@ -219,19 +194,18 @@ def test_probabilities_have_the_names_of_classes(folder: Path) -> None:
 
 
 def test_several_runs_are_averaged(folder: Path) -> None:
-    for out, names in {"a": "+ridge", "b": "+extra", "ab": "+ridge +extra"}.items():
-        assert run(folder, f"predict {names} +new.csv --out +{out}.csv") == 0
-    a, b, both = (pd.read_csv(folder / f"{name}.csv") for name in ("a", "b", "ab"))
-    np.testing.assert_allclose(
-        both["predicted_size"], (a["predicted_size"] + b["predicted_size"]) / 2, rtol=1e-4
-    )
-    within = (a["std_size"] ** 2 + b["std_size"] ** 2) / 2
-    between = ((a["predicted_size"] - b["predicted_size"]) / 2) ** 2
-    np.testing.assert_allclose(both["std_size"], (within + between) ** 0.5, rtol=1e-3)
+    found = []
+    for names in ("+ridge", "+extra", "+ridge +extra"):
+        run(folder, f"predict {names} +new.csv --out +several.csv --overwrite")
+        found.append(pd.read_csv(folder / "several.csv"))
+    means, stds = (np.stack([f[f"{name}_size"] for f in found]) for name in ("predicted", "std"))
+    np.testing.assert_allclose(means[2], means[:2].mean(0), rtol=1e-4)
+    variance = (stds[:2] ** 2).mean(0) + means[:2].var(0)
+    np.testing.assert_allclose(stds[2], variance**0.5, rtol=1e-3)
 
 
 def test_explanations_add_up(folder: Path) -> None:
-    assert run(folder, "explain +net +new.csv --limit 4 --walks 2 --out +explained") == 0
+    run(folder, "explain +net +new.csv --limit 4 --walks 2 --out +explained")
     assert "<svg" in (folder / "explained" / "explanation.html").read_text()
     shares = pd.read_csv(folder / "explained" / "explanation.csv")
     mean = load(folder / "net" / "model").predict(SMILES[:4])
@@ -239,13 +213,6 @@ def test_explanations_add_up(folder: Path) -> None:
     np.testing.assert_allclose(sums, mean, rtol=1e-4)
     assert list(sums.index) == [2, 3, 4, 5]
     assert (shares[shares["part"] == "walk"].groupby("line").size() == 2).all()
-
-
-def test_vectors(folder: Path) -> None:
-    assert run(folder, "embed +net +new.csv --out +v.csv") == 0
-    found = pd.read_csv(folder / "v.csv").filter(regex=r"^v\d+$").to_numpy()
-    expected = load(folder / "net" / "model").transform(SMILES)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +237,7 @@ def test_groups_are_in_training_or_validation(
 
     monkeypatch.setattr(MoleculeRegressor, "fit", recorded)
     out = "inner" + (words + splits).replace(" ", "")
-    assert train(folder, out, f"size --model mean {words} {splits}") == 0
+    train(folder, out, f"size --model mean {words} {splits}")
     assert len(fits) == int(splits[-1]) + 1 and len(fits[-1][0]) == len(SMILES)
     for X, valid in fits:
         held = {group[X[place]] for place in valid}
@@ -283,36 +250,25 @@ def test_one_group_is_divided_with_a_warning(caplog: pytest.LogCaptureFixture) -
     assert "one group is fitted, a:" in caplog.text
 
 
-def test_a_target_without_intervals_leaves_others_theirs(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(folder, "some", "size half --model mean --fractions 0.6 0.2 0.2") == 0
-    assert run(folder, "predict +some +new.csv --coverage 0.92 --out +some.csv") == 0
-    said = capsys.readouterr().err
+def test_a_target_without_intervals_leaves_others_theirs(folder: Path) -> None:
+    train(folder, "some", "size half --model mean --fractions 0.6 0.2 0.2")
+    said = run(folder, "predict +some +new.csv --coverage 0.92 --out +some.csv")
     assert "no intervals of half: " in said and "no intervals of size" not in said
     found = pd.read_csv(folder / "some.csv")
     assert found["low_size"].notna().all() and found["low_half"].isna().all()
 
 
-@pytest.mark.parametrize(
-    "error",
-    [AssertionError("Torch not compiled\nwith CUDA"), MemoryError(), TypeError("t"), KeyError("k")],
-)
 def test_errors_of_torch_and_data_are_one_line(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: Exception,
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(runs, "report", fail)
-    assert run(folder, "report +") == 2
-    line = one_line(capsys, "report")
-    assert type(error).__name__ in line and "--traceback" in line
-    with pytest.raises(type(error)):
-        run(folder, "report + --traceback")
+    cuda = AssertionError("Torch not compiled\nwith CUDA")
+    for error in (cuda, MemoryError(), TypeError("t"), KeyError("k")):
+        monkeypatch.setattr(runs, "report", Mock(side_effect=error))
+        said = run(folder, "report +", status=2)
+        assert_one_line(said, "report")
+        assert type(error).__name__ in said and "--traceback" in said
+        with pytest.raises(type(error)):
+            run(folder, "report + --traceback")
 
 
 def test_columns_that_pass_through_and_columns_that_are_new(
@@ -328,7 +284,7 @@ def test_columns_that_pass_through_and_columns_that_are_new(
     monkeypatch.setattr(streaming, "stream_table", one_row_each)
     for words, name, width in (("predict +ridge", "predicted_size", 9), ("embed +net", "v0", None)):
         out = f"ids_{name}.csv"
-        assert run(folder, f"{words} +ids.csv --skip-invalid --out +{out}") == 0
+        run(folder, f"{words} +ids.csv --skip-invalid --out +{out}")
         found = pd.read_csv(folder / out)
         np.testing.assert_allclose(found["id"], frame["id"], rtol=1e-15)
         assert list(found[name].isna()) == [True, False]
@@ -340,7 +296,7 @@ def test_columns_that_pass_through_and_columns_that_are_new(
 
 def test_folds_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = "size --model mean --groups-column series --folds 2 --repeats 2 --metric mae"
-    assert train(folder, "folds", words) == 0
+    train(folder, "folds", words)
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].split() == ["target", "metric", "mean", "std", "split", "test"]
     assert len(printed) == 2 and "groups of series, 2 folds x 2" in printed[1]
@@ -348,7 +304,7 @@ def test_folds_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert len(found) == 2 * len(SMILES)
     series = found["line"].sub(2) // 3
     assert (found.groupby([series, found["part"].str[-1]])["part"].nunique() == 1).all()
-    assert run(folder, "report +") == 0
+    run(folder, "report +")
     report = capsys.readouterr().out
     assert all(name in report for name in ("folds", "ridge", "extra", "net", "binary"))
 

@@ -1,7 +1,5 @@
 """On a CUDA device estimators train, predict and explain; what they fitted works on the CPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One network learns what an estimator's members predict of analogues of the molecules."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter
@@ -17,7 +15,7 @@ from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, estimat
 from pyg_kernels.molecules.analogues import analogues
 from pyg_kernels.molecules.inputs import read_molecules
 from pyg_kernels.molecules.methods import Examples
-from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor, run
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor, reloaded, run, train
 
 
 def found_of(smiles: list[str], number: int, seed: int = 0) -> list[str]:
@@ -62,14 +60,10 @@ def test_frequent_elements_are_drawn_more_often() -> None:
     assert ends["F"] > 2 * ends["O"] > 0
 
 
-@pytest.mark.parametrize("smiles", ["[2H]C([2H])[2H]", "[Na+].[Cl-]", "C", "[CH3]", "[H][H]", "*"])
-def test_where_there_are_none(smiles: str) -> None:
-    """Isotopes, charges, radicals and hydrogen stay; a single kind of atom has no other."""
-    assert found_of([smiles], 5) == []
-
-
-def test_charges_isotopes_and_radicals_stay() -> None:
-    """Beside atoms of other elements with as many bonds."""
+def test_charges_isotopes_radicals_and_hydrogen_stay() -> None:
+    """Also beside atoms of other elements with as many bonds; a single kind has no other."""
+    for smiles in ("[2H]C([2H])[2H]", "[Na+].[Cl-]", "C", "[CH3]", "[H][H]", "*"):
+        assert found_of([smiles], 5) == [], smiles
     given = [
         "CC(C)(C)CC([O-])=O",
         "C[N+](C)(C)CCS",
@@ -174,8 +168,7 @@ def test_it_is_one_network_ever_after(tmp_path: Path) -> None:
     assert (low < mean).all() and (mean < high).all() and np.ptp(std) == 0
     found = fitted.explain(SMILES[:2])
     np.testing.assert_allclose(found.output, mean[:2], rtol=1e-4, atol=1e-4)
-    fitted.save(tmp_path / "run")
-    again = load(tmp_path / "run")
+    again = reloaded(fitted, tmp_path)
     np.testing.assert_array_equal(again.predict(SMILES), mean)
     assert again.models_ == fitted.models_ and again.distill == 1
     assert again.teachers_ == ["wl", "graph-kernel"]
@@ -225,37 +218,28 @@ def test_members_stay_where_few_analogues_are_found(caplog: pytest.LogCaptureFix
     np.testing.assert_array_equal(fitted.predict(chains), alone.predict(chains))
 
 
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        (MoleculeRegressor("gp", distill=1), "distill=1 trains a network: there is none among gp"),
-        (MoleculeRegressor("auto", distill=1), "none among pooled, name one in model"),
-        (MoleculeRegressor("wl", distill=-1), "distill == -1, must be >= 0"),
-        (MoleculeRegressor("wl", distill=float("nan")), "distill is NaN"),
-        (MoleculeClassifier("wl", distill=1), "distill=1 is for regression"),
-    ],
-)
-def test_refused(made: Any, message: str) -> None:
-    y = LOGP if isinstance(made, MoleculeRegressor) else AROMATIC
-    with pytest.raises(ValueError, match=message):
-        made.fit(SMILES, y)
-
-
-def test_it_does_not_start_from_others() -> None:
+def test_refused() -> None:
     start = regressor("wl").fit(SMILES, LOGP)
-    with pytest.raises(ValueError, match="distill=1 trains a network anew: expected start_from"):
-        regressor("wl", distill=1).fit(SMILES, LOGP, start_from=start)
+    for made, y, given, message in (
+        (MoleculeRegressor("gp", distill=1), LOGP, {}, "trains a network: there is none among gp"),
+        (MoleculeRegressor("auto", distill=1), LOGP, {}, "none among pooled, name one in model"),
+        (MoleculeRegressor("wl", distill=-1), LOGP, {}, "distill == -1, must be >= 0"),
+        (MoleculeRegressor("wl", distill=float("nan")), LOGP, {}, "distill is NaN"),
+        (MoleculeClassifier("wl", distill=1), AROMATIC, {}, "distill=1 is for regression"),
+        (regressor("wl", distill=1), LOGP, {"start_from": start}, "anew: expected start_from"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            made.fit(SMILES, y, **given)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pd.DataFrame({"smiles": SMILES, "y": LOGP}).to_csv(tmp_path / "m.csv", index=False)
-    words = "train +m.csv --target-columns y --model gp wl --epochs 2 --ensemble-size 2"
-    assert run(tmp_path, f"{words} --distill 2 --out +run") == 0
-    assert "wl learns what all members predict of 64 analogues" in capsys.readouterr().err
+    words = "y --model gp wl --epochs 2 --ensemble-size 2 --distill"
+    said = train(tmp_path, "run", f"{words} 2")
+    assert "wl learns what all members predict of 64 analogues" in said
     assert load(tmp_path / "run" / "model").models_ == ["wl"]
     assert json.loads((tmp_path / "run" / "run.json").read_text())["teachers"] == ["gp", "wl"]
-    assert run(tmp_path, "report +.") == 0
+    run(tmp_path, "report +.")
     assert "wl, taught by gp + wl" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        run(tmp_path, f"{words} --distill nan --out +other")
-    assert "--distill: 'nan': expected a number from 0 to 1000" in capsys.readouterr().err
+    said = train(tmp_path, "other", f"{words} nan", status=2)
+    assert "--distill: 'nan': expected a number from 0 to 1000" in said

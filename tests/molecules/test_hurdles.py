@@ -1,7 +1,5 @@
 """Targets that are often one value are learned as two: what they are elsewhere, and where."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +11,14 @@ import torch
 import torch.nn.functional as F
 
 from pyg_kernels.datasets import ChEMBLSulfonamides
-from pyg_kernels.molecules import load
 from pyg_kernels.molecules.explanation import explained
 from pyg_kernels.molecules.inputs import read_molecules
 from pyg_kernels.molecules.methods import Hurdles, Outputs, Task, mixture_of
 from pyg_kernels.molecules.training import LOSSES, Learner, TrainingOptions
-from tests.molecules.sets import regressor, run
+from tests.molecules.sets import regressor, reloaded, run, train
 
 Numbers = np.ndarray[Any, Any]
+Potencies = tuple[list[str], Numbers]
 
 
 class Given(torch.nn.Module):
@@ -35,7 +33,7 @@ class Given(torch.nn.Module):
 
 
 @pytest.fixture(scope="module")
-def potencies() -> tuple[list[str], Numbers]:
+def potencies() -> Potencies:
     """110 molecules, whose potency is 4 where they have fluorine."""
     molecules = ChEMBLSulfonamides()
     chosen = np.random.default_rng(0).permutation(len(molecules))[:110]  # they are sorted by it
@@ -44,24 +42,21 @@ def potencies() -> tuple[list[str], Numbers]:
     return smiles, np.where(["F" in text for text in smiles], 4.0, y)
 
 
-@pytest.mark.parametrize(
-    ("values", "spike"),
-    [
+def test_spikes_are_far_more_frequent() -> None:
+    for values, spike in (
         ([0.0] * 40 + list(range(1, 61)), 0.0),
         ([9.5] * 40 + list(np.linspace(-1, 1, 60)), 9.5),
         ([0.0] * 40 + list(range(1, 61)) + [np.nan] * 50, 0.0),
-        ([0.0] * 19 + list(range(1, 61)), None),  # too few
-        ([0.0] * 40 + list(range(1, 20)), None),  # too few elsewhere
-        ([0.0] * 40 + [1.0] * 9 + list(range(2, 61)), None),  # others are as frequent
+        ([0.0] * 19 + list(range(1, 61)), np.nan),  # too few
+        ([0.0] * 40 + list(range(1, 20)), np.nan),  # too few elsewhere
+        ([0.0] * 40 + [1.0] * 9 + list(range(2, 61)), np.nan),  # others are as frequent
         ([5.0] * 40 + list(range(60)), 5.0),
-        ([0.0] * 40 + [1.0] * 5, None),  # two values
-        ([0.0] * 25 + list(range(1, 3000)), None),  # less than 1%
-        ([], None),
-    ],
-)
-def test_spikes_are_far_more_frequent(values: list[float], spike: float | None) -> None:
-    hurdles = Hurdles.of(np.array(values, dtype=float)[:, None])
-    np.testing.assert_array_equal(hurdles.spikes, [np.nan if spike is None else spike])
+        ([0.0] * 40 + [1.0] * 5, np.nan),  # two values
+        ([0.0] * 25 + list(range(1, 3000)), np.nan),  # less than 1%
+        ([], np.nan),
+    ):
+        hurdles = Hurdles.of(np.array(values, dtype=float)[:, None])
+        np.testing.assert_array_equal(hurdles.spikes, [spike])
 
 
 def test_joined_is_the_mean_and_the_variance_of_the_mixture() -> None:
@@ -110,23 +105,19 @@ def test_networks_learn_values_elsewhere_and_classes() -> None:
 
 
 @pytest.mark.parametrize("model", ["gp", "wl-forest", "wl-ridge", "wl"])
-def test_saved_ones_are_the_same(
-    model: str, potencies: tuple[list[str], Numbers], tmp_path: Path
-) -> None:
+def test_saved_ones_are_the_same(model: str, potencies: Potencies, tmp_path: Path) -> None:
     smiles, y = potencies
     fitted = regressor(model, epochs=12, hidden_channels=24).fit(smiles[:80], y[:80])
     np.testing.assert_array_equal(fitted.spikes_, [4.0])
-    mean, std = fitted.predict(smiles[80:], return_std=True)
+    found = fitted.predict(smiles[80:], return_std=True)
     low, high = fitted.predict_interval(smiles[80:], coverage=0.8)
     assert ((low <= y[80:]) & (y[80:] <= high)).mean() > 0.5  # scaled by 8 molecules
-    fitted.save(tmp_path / "run")
-    loaded = load(tmp_path / "run")
+    loaded = reloaded(fitted, tmp_path)
     np.testing.assert_array_equal(loaded.spikes_, [4.0])
-    for one, other in zip(loaded.predict(smiles[80:], return_std=True), (mean, std), strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(loaded.predict(smiles[80:], return_std=True), found)
 
 
-def test_errors_are_lower(potencies: tuple[list[str], Numbers]) -> None:
+def test_errors_are_lower(potencies: Potencies) -> None:
     smiles, y = potencies
     errors = []
     for hurdle in (True, False):
@@ -136,7 +127,7 @@ def test_errors_are_lower(potencies: tuple[list[str], Numbers]) -> None:
     assert errors[0] < errors[1]
 
 
-def test_several_targets_some_of_them_with_a_spike(potencies: tuple[list[str], Numbers]) -> None:
+def test_several_targets_some_of_them_with_a_spike(potencies: Potencies) -> None:
     smiles, y = potencies
     both = np.stack([y + 1, np.arange(110.0), -y], 1)
     both[::7, 0] = both[3::11, 2] = np.nan
@@ -158,9 +149,7 @@ def test_several_targets_some_of_them_with_a_spike(potencies: tuple[list[str], N
         fitted.explain(smiles[:2], target=5)
 
 
-def test_every_other_network_learns_a_target_as_one(
-    potencies: tuple[list[str], Numbers], tmp_path: Path
-) -> None:
+def test_every_other_network_learns_a_target_as_one(potencies: Potencies, tmp_path: Path) -> None:
     smiles, y = potencies
     fitted = regressor(["wl-ridge", "wl", "graph-kernel"], ensemble_size=2).fit(smiles, y)
     assert fitted.models_ == ["wl-ridge", "wl", "graph-kernel"]
@@ -171,12 +160,9 @@ def test_every_other_network_learns_a_target_as_one(
     parts = [member.task.hurdles.joined(member.outputs(molecules)) for member in fitted.members_]
     assert all(part.mean.shape == (9, 1) for part in parts)
     mixture = mixture_of(parts, fitted.member_weights())
-    np.testing.assert_allclose(found[0], mixture.mean[:, 0])
-    np.testing.assert_allclose(found[1], mixture.variance[:, 0] ** 0.5)
-    fitted.save(tmp_path / "run")
-    loaded = load(tmp_path / "run")
-    for one, other in zip(loaded.predict(smiles[:9], return_std=True), found, strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(found, (mixture.mean[:, 0], mixture.variance[:, 0] ** 0.5))
+    again = reloaded(fitted, tmp_path).predict(smiles[:9], return_std=True)
+    np.testing.assert_array_equal(again, found)
     # what the target is elsewhere is explained by those that learned it
     fitted.model_weights_[:] = 0, 0.25, 0.75
     three = read_molecules(smiles[:3])
@@ -197,9 +183,7 @@ def test_every_other_network_learns_a_target_as_one(
         fitted.explain(smiles[:3])
 
 
-def test_spikes_are_those_of_the_rows_that_are_learned(
-    potencies: tuple[list[str], Numbers],
-) -> None:
+def test_spikes_are_those_of_the_rows_that_are_learned(potencies: Potencies) -> None:
     smiles, y = potencies
     at = y == 4
     for model, given in (
@@ -213,7 +197,7 @@ def test_spikes_are_those_of_the_rows_that_are_learned(
     np.testing.assert_array_equal(resampled.fit(smiles, y).spikes_, [np.nan])
 
 
-def test_heads_start_where_spikes_are_the_same(potencies: tuple[list[str], Numbers]) -> None:
+def test_heads_start_where_spikes_are_the_same(potencies: Potencies) -> None:
     smiles, y = potencies
     options: dict[str, Any] = {"epochs": 1, "learning_rate": 1e-12}
 
@@ -236,16 +220,13 @@ def test_heads_start_where_spikes_are_the_same(potencies: tuple[list[str], Numbe
     assert not torch.allclose(last(other), last(start), atol=1e-3)
 
 
-def test_the_command_says_so_and_explains_both(
-    potencies: tuple[list[str], Numbers], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_so_and_explains_both(potencies: Potencies, tmp_path: Path) -> None:
     frame = pd.DataFrame({"smiles": potencies[0], "y": potencies[1]})
     frame.to_csv(tmp_path / "m.csv", index=False)
-    assert run(tmp_path, "train +m.csv --target-columns y --model wl-gp --out +run") == 0
-    assert "y is often 4: learned as its values elsewhere, and where" in capsys.readouterr().err
+    said = train(tmp_path, "run", "y --model wl-gp")
+    assert "y is often 4: learned as its values elsewhere, and where" in said
     words = "explain +run +m.csv --limit 2 --out +explained --overwrite --target"
-    assert run(tmp_path, words, "y not 4") == 0
+    run(tmp_path, words, "y not 4")
     shares = pd.read_csv(tmp_path / "explained" / "explanation.csv")
     assert set(shares["target"]) == {"y not 4"}
-    assert run(tmp_path, words, "z") == 2
-    assert "--target z: the run has y, y not 4" in capsys.readouterr().err
+    assert "--target z: the run has y, y not 4" in run(tmp_path, words, "z", status=2)

@@ -1,7 +1,5 @@
 """``pyg-kernels export``: the numbers of ONNX Runtime are those of ``predict``."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from pyg_kernels.molecules import load  # noqa: E402
 from pyg_kernels.molecules.inputs import read_molecules  # noqa: E402
 from pyg_kernels.molecules.training import MoleculeBatches  # noqa: E402
-from tests.molecules.sets import AROMATIC, LOGP, SMILES, regressor, run  # noqa: E402
+from tests.molecules.sets import AROMATIC, LOGP, SMILES, run, train  # noqa: E402
 
 NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 1 --device cpu"
 FEW = [["C"], ["CCO"], SMILES[:7], [*SMILES, "[Na+].[Cl-]"]]  # an atom alone has no bonds
@@ -26,14 +24,16 @@ FEW = [["C"], ["CCO"], SMILES[:7], [*SMILES, "[Na+].[Cl-]"]]  # an atom alone ha
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("onnx")
     frame = pd.DataFrame({"smiles": SMILES, "y": 10 * LOGP + 5, "z": -LOGP, "kind": AROMATIC})
-    frame.assign(pH=np.linspace(2, 9, len(SMILES))).to_csv(folder / "m.csv", index=False)
+    frame.loc[::2, "z"] = 0.0  # which is learned as two targets
+    frame = frame.assign(pH=np.linspace(2, 9, len(SMILES)))
+    pd.concat([frame, frame]).to_csv(folder / "m.csv", index=False)
     for name, words in {
-        "two": f"y z --model gine --ensemble-size 2 --extra-columns pH {NETWORK}",
+        "two": f"y z --model wl gine --extra-columns pH {NETWORK}",
         "classes": f"kind --model random-walk {NETWORK} --num-layers 2",
         "ridge": "y --model wl-ridge",
         "attentive": f"y --model attentive-fp {NETWORK}",
     }.items():
-        assert run(folder, f"train +m.csv --out +{name} --target-columns {words}") == 0
+        train(folder, name, words)
     return folder
 
 
@@ -50,8 +50,11 @@ def assert_same(folder: Path, name: str, X: Any, expected: Any) -> None:
 
 @pytest.mark.traces
 def test_means_and_deviations_are_those_of_predict(folder: Path) -> None:
-    assert run(folder, "export +two +two.onnx") == 0
+    """Of two networks, of which the first learns a target as two."""
+    run(folder, "export +two +two.onnx")
     estimator = load(folder / "two" / "model")
+    assert [len(member.task.spikes) for member in estimator.members_] == [2, 0]
+    np.testing.assert_array_equal(estimator.spikes_, [np.nan, 0.0])
     for smiles in FEW:
         X = pd.DataFrame({"smiles": smiles, "pH": np.linspace(1, 11, len(smiles))})
         assert_same(folder, "two", X, estimator.predict(X, return_std=True))
@@ -63,43 +66,23 @@ def test_means_and_deviations_are_those_of_predict(folder: Path) -> None:
 
 
 @pytest.mark.traces
-def test_targets_with_a_spike_are_joined(folder: Path) -> None:
-    y = np.stack([LOGP, np.where(np.arange(len(LOGP)) % 2, 0.0, LOGP)], 1)
-    estimator = regressor(["wl", "gine"], num_layers=1).fit(SMILES * 2, np.tile(y, (2, 1)))
-    estimator.save(folder / "hurdle")
-    assert run(folder, "export +hurdle +hurdle.onnx") == 0
-    np.testing.assert_array_equal(estimator.spikes_, [np.nan, 0.0])
-    for smiles in FEW:
-        assert_same(folder, "hurdle", smiles, estimator.predict(smiles, return_std=True))
-
-
-@pytest.mark.traces
-def test_probabilities_are_those_of_predict(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_probabilities_are_those_of_predict(folder: Path) -> None:
     (folder / "classes.onnx").write_text("mine")
-    assert run(folder, "export +classes +classes.onnx") == 2
-    assert "--overwrite replaces it" in capsys.readouterr().err
-    assert run(folder, "export +classes +classes.onnx --overwrite") == 0
+    said = run(folder, "export +classes +classes.onnx", status=2)
+    assert "--overwrite replaces it" in said
+    run(folder, "export +classes +classes.onnx --overwrite")
     estimator = load(folder / "classes" / "model")
     for smiles in FEW:
         assert_same(folder, "classes", smiles, [estimator.predict_proba(smiles)[:, 1:]])
     assert json.loads((folder / "classes.json").read_text())["classes"] == [["no", "yes"]]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_what_is_no_graph_is_refused_in_one_line(folder: Path) -> None:
+    for words, message in (
         ("+ridge +o.onnx", "wl-ridge keeps its molecules"),
         ("+attentive +o.onnx", "cannot export attentive-fp"),
         ("+ridge +o.txt", "expected a file .onnx in a folder that exists"),
-    ],
-)
-def test_what_is_no_graph_is_refused_in_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
-) -> None:
-    capsys.readouterr()
-    assert run(folder, f"export {words}") == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("pyg-kernels export: error: ") and message in last
-    assert not (folder / "o.onnx").exists()
+    ):
+        last = run(folder, f"export {words}", status=2).splitlines()[-1]
+        assert last.startswith("pyg-kernels export: error: ") and message in last
+        assert not (folder / "o.onnx").exists()

@@ -1,7 +1,5 @@
 """Further options of networks, training and kernel methods; frozen networks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +10,10 @@ from sklearn.base import clone
 
 from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.datasets import MoleculeDataset
-from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, load
+from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
 from pyg_kernels.molecules.inputs import Molecules
 from pyg_kernels.molecules.training import DECAY, Learner
-from tests.molecules.sets import AROMATIC, LOGP, SMILES, regressor
+from tests.molecules.sets import AROMATIC, LOGP, SMILES, regressor, reloaded
 
 
 def test_options_reach_the_network_and_are_saved(tmp_path: Path) -> None:
@@ -23,8 +21,7 @@ def test_options_reach_the_network_and_are_saved(tmp_path: Path) -> None:
     first = regressor("wl", network_options=options, dropout=0.1).fit(SMILES, LOGP)
     assert not any("Norm" in type(m).__name__ for m in first.members_[0].net.modules())
     assert clone(first).get_params()["network_options"] == options
-    first.save(tmp_path / "run")
-    again = load(tmp_path / "run")
+    again = reloaded(first, tmp_path)
     np.testing.assert_array_equal(again.predict(SMILES), first.predict(SMILES))
 
 
@@ -70,20 +67,15 @@ def test_kernel_methods_without_what_was_held_out() -> None:
     for refit in (True, False):
         reg = regressor("wl-ridge", refit=refit).fit(SMILES, LOGP, validation=held)
         assert set(held).issubset(reg.members_[0].rows) == refit
-    same = regressor("wl-ridge").fit(
-        SMILES[8:] + SMILES[:8], np.roll(LOGP, -8), validation=np.arange(32, 40)
-    )
-    assert len(same.members_[0].rows) == 40
+        assert len(reg.members_[0].rows) == (40 if refit else 32)
 
 
 def test_iterations_of_kernel_methods(tmp_path: Path) -> None:
     sizes = []
     for number in (1, 3):
         reg = regressor("wl-ridge", num_layers=number).fit(SMILES, LOGP)
-        reg.save(tmp_path / str(number))
-        np.testing.assert_allclose(
-            load(tmp_path / str(number)).predict(SMILES), reg.predict(SMILES)
-        )
+        again = reloaded(reg, tmp_path / str(number))
+        np.testing.assert_allclose(again.predict(SMILES), reg.predict(SMILES))
         sizes.append(reg.transform(SMILES).shape[1])
     usual = MoleculeRegressor("wl-ridge").fit(SMILES, LOGP).transform(SMILES).shape[1]
     assert sizes[0] < sizes[1] == usual
@@ -93,8 +85,7 @@ def test_the_mean_is_that_of_what_was_measured(tmp_path: Path) -> None:
     y = np.stack([LOGP, np.where(LOGP > 2, np.nan, LOGP)], 1)
     reg = MoleculeRegressor("mean", refit=False).fit(SMILES, y, validation=np.arange(5))
     np.testing.assert_allclose(reg.predict(SMILES[:2]), [np.nanmean(y[5:], 0)] * 2)
-    reg.save(tmp_path / "mean")
-    np.testing.assert_allclose(load(tmp_path / "mean").predict(["C"])[0], np.nanmean(y[5:], 0))
+    np.testing.assert_allclose(reloaded(reg, tmp_path).predict(["C"])[0], np.nanmean(y[5:], 0))
     clf = MoleculeClassifier("mean").fit(SMILES, AROMATIC)
     assert clf.predict_proba(["C"])[0] == pytest.approx([0.25, 0.75])
 
@@ -141,15 +132,3 @@ def test_what_is_frozen_is_never_in_training_mode() -> None:
         assert all(name.split(".")[0] == "head" for name in in_training)
         module.eval()
         assert not any(part.training for part in net.modules())
-
-
-def test_molecules_of_weight_zero_have_no_influence() -> None:
-    weight = np.ones(len(SMILES))
-    weight[10:20] = 0
-    there = np.flatnonzero(weight)
-    without = regressor("gin").fit(
-        [SMILES[place] for place in there], LOGP[there], validation=np.arange(5)
-    )
-    y = np.where(weight > 0, LOGP, 1e6)
-    fitted = regressor("gin").fit(SMILES, y, weight, validation=np.arange(5))
-    np.testing.assert_allclose(fitted.predict(SMILES), without.predict(SMILES), rtol=1e-5)

@@ -1,7 +1,5 @@
 """``model='auto'`` is what the task and the number of molecules say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -11,17 +9,16 @@ import pandas as pd
 import pytest
 import torch
 
-from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, load, recipe
+from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, recipe
 from pyg_kernels.molecules.methods import Examples, Outputs, Task, stacked_weights
-from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, run
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, reloaded, train
 
 NETWORKS = [*recipe.NETWORKS_OF_AUTO]
 ONE, TWELVE, CLASSES = Task("regression", 1), Task("binary", 12), Task("multiclass", 3)
 
 
-@pytest.mark.parametrize(
-    ("task", "number", "weighted", "models"),
-    [
+def test_task_and_number_decide() -> None:
+    for task, number, weighted, models in (
         (ONE, 100, False, ["pooled"]),
         (ONE, 100, True, ["wl-forest", *NETWORKS]),
         (ONE, 5_000, False, ["pooled", *NETWORKS]),
@@ -33,12 +30,9 @@ ONE, TWELVE, CLASSES = Task("regression", 1), Task("binary", 12), Task("multicla
         (Task("regression", 40), 5_001, False, ["pooled", *NETWORKS]),
         (Task("regression", 50), 5_001, False, NETWORKS),  # 51 of 100 MB, and trees of 3.5 GB
         (CLASSES, 50_000, False, NETWORKS),
-    ],
-)
-def test_task_and_number_decide(task: Task, number: int, weighted: bool, models: list[str]) -> None:
-    found, training = recipe.recipe(task, number, weighted)
-    assert found == models
-    assert bool(training) == (number == 50_000)
+    ):
+        found, training = recipe.recipe(task, number, weighted)
+        assert found == models and bool(training) == (number == 50_000), (task, number)
 
 
 def test_it_is_the_models_that_it_stands_for(tmp_path: Path) -> None:
@@ -49,8 +43,7 @@ def test_it_is_the_models_that_it_stands_for(tmp_path: Path) -> None:
     np.testing.assert_array_equal(auto.predict(SMILES[:5]), same.predict(SMILES[:5]))
     classifier = MoleculeClassifier("auto", **SMALL).fit(SMILES[:20], AROMATIC[:20])
     assert classifier.models_ == ["gp", *NETWORKS]
-    classifier.save(tmp_path / "run")
-    loaded = load(tmp_path / "run")
+    loaded = reloaded(classifier, tmp_path)
     assert loaded.model == "auto" and loaded.models_ == classifier.models_
     np.testing.assert_array_equal(loaded.predict_proba(SMILES), classifier.predict_proba(SMILES))
 
@@ -76,11 +69,10 @@ def _nothing(estimator: Any, member: Any, examples: Examples) -> Outputs:
     return Outputs(zeros, zeros + 1)
 
 
-def test_the_command_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_it_is(tmp_path: Path) -> None:
     frame = pd.DataFrame({"smiles": SMILES[:20], "y": LOGP[:20]})
     frame.to_csv(tmp_path / "m.csv", index=False)
-    assert run(tmp_path, "train +m.csv --target-columns y --out +run") == 0
-    assert "auto is pooled here, of 18 molecules" in capsys.readouterr().err
+    assert "auto is pooled here, of 18 molecules" in train(tmp_path, "run", "y")
     assert json.loads((tmp_path / "run" / "run.json").read_text())["model"] == ["pooled"]
 
 
@@ -115,10 +107,7 @@ def test_small_validation_parts_choose_little() -> None:
     assert many[0] == pytest.approx(0.8, abs=0.01)
     # what is far off is left out, however few there are
     assert weights("regression", truth, means[0], 100 * means[1], number=12)[1] < 1e-3
-
-
-def test_small_validation_parts_choose_little_among_classes() -> None:
     truth = np.random.default_rng(0).integers(0, 2, (20_000, 1)).astype(float)
-    means = [0.5 + share * (truth - 0.5) for share in (0.9, 0.2)]
+    means = 0.5 + 0.9 * (truth - 0.5), 0.5 + 0.2 * (truth - 0.5)
     few, some, many = (weights("binary", truth, *means, number=n)[0] for n in (2, 100, 20_000))
     assert few < 0.6 < some < 0.98 < many

@@ -1,14 +1,9 @@
-"""Networks that several processes of ``torchrun`` train are those of one process.
-
-``torchrun ... -m tests.molecules.test_several_processes FOLDER`` leaves its estimators in FOLDER.
-"""
-
-from __future__ import annotations
+"""Networks that several processes of ``torchrun`` train are those of one process."""
 
 import os
 import random
-import subprocess
-import sys
+import socket
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +14,6 @@ from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, load
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
 
-ROOT = Path(__file__).parents[2]
 PIECES = ("C", "N", "O", "CC", "CO", "c1ccccc1", "C1CC1", "F", "C=C", "C#N")
 BATCH_SIZE = 4  # of 35 molecules: the last batch has 3, of the 5 that validate 1
 EXACT = {"network_options": {"norm": None}}
@@ -54,21 +48,32 @@ def fit(folder: Path) -> None:
             np.save(folder / f"{name}.npy", np.array(losses))
 
 
+def fit_as_one_of_two(rank: int, port: int, folder: Path) -> None:
+    """With what ``torchrun`` tells the processes that it starts."""
+    told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+    told |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "test"}
+    os.environ.update({name: str(value) for name, value in told.items()})
+    torch.set_num_threads(1)
+    fit(folder)
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """What one process and two have left."""
     one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
     fit(one)
-    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*run, "-m", "tests.molecules.test_several_processes", str(two)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    # A process that has used a CUDA device cannot fork.
+    context = get_context("spawn" if torch.cuda.is_available() else "fork")
+    started = [
+        context.Process(target=fit_as_one_of_two, args=(k, port, two), daemon=True) for k in (0, 1)
+    ]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(timeout=300)
+        assert process.exitcode == 0
     return one, two
 
 
@@ -100,8 +105,3 @@ def test_processes_wait_for_no_gradient_that_does_not_come(
     net = MoleculeNet(build_network(name, Sizes(65, 2, 7, 4, 2)), 0, name)
     net(batch).sum().backward()
     assert all(weight.grad is not None for weight in net.parameters())
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    fit(Path(sys.argv[1]))

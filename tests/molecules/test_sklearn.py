@@ -1,7 +1,5 @@
 """scikit-learn's conventions: its own checks, searches, pipelines, joblib."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,10 +85,9 @@ def test_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
 def test_clone_and_parameters() -> None:
     made = MoleculeRegressor(["gp", "wl"], ensemble_size=3, dropout=0.2)
     assert clone(made).get_params() == made.get_params()
-    with pytest.raises(NotFittedError):
-        made.predict(SMILES)
-    with pytest.raises(NotFittedError):
-        made.save("nowhere")
+    for call in (made.predict, made.save):
+        with pytest.raises(NotFittedError):
+            call(SMILES)
 
 
 @pytest.mark.parametrize(("kind", "y"), [(MoleculeRegressor, LOGP), (MoleculeClassifier, AROMATIC)])

@@ -1,7 +1,5 @@
 """Predictions and vectors of files and folders: in chunks, in processes, on Ray, taken up again."""
 
-from __future__ import annotations
-
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +15,7 @@ from pyg_kernels.molecules import environments, streaming
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
 from pyg_kernels.molecules.runs import rounded
 from pyg_kernels.tables import TableWriter
-from tests.molecules.sets import LOGP, SMILES, run
+from tests.molecules.sets import LOGP, SMILES, run, train
 
 ROWS = [*SMILES, "C(", *SMILES[::-1]]
 
@@ -29,8 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pd.DataFrame({"smiles": SMILES, "logp": LOGP}).to_csv(folder / "m.csv", index=False)
     small = "--epochs 1 --hidden-channels 6 --num-layers 2"
     for name, words in (("net", f"wl --ensemble-size 2 {small}"), ("ridge", "wl-ridge")):
-        given = f"train +m.csv --out +{name} --target-columns logp --threads 1 --model {words}"
-        assert run(folder, given) == 0
+        train(folder, name, f"logp --model {words}")
     table = pd.DataFrame({"smiles": ROWS, "id": np.arange(len(ROWS)).astype(str)})
     table.to_csv(folder / "new.csv", index=False)
     (folder / "parts").mkdir()
@@ -48,25 +45,23 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_and_several_processes_give_what_one_file_does(folder: Path, words: str) -> None:
     name = words.replace(" ", "").replace("+", "")
     words += " --skip-invalid"
-    assert run(folder, f"{words} +new.csv --threads 1 --out +{name}.csv") == 0
+    run(folder, f"{words} +new.csv --threads 1 --out +{name}.csv")
     whole = pd.read_csv(folder / f"{name}.csv")
     assert len(whole) == len(ROWS)
     assert ("similarity" in whole) == ("predict" in words and "--far 0" not in words)
     new = whole.drop(columns=["smiles", "id"])
     assert list(np.flatnonzero(new.isna().all(axis=1))) == [ROWS.index("C(")]
     assert new.notna().any(axis=None)
-    assert run(folder, f"{words} +new.csv --threads 2 --out +{name}_2.csv") == 0
+    run(folder, f"{words} +new.csv --threads 2 --out +{name}_2.csv")
     assert (folder / f"{name}_2.csv").read_bytes() == (folder / f"{name}.csv").read_bytes()
-    assert run(folder, f"{words} +parts --threads 2 --out +{name}") == 0
+    run(folder, f"{words} +parts --threads 2 --out +{name}")
     parts = [pd.read_csv(folder / name / f"{number}.csv.gz") for number in (0, 1)]
     np.testing.assert_allclose(pd.concat(parts)[new.columns], new, rtol=1e-4, atol=1e-5)
     found = sorted(path.name for path in (folder / name).iterdir())
     assert found == [".begun.json", "0.csv.gz", "1.csv.gz"]
 
 
-def test_a_folder_is_taken_up_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_is_taken_up_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = "predict +ridge +parts --far 0 --skip-invalid --threads 1 --out +again"
     write, written = TableWriter.write, []
 
@@ -78,39 +73,37 @@ def test_a_folder_is_taken_up_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(TableWriter, "write", interrupted)
-        assert run(folder, words) == 130
+        run(folder, words, status=130)
     assert {path.name for path in (folder / "again").iterdir()} == {".begun.json", "0.csv.gz"}
     first = (folder / "again" / "0.csv.gz").stat()
-    assert run(folder, words) == 2 and "--overwrite" in capsys.readouterr().err
-    assert run(folder, words + " --resume") == 0
-    assert "1 of 2 files are finished" in capsys.readouterr().err
+    assert "--overwrite" in run(folder, words, status=2)
+    assert "1 of 2 files are finished" in run(folder, words + " --resume")
     assert (folder / "again" / "0.csv.gz").stat() == first
     assert len(pd.read_csv(folder / "again" / "1.csv.gz")) == len(ROWS) - 30
-    assert run(folder, words + " --resume") == 0  # nothing is left to do
+    run(folder, words + " --resume")  # nothing is left to do
 
 
 @pytest.mark.parametrize("data", ["parts", "new.csv"])
 def test_resume_mixes_no_runs_and_options(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, data: str
 ) -> None:
     out = f"mixed_{data}"
     words = f"predict +ridge +{data} --far 0 --skip-invalid --resume --threads 1 --out +{out}"
-    assert run(folder, words) == 0
+    run(folder, words)
     for before, after, message in (
         ("--far 0", "--far 0.5", "--far was 0.0, is 0.5"),
         ("--far 0", "--far 0 --coverage 0.5", "--coverage was 0.9, is 0.5"),
         ("+ridge", "+net", "content of RUN was"),
         ("--far 0", "--far 0 --encoding latin-1", "--encoding was utf-8, is latin-1"),
     ):
-        assert run(folder, words.replace(before, after)) == 2
-        assert message in capsys.readouterr().err
+        assert message in run(folder, words.replace(before, after), status=2)
     with monkeypatch.context() as patch:  # what is finished needs no cluster
         patch.setitem(sys.modules, "pyg_kernels.molecules.on_ray", None)
-        assert run(folder, words + " --ray nowhere") == 0
-    assert "finished and kept" in capsys.readouterr().err
+        assert "finished and kept" in run(folder, words + " --ray nowhere")
     other = words.replace("--far 0", "--far 0 --coverage 0.5")
-    assert run(folder, other.replace("--resume", "--overwrite")) == 0
-    assert run(folder, other) == 0 and run(folder, words) == 2
+    run(folder, other.replace("--resume", "--overwrite"))
+    run(folder, other)
+    run(folder, words, status=2)
 
 
 @pytest.mark.parametrize("words", ["predict +net", "predict +ridge", "embed +ridge"])
@@ -119,23 +112,19 @@ def test_parts_without_rows_and_blank_rows(folder: Path, words: str) -> None:
     parts.mkdir()
     (parts / "a.csv").write_text("smiles\n")
     (parts / "b.csv").write_text("smiles\nCCO\n\nCCN\n\n")
-    assert run(folder, f"{words} +{parts.name} --skip-invalid --out +{parts.name}_out") == 0
+    run(folder, f"{words} +{parts.name} --skip-invalid --out +{parts.name}_out")
     empty, found = (pd.read_csv(folder / f"{parts.name}_out" / name) for name in ("a.csv", "b.csv"))
     assert not len(empty) and list(empty.columns) == list(found.columns) != ["smiles"]
     assert list(found["smiles"].fillna("")) == ["CCO", "", "CCN"]
     assert list(found.iloc[:, 1].isna()) == [False, True, False]
 
 
-def test_lines_of_all_chunks_are_counted_and_the_first_are_listed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_of_all_chunks_are_counted_and_the_first_are_listed(folder: Path) -> None:
     rows = ["C(" if row % 5 == 0 else "BrC#C[Si](F)(F)I" for row in range(50)]
     pd.DataFrame({"smiles": rows}).to_csv(folder / "odd.csv", index=False)
     words = "predict +ridge +odd.csv --far 0.5 --threads 1 --out +odd_out.csv"
-    assert run(folder, words) == 2
-    assert "line 2" in capsys.readouterr().err and not (folder / "odd_out.csv").exists()
-    assert run(folder, f"{words} --skip-invalid") == 0
-    said = capsys.readouterr().err
+    assert "line 2" in run(folder, words, status=2) and not (folder / "odd_out.csv").exists()
+    said = run(folder, f"{words} --skip-invalid")
     assert "10 invalid SMILES left out, lines 2, 7, 12, 17, 22, 27, 32, 37, 42, 47\n" in said
     assert "40 molecules are far from the training set (similarity below 0.5), " in said
     assert "lines 3, 4, 5, 6, 8, 9, 10, 11, 13, 14, ...: see the column similarity\n" in said
@@ -148,7 +137,7 @@ def test_parquet_folder(folder: Path) -> None:
     table.to_parquet(folder / "parquet" / "a.parquet")
     table.to_parquet(folder / "parquet" / "b.pq")
     table.to_csv(folder / "parquet" / "c.csv.bz2", index=False)
-    assert run(folder, "predict +ridge +parquet --far 0 --threads 1 --out +parquet_out") == 0
+    run(folder, "predict +ridge +parquet --far 0 --threads 1 --out +parquet_out")
     out = folder / "parquet_out"
     others = pd.read_parquet(out / "b.pq"), pd.read_csv(out / "c.csv.bz2")
     for found in (pd.read_parquet(out / "a.parquet"), *others):
@@ -156,40 +145,35 @@ def test_parquet_folder(folder: Path) -> None:
         assert found["predicted_logp"].notna().all()
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
+def test_what_is_wrong_with_folders(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    train(folder, "mean", "logp --model mean")
+    for words, expected in (
         ("predict +ridge +empty --out +o", "no table in it"),
         ("predict +ridge +parts --out +parts", "another for --out"),
         ("predict +ridge +parts --out +m.csv", "is to be a folder"),
         ("embed +net +parts --out +o", "1 invalid SMILES (line 12: "),
-    ],
-)
-def test_what_is_wrong_with_folders(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: str, expected: str
-) -> None:
-    (folder / "empty").mkdir(exist_ok=True)
-    assert run(folder, words + " --threads 1") == 2
-    assert expected in capsys.readouterr().err
-    assert not list((folder / "o").glob("1.*")) + list((folder / "o").glob(".*.partial"))
+        ("embed +mean +new.csv --out +o.csv --skip-invalid", "its model makes no vectors"),
+    ):
+        assert expected in run(folder, words + " --threads 1", status=2)
+        assert not list((folder / "o").glob("1.*")) + list((folder / "o").glob(".*.partial"))
 
 
-def test_ray_gives_what_one_process_does(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ray_gives_what_one_process_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="the extra ray is not installed")
     shutdown = ray.shutdown  # one start is enough for both runs
     monkeypatch.setattr(ray, "shutdown", lambda: None)
     words = "predict +ridge +parts --far 0 --skip-invalid"
-    assert run(folder, words + " --threads 1 --out +plain") == 0
-    assert run(folder, words + " --threads 2 --ray local --out +ray") == 0
+    run(folder, words + " --threads 1 --out +plain")
+    run(folder, words + " --threads 2 --ray local --out +ray")
     for name in ("0.csv.gz", "1.csv.gz"):
         plain, found = (pd.read_csv(folder / out / name) for out in ("plain", "ray"))
         pd.testing.assert_frame_equal(plain, found)
     assert ray.is_initialized() and ray.cluster_resources()["CPU"] == 2
     try:
-        assert run(folder, "predict +ridge +parts --far 0 --threads 2 --ray local --out +bad") == 2
-        assert "line 12: " in capsys.readouterr().err and not list((folder / "bad").glob("1.*"))
+        words = "predict +ridge +parts --far 0 --threads 2 --ray local --out +bad"
+        assert "line 12: " in run(folder, words, status=2)
+        assert not list((folder / "bad").glob("1.*"))
     finally:
         shutdown()
     assert not ray.is_initialized()
@@ -240,8 +224,7 @@ def test_a_folder_that_is_read_is_never_written(folder: Path, tmp_path: Path) ->
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "a.csv").symlink_to(data / "b.csv")
     for out in (tmp_path / "link", data / ".." / "data", tmp_path / "out"):
-        given = ("--out", str(out), "--overwrite")
-        assert run(folder, f"predict +ridge {data}", *given) == 2
+        run(folder, f"predict +ridge {data}", "--out", str(out), "--overwrite", status=2)
     assert all(pd.read_csv(path).columns.tolist() == ["smiles"] for path in data.iterdir())
 
 
@@ -258,12 +241,6 @@ def test_types_of_parquet_come_back(folder: Path) -> None:
         "pair": pyarrow.array([*cells, {"a": 1}]),
     }
     parquet.write_table(pyarrow.table(columns), folder / "typed.parquet")
-    assert run(folder, "predict +ridge +typed.parquet --out +typed-out.parquet --far 0") == 0
+    run(folder, "predict +ridge +typed.parquet --out +typed-out.parquet --far 0")
     found = parquet.read_table(folder / "typed-out.parquet")
     assert found.select(list(columns)).equals(pyarrow.table(columns))
-
-
-def test_a_model_without_vectors_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(folder, "train +m.csv --out +mean --target-columns logp --model mean") == 0
-    assert run(folder, "embed +mean +new.csv --out +vectors.csv --skip-invalid") == 2
-    assert "its model makes no vectors" in capsys.readouterr().err

@@ -1,9 +1,5 @@
 """What is learned from the columns of a table, and which rows have molecules."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -36,12 +32,8 @@ def test_targets_are_numbers_or_classes() -> None:
     found, classes = read_targets(frame, ["rank", "binary"], "classification", "m.csv")
     assert classes == [["1", "2", "10"], ["0", "1"]]
     assert found["rank"].tolist() == ["10", "2", "2", "1"]
-
-
-def test_names_of_classes_keep_their_digits_and_case() -> None:
-    frame = table(
-        code=["1000001", "1000002", "1000002.0", "NaN", "0.5"],
-        kind=["None", "Ki", "NA", "", "Ki"],
+    frame = table(  # names keep their digits and case
+        code=["1000001", "1000002", "1000002.0", "NaN", "0.5"], kind=["None", "Ki", "NA", "", "Ki"]
     )
     found, classes = read_targets(frame, ["code", "kind"], "classification", "m.csv")
     assert classes == [["0.5", "1000001", "1000002"], ["Ki", "None"]]
@@ -49,45 +41,32 @@ def test_names_of_classes_keep_their_digits_and_case() -> None:
     assert found["kind"].fillna("").tolist() == ["None", "Ki", "", "", "Ki"]
 
 
-@pytest.mark.parametrize(
-    ("cells", "task", "expected"),
-    [
+def test_wrong_targets() -> None:
+    for cells, task, expected in (
         (["1", "x", "2"], None, "line 3: 'x'"),
         (["1", "inf", "2"], None, "line 3: 'inf'"),
         (["low", "high", "low"], "regression", "line 2: 'low'"),
         (["", "", ""], None, "no value"),
         (["1", "1", "1"], "classification", "one class"),
-    ],
-)
-def test_wrong_targets(cells: list[str], task: str | None, expected: str) -> None:
-    with pytest.raises(FileError, match=expected):
-        read_targets(table(y=cells), ["y"], task, "m.csv")
+    ):
+        with pytest.raises(FileError, match=expected):
+            read_targets(table(y=cells), ["y"], task, "m.csv")
 
 
-@pytest.mark.parametrize(
-    ("words", "task", "classes", "said"),
-    [
-        ("0 1", None, None, ["all targets are 0 or 1: for classes, --task classification"]),
-        ("0 1", "regression", None, []),
-        ("0 1", "classification", ["0", "1"], []),
-        (
-            "none high High",
-            None,
-            ["High", "high", "none"],
-            [
-                "warning: none is a class of y: empty cells are missing ones",
-                "warning: classes of y differ in case only: High, high, none",
-            ],
-        ),
-    ],
-)
-def test_doubtful_targets_are_told(
-    words: str, task: str, classes: Any, said: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_doubtful_targets_are_told(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "pyg_kernels.molecules")
-    found = read_targets(table(y=words.split() * 9), ["y"], task, "m.csv")[1]
-    assert found == (classes and [classes])
-    assert caplog.messages == said
+    doubts = ["warning: none is a class of y: empty cells are missing ones"]
+    doubts.append("warning: classes of y differ in case only: High, high, none")
+    numbers = ["all targets are 0 or 1: for classes, --task classification"]
+    for words, task, classes, said in (
+        ("0 1", None, None, numbers),
+        ("0 1", "regression", None, []),
+        ("0 1", "classification", [["0", "1"]], []),
+        ("none high High", None, [["High", "high", "none"]], doubts),
+    ):
+        caplog.clear()
+        assert read_targets(table(y=words.split() * 9), ["y"], task, "m.csv")[1] == classes
+        assert caplog.messages == said
 
 
 def test_invalid_smiles_are_listed_with_their_lines(caplog: pytest.LogCaptureFixture) -> None:

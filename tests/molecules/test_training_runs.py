@@ -1,7 +1,5 @@
 """``pyg-kernels train``: cleaned tables, configurations, interrupted runs, runs to start from."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 import torch
 
 from pyg_kernels.molecules import MoleculeClassifier, load, store
-from tests.molecules.sets import AROMATIC, LOGP, SMILES, regressor, run
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor, run, train
 
 NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 2 --device cpu"
 
@@ -24,101 +22,88 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def train(folder: Path, out: str, words: str) -> int:
-    return run(folder, f"train +m.csv --out +{out} --target-columns {words}")
-
-
-def test_standardized_molecules(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standardized_molecules(folder: Path) -> None:
     frame = pd.read_csv(folder / "m.csv")
     words = "y --model wl-ridge --seed 3"
-    assert train(folder, "plain", words) == 0
-    assert run(folder, "predict +plain +m.csv --out +plain.csv") == 0
+    train(folder, "plain", words)
+    run(folder, "predict +plain +m.csv --out +plain.csv")
     frame["smiles"] = [text.replace("C(=O)O", "C(=O)[O-].[Na+]") for text in frame["smiles"]]
     frame.to_csv(folder / "m.csv", index=False)
-    assert train(folder, "salts", f"{words} --standardize") == 0
-    said = capsys.readouterr().err
+    said = train(folder, "salts", f"{words} --standardize")
     assert "4 of 40 molecules changed (cleanup 0, fragment 4, charge 4)" in said, said
     changed = pd.read_csv(folder / "salts" / "standardized.csv")
     assert list(changed["line"]) == [18, 19, 20, 21]
     assert changed["after"][0] == "O=C(O)c1ccccc1"
-    assert run(folder, "predict +salts +m.csv --out +salts.csv") == 0
+    run(folder, "predict +salts +m.csv --out +salts.csv")
     plain, salts = (pd.read_csv(folder / name) for name in ("plain.csv", "salts.csv"))
     np.testing.assert_allclose(plain["predicted_y"], salts["predicted_y"], rtol=1e-6)
     assert (salts["similarity"] == plain["similarity"]).all()
 
 
-def test_merged_duplicates(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_merged_duplicates(folder: Path) -> None:
+    """Of one kind, of other classes, and only within groups and equal extra columns."""
     frame = pd.read_csv(folder / "m.csv")
     again = frame[:3].assign(smiles=["Cc1ccccc1", "CC1CCCCC1", "c1cncc(c1)"], y=[10.0, 20.0, 30.0])
     again.loc[0, "kind"] = "no"  # a contradiction
     both = pd.concat([frame, again])
     both.to_csv(folder / "m.csv", index=False)
     words = "--model mean --merge-duplicates mean"
-    assert train(folder, "run", f"y {words}") == 0
-    assert "merged: 4 rows are 2 molecules" in capsys.readouterr().err
+    assert "merged: 4 rows are 2 molecules" in train(folder, "run", f"y {words}")
     merged = pd.read_csv(folder / "run" / "merged.csv")
     assert list(merged["lines"]) == ["2 42", "3 43"]
     np.testing.assert_allclose(merged["y"], (LOGP[:2] + np.array([10, 20])) / 2)
-    assert train(folder, "classes", f"kind {words}") == 0
+    train(folder, "classes", f"kind {words}")
     kinds = pd.read_csv(folder / "classes" / "merged.csv")["kind"]
     assert list(kinds.isna()) == [True, False]
-    words += " --extra-columns other"
-    capsys.readouterr()
-    assert train(folder, "apart", f"y {words}") == 0
-    assert "merged: 4 rows are 2 molecules" in capsys.readouterr().err
+    extra = f"y {words} --extra-columns other"
+    assert "merged: 4 rows are 2 molecules" in train(folder, "apart", extra)
     both.assign(other=np.arange(len(both))).to_csv(folder / "m.csv", index=False)
-    assert train(folder, "other", f"y {words}") == 0
-    assert "merged: 0 rows" in capsys.readouterr().err
+    assert "merged: 0 rows" in train(folder, "other", extra)
+    grouped = frame.assign(group=frame.index // 4)
+    grouped = pd.concat([grouped, grouped[:8].assign(group=9), grouped[:4]])
+    grouped.to_csv(folder / "m.csv", index=False)
+    train(folder, "groups", f"y {words} --groups-column group")
+    merged = pd.read_csv(folder / "groups" / "merged.csv")
+    assert list(merged["lines"]) == ["2 50", "3 51", "4 52", "5 53"]
 
 
-def test_duplicates_across_parts_are_warned_of(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = folder / "m.csv"
-    frame = pd.read_csv(table).assign(part=["train"] * 30 + ["valid"] * 5 + ["test"] * 5)
+def test_duplicates_across_parts_and_empty_groups_are_warned_of(folder: Path) -> None:
+    parts = ["train"] * 30 + ["valid"] * 5 + ["test"] * 5
+    groups = ["", "", "", *(str(row % 9) for row in range(37))]
+    frame = pd.read_csv(folder / "m.csv").assign(part=parts, group=groups)
     frame.loc[31, "smiles"], frame.loc[36, "smiles"] = frame["smiles"][0], "Cc1ccccc1"
-    frame.to_csv(table, index=False)
-    assert train(folder, "run", "y --model mean --split column --split-column part") == 0
-    said = capsys.readouterr().err
+    frame.to_csv(folder / "m.csv", index=False)
+    said = train(folder, "run", "y --model mean --split column --split-column part")
     assert "2 rows have a molecule of an earlier row; --merge-duplicates mean" in said
     assert "1 validation molecules are fitted, too: lines 33" in said
     assert "1 test molecules are fitted, too: lines 38" in said
-
-
-def test_empty_groups_are_warned_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    groups = ["", "", "", *(str(row % 9) for row in range(37))]
-    pd.read_csv(folder / "m.csv").assign(group=groups).to_csv(folder / "m.csv", index=False)
-    assert train(folder, "run", "y --model mean --groups-column group") == 0
-    assert "3 empty cells in 'group'" in capsys.readouterr().err
+    said = train(folder, "grouped", "y --model mean --groups-column group")
+    assert "3 empty cells in 'group'" in said
 
 
 @pytest.mark.parametrize("kind", ["yaml", "json"])
-def test_options_of_a_file(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_a_file(folder: Path, kind: str) -> None:
     options = {"target_columns": ["y"], "model": ["mean"], "seed": 4, "standardize": True,
                "epochs": None, "skip-invalid": False}  # fmt: skip
     config, words = folder / f"options.{kind}", f"train --config +options.{kind} +m.csv --out"
     text = "target_columns: [y]\nmodel: [mean]\nseed: 4\nstandardize: true\n"
     config.write_text(json.dumps(options) if kind == "json" else text)
-    assert run(folder, f"{words} +run --seed 5") == 0
+    run(folder, f"{words} +run --seed 5")
     settings = json.loads((folder / "run" / "run.json").read_text())
     assert settings["seed"] == 5 and settings["model"] == ["mean"]
     assert (folder / "run" / "standardized.csv").is_file()
-    capsys.readouterr()
     config.write_text("[1]")
-    assert run(folder, f"{words} +no") == 2
-    assert run(folder, "train --config +no.yaml +m.csv --out +no") == 2
-    assert len(capsys.readouterr().err.splitlines()) == 2
+    for wrong in (f"{words} +no", "train --config +no.yaml +m.csv --out +no"):
+        assert len(run(folder, wrong, status=2).splitlines()) == 1
     config.write_text("learning_rat: 1")
-    with pytest.raises(SystemExit):
-        run(folder, f"{words} +no --target-columns y")
-    assert "--learning-rat=1" in capsys.readouterr().err
+    assert "--learning-rat=1" in run(folder, f"{words} +no --target-columns y", status=2)
 
 
 def test_an_interrupted_run_ends_with_the_uninterrupted_numbers(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = f"y --model wl-ridge wl --ensemble-size 2 --folds 2 {NETWORK}"
-    assert train(folder, "whole", words) == 0
+    train(folder, "whole", words)
     fit, fitted, most = store.fit_once, [], 6
 
     def counted(member: Any, *given: Any) -> None:
@@ -134,83 +119,69 @@ def test_an_interrupted_run_ends_with_the_uninterrupted_numbers(
         fit(member, *given)
 
     monkeypatch.setattr("pyg_kernels.molecules.estimators.fit_once", counted)
-    assert train(folder, "run", words) == 130
+    train(folder, "run", words, status=130)
     assert not (folder / "run" / "run.json").exists()
-    assert train(folder, "run", words) == 2
-    assert "--resume goes on with it" in capsys.readouterr().err
+    assert "--resume goes on with it" in train(folder, "run", words, status=2)
     for changed, message in (
         ("--seed 1", "--seed was 0, is 1"),
         ("--learning-rate 0.1", "--learning-rate was not given, is 0.1"),
         ("--target-columns y other", "--target-columns was y, is y other"),
     ):
-        assert train(folder, "run", f"{words} {changed} --resume") == 2
-        assert message in capsys.readouterr().err
+        assert message in train(folder, "run", f"{words} {changed} --resume", status=2)
     content = (folder / "m.csv").read_text()
     (folder / "m.csv").write_text(content + "CCCC,1,no,2\n")
-    assert train(folder, "run", f"{words} --resume") == 2
-    assert "content of DATA was" in capsys.readouterr().err
+    assert "content of DATA was" in train(folder, "run", f"{words} --resume", status=2)
     (folder / "m.csv").write_text(content)
     most = 99
-    assert train(folder, "run", f"{words} --resume") == 0
+    train(folder, "run", f"{words} --resume")
     assert len(fitted) == 12  # each once
     for name in ("predictions.csv", "metrics.json", "training.csv"):
         assert (folder / "run" / name).read_text() == (folder / "whole" / name).read_text()
     one, other = (load(folder / name / "model").predict(SMILES) for name in ("run", "whole"))
     np.testing.assert_array_equal(one, other)
     assert not (folder / "run" / "members").exists()
-    capsys.readouterr()
-    assert train(folder, "run", f"{words} --resume") == 0
-    assert "is finished" in capsys.readouterr().err
+    assert "is finished" in train(folder, "run", f"{words} --resume")
 
 
-def test_other_threads_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(folder, "run", "y --model mean") == 0
+def test_other_threads_are_told(folder: Path) -> None:
+    train(folder, "run", "y --model mean")
     (folder / "run" / "run.json").unlink()
     path = folder / "run" / "begun.json"
     began = json.loads(path.read_text())
     assert began["threads"] == torch.get_num_threads()
     path.write_text(json.dumps({**began, "threads": 64}))
-    assert train(folder, "run", "y --model mean --resume") == 0
-    assert "began with 64 threads" in capsys.readouterr().err
+    assert "began with 64 threads" in train(folder, "run", "y --model mean --resume")
 
 
-def test_a_run_starts_from_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(folder, "first", f"y --model gin {NETWORK}") == 0
+def test_a_run_starts_from_another(folder: Path) -> None:
+    train(folder, "first", f"y --model gin {NETWORK}")
     start = f"--start-from {folder / 'first'} --freeze"
-    assert train(folder, "second", f"other --model gin {NETWORK} {start}") == 0
+    train(folder, "second", f"other --model gin {NETWORK} {start}")
     first, second = (
         load(folder / name / "model").members_[0].net.state_dict() for name in ("first", "second")
     )
     moved = {name for name in first if not torch.equal(first[name], second[name])}
     assert moved and all(name.startswith("net.head.") for name in moved)
-    capsys.readouterr()
-    assert train(folder, "third", f"y --model gine {NETWORK} {start}") == 2
-    assert "start_from has no 'gine'" in capsys.readouterr().err
-    assert train(folder, "third", "y --model mean") == 0  # what failed at once is in nobody's way
+    said = train(folder, "third", f"y --model gine {NETWORK} {start}", status=2)
+    assert "start_from has no 'gine'" in said
+    train(folder, "third", "y --model mean")  # what failed at once is in nobody's way
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
+    train(folder, "run", "y --model mean")
+    before = {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
+    for words, message in (
         ("--model wl-rigde", "model='wl-rigde'"),
         ("--model tests.molecules.nets:Nothing", "cannot be imported"),
         ("--model wl-ridge --featurizer ogbb", "ogbb"),
         ("--model gin --device cudda", "cudda"),
         ("--model gin --freeze", "start_from"),
-        ("--model gin --start-from +run", "start_from has no 'gin'"),
+        (f"--model gin --start-from {folder}/run", "start_from has no 'gin'"),
         ("--model wl-ridge --folds 50", "number of splits"),
         ("--model wl-ridge --groups-column kind --fractions 0.8 0.8 0.1", "add up to 1"),
-    ],
-)
-def test_what_cannot_begin_replaces_no_run(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
-) -> None:
-    assert train(folder, "run", "y --model mean") == 0
-    before = {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
-    capsys.readouterr()
-    assert train(folder, "run", f"y --overwrite {words}") == 2
-    assert message in capsys.readouterr().err
-    assert before == {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
+    ):
+        assert message in train(folder, "run", f"y --overwrite {words}", status=2)
+        assert before == {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
 
 
 @pytest.mark.parametrize(
@@ -225,10 +196,9 @@ def test_what_cannot_begin_replaces_no_run(
 def test_what_an_estimator_has_saved_is_taken_as_a_run(
     folder: Path, model: str, labels: Any
 ) -> None:
-    small = {"epochs": 1, "hidden_channels": 4, "progress": False}
-    fitted = MoleculeClassifier(model, **small).fit(SMILES, labels)
+    fitted = MoleculeClassifier(model, **SMALL).fit(SMILES, labels)
     fitted.save(folder / "saved")
-    assert run(folder, "predict +saved +m.csv --out +p.csv") == 0
+    run(folder, "predict +saved +m.csv --out +p.csv")
     found = pd.read_csv(folder / "p.csv")
     expected, classes = fitted.predict_proba(SMILES), fitted.each_classes_[0]
     if expected.shape[1] == 1:
@@ -236,16 +206,22 @@ def test_what_an_estimator_has_saved_is_taken_as_a_run(
     np.testing.assert_allclose(found[[f"probability_y_{word}" for word in classes]], expected, 1e-5)
     assert found["similarity"].isna().all() == (model == "gin")
     if model != "gin":
-        assert run(folder, "explain +saved +m.csv --limit 1 --out +explained") == 0
+        run(folder, "explain +saved +m.csv --limit 1 --out +explained")
         shares = pd.read_csv(folder / "explained" / "explanation.csv", dtype=str)
         assert set(shares["target"]) == {"y" if len(classes) == 2 else "0"}
 
 
+def test_targets_of_a_saved_estimator_are_numbered(folder: Path) -> None:
+    regressor("mean").fit(SMILES, np.stack([LOGP, -LOGP], 1)).save(folder / "saved")
+    run(folder, "predict +saved +m.csv --out +p.csv")
+    assert {"predicted_y0", "predicted_y1"} <= {*pd.read_csv(folder / "p.csv")}
+
+
 @pytest.mark.parametrize("model", ["mean", "gin"])
 def test_the_model_of_a_run_is_taken_as_the_run(folder: Path, model: str) -> None:
-    assert train(folder, "run", f"y --model {model} {NETWORK}") == 0
+    train(folder, "run", f"y --model {model} {NETWORK}")
     for name in ("run", "run/model"):
-        assert run(folder, f"predict +{name} +m.csv --out +p.csv --overwrite") == 0
+        run(folder, f"predict +{name} +m.csv --out +p.csv --overwrite")
         assert pd.read_csv(folder / "p.csv")["similarity"].max() == 1
 
 
@@ -253,7 +229,7 @@ def test_the_model_of_a_run_is_taken_as_the_run(folder: Path, model: str) -> Non
 def test_classes_that_are_numbers_keep_their_order(folder: Path, columns: str) -> None:
     frame = pd.DataFrame({"smiles": SMILES, "grade": np.where(AROMATIC == "yes", 2, 10)})
     frame.assign(other=12 - frame["grade"]).to_csv(folder / "m.csv", index=False)
-    assert train(folder, "run", f"{columns} --task classification --model wl-ridge") == 0
+    train(folder, "run", f"{columns} --task classification --model wl-ridge")
     fitted = load(folder / "run" / "model")
     assert [list(known) for known in fitted.each_classes_] == [[2, 10]] * len(columns.split())
     second = fitted.predict_proba(SMILES)[:, 1 if fitted.flat_ else 0]
@@ -261,10 +237,9 @@ def test_classes_that_are_numbers_keep_their_order(folder: Path, columns: str) -
     np.testing.assert_array_equal(fitted.explain(SMILES).output > 0, frame["grade"] == 10)
 
 
-def test_early_stopping_is_announced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = "y --model gin --epochs 9 --patience 1 --learning-rate 0.5"
-    assert train(folder, "run", f"{words} --hidden-channels 4 --device cpu") == 0
-    assert "gin stopped early, after epoch" in capsys.readouterr().err
+def test_early_stopping_is_announced(folder: Path) -> None:
+    words = f"y --model gin {NETWORK} --epochs 9 --patience 1 --learning-rate 0.5"
+    assert "gin stopped early, after epoch" in train(folder, "run", words)
 
 
 def test_finished_members_are_taken_from_a_checkpoint(tmp_path: Path) -> None:
@@ -280,29 +255,13 @@ def test_finished_members_are_taken_from_a_checkpoint(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 5
 
 
-def test_merging_keeps_groups_apart(folder: Path) -> None:
-    frame = pd.read_csv(folder / "m.csv").assign(group=lambda f: f.index // 4)
-    pd.concat([frame, frame[:8].assign(group=9), frame[:4]]).to_csv(folder / "m.csv", index=False)
-    words = "y --model mean --merge-duplicates mean --groups-column group"
-    assert train(folder, "run", words) == 0
-    merged = pd.read_csv(folder / "run" / "merged.csv")
-    assert [line.split() for line in merged["lines"]] == [
-        [str(k), str(k + 48)] for k in range(2, 6)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("columns", "twice"),
-    [
+def test_columns_of_a_run_have_names_of_their_own(folder: Path) -> None:
+    for columns, twice in (
         ({"a": ["b_c", "x"], "a_b": ["c", "x"]}, "probability_a_b_c"),
         ({"part": [1.0, 2.0]}, "part"),
         ({"y": [1.0, 2.0], "predicted_y": [1.0, 2.0]}, "predicted_y"),
-    ],
-)
-def test_columns_of_a_run_have_names_of_their_own(
-    folder: Path, columns: dict[str, list[Any]], twice: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = {name: values * 20 for name, values in columns.items()}
-    pd.DataFrame({"smiles": SMILES, **rows}).to_csv(folder / "m.csv", index=False)
-    assert train(folder, "run", f"{' '.join(columns)} --model wl-ridge") == 2
-    assert f"two columns for {twice!r}: rename a target" in capsys.readouterr().err
+    ):
+        rows = {name: values * 20 for name, values in columns.items()}
+        pd.DataFrame({"smiles": SMILES, **rows}).to_csv(folder / "m.csv", index=False)
+        said = train(folder, "run", f"{' '.join(columns)} --model wl-ridge", status=2)
+        assert f"two columns for {twice!r}: rename a target" in said

@@ -1,7 +1,5 @@
 """Randomized trees of molecules: what they read, their spread, and what an atom adds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,8 +40,12 @@ def test_means_and_spread_of_trees() -> None:
     np.testing.assert_array_equal(trees.predict(GRAPHS, return_std=False), means)
 
 
-def test_shares_of_atoms_add_up() -> None:
-    trees = MoleculeTrees(np.zeros(2), random_state=0).fit(GRAPHS, Y)
+@pytest.fixture(scope="module")
+def trees() -> MoleculeTrees:
+    return MoleculeTrees(np.full(2, 0.1), random_state=0).fit(GRAPHS, Y)
+
+
+def test_shares_of_atoms_add_up(trees: MoleculeTrees) -> None:
     means, _ = trees.predict(GRAPHS)
     for target in range(2):
         for graph, mean in zip(GRAPHS[:6], means[:6, target], strict=True):
@@ -54,8 +56,7 @@ def test_shares_of_atoms_add_up() -> None:
             assert np.abs(found.atoms).max() > 0
 
 
-def test_shares_are_the_changes_of_means_on_the_way_to_leaves() -> None:
-    trees = MoleculeTrees(np.zeros(2), random_state=0).fit(GRAPHS, Y)
+def test_shares_are_the_changes_of_means_on_the_way_to_leaves(trees: MoleculeTrees) -> None:
     x, scale = features().toarray(), trees._scaler.scale_[1]
     number = x.shape[1] - 14  # of environments, before descriptors and one extra column
     for place in range(6):
@@ -73,8 +74,7 @@ def test_shares_are_the_changes_of_means_on_the_way_to_leaves() -> None:
 
 
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**30])  # exact
-def test_units_of_targets(scale: float) -> None:
-    trees = MoleculeTrees(np.full(2, 0.1), random_state=0).fit(GRAPHS, Y)
+def test_units_of_targets(scale: float, trees: MoleculeTrees) -> None:
     other = MoleculeTrees(np.full(2, 0.1), random_state=0).fit(GRAPHS, scale * Y)
     np.testing.assert_allclose(np.stack(other.predict(GRAPHS)) / scale, trees.predict(GRAPHS))
     one, same = trees.explain(GRAPHS[0], 1), other.explain(GRAPHS[0], 1)
@@ -82,19 +82,12 @@ def test_units_of_targets(scale: float) -> None:
     assert same.prediction / scale == pytest.approx(one.prediction)
 
 
-def test_targets_far_from_zero() -> None:
-    trees, other = (MoleculeTrees(np.full(2, 0.1), random_state=0) for _ in range(2))
-    (near, _), (far, _) = (
-        trees.fit(GRAPHS, Y).predict(GRAPHS),
-        other.fit(GRAPHS, Y + 1e8).predict(GRAPHS),
-    )
+def test_targets_far_from_zero_and_columns_beyond_single_precision(trees: MoleculeTrees) -> None:
+    far, _ = MoleculeTrees(np.full(2, 0.1), random_state=0).fit(GRAPHS, Y + 1e8).predict(GRAPHS)
+    near, _ = trees.predict(GRAPHS)
     assert np.corrcoef(near[:, 0], far[:, 0] - 1e8)[0, 1] > 0.99
-
-
-def test_extra_columns_beyond_single_precision() -> None:
-    trees = MoleculeTrees(np.zeros(2), random_state=0).fit(GRAPHS, Y)
-    (far,) = read_molecules(TABLE[:1].assign(pH=1e300)).graphs()
-    assert np.isfinite(trees.predict([far])[0]).all()
+    (beyond,) = read_molecules(TABLE[:1].assign(pH=1e300)).graphs()
+    assert np.isfinite(trees.predict([beyond])[0]).all()
 
 
 def test_few_molecules_and_equal_ones() -> None:
