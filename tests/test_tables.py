@@ -183,8 +183,11 @@ def test_columns_that_are_not_found() -> None:
 
 @pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.tsv.bz2", "o.csv.xz"])
 def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
-    frame = pd.DataFrame({"smiles": ["C", "CC", "O"], "name": ["a,b", "", 'c"']}, index=range(2, 5))
+    names = ["a,b", "", 'c"', "d\re", "f;g\t", "h\r\ni"]
+    columns = {"smiles": list("CNOCNO"), "IC50; nM; 25 C": names}
+    frame = pd.DataFrame(columns, index=[2, 3, 4, 5, 7, 8])  # by lines, of which breaks are some
     with TableWriter(tmp_path / name) as writer:
+        writer.write(frame[:0])
         writer.write(frame[:2])
         assert not (tmp_path / name).exists()
         writer.write(frame[2:])
@@ -192,12 +195,21 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     assert table_files(tmp_path) == list(tmp_path.iterdir()) == [tmp_path / name]
     beginning = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ"}
     content = (tmp_path / name).read_bytes()
-    assert content.startswith(beginning.get(Path(name).suffix, b"smiles"))
+    assert content.startswith(beginning.get(Path(name).suffix, b'"smiles"'))
     with pytest.raises(FileError, match="--overwrite"):
         TableWriter(tmp_path / name)
 
 
-def test_an_interrupted_table_leaves_nothing(tmp_path: Path) -> None:
+class Full:
+    """A file on a disk that has no room for what is left to write."""
+
+    def close(self) -> None:
+        raise OSError("the disk is full")
+
+
+def test_an_interrupted_table_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def write() -> None:
         with TableWriter(tmp_path / "o.csv") as writer:
             writer.write(pd.DataFrame({"a": ["1"]}))
@@ -208,6 +220,12 @@ def test_an_interrupted_table_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     with pytest.raises(FileError, match="folder that exists"):
         TableWriter(tmp_path / "absent" / "o.csv")
+    writer = TableWriter(tmp_path / "o.csv")
+    writer.write(pd.DataFrame({"a": ["1"]}))
+    monkeypatch.setattr(writer, "_file", Full())
+    with pytest.raises(OSError, match="full"):
+        writer.__exit__(None)
+    assert not list(tmp_path.iterdir())
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -240,6 +258,10 @@ def test_parquet(tmp_path: Path) -> None:
         TableWriter(path, overwrite=True) as writer,
     ):
         writer.write(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with TableWriter(path, overwrite=True) as writer:
+        writer.write(pd.DataFrame({"a": [1]}))
+        with pytest.raises(FileError, match=r"o\.parquet: rows do not fit the first ones: .*trun"):
+            writer.write(pd.DataFrame({"a": [1.5]}))
     with pytest.raises(FileNotFoundError, match=r"absent.parquet"):
         read_table(tmp_path / "absent.parquet")
     for content in (b"PAR1", b"PAR1" + b"\xff" * 40 + b"\x10\0\0\0PAR1"):

@@ -13,7 +13,7 @@ from rdkit import Chem, rdBase
 from pyg_kernels.chem.codes import InvalidRow, InvalidSmiles, MolCodeStore, pointers
 from pyg_kernels.chem.features import Feature
 
-_ELEMENT = Chem.Atom.GetAtomicNum
+_ELEMENT, _TYPE = Chem.Atom.GetAtomicNum, Chem.Bond.GetBondType
 _BOND_NUMBER = {bond_type: int(bond_type) for bond_type in Chem.BondType.values.values()}
 # A bond's order is read in a fifth of the time of its type, and is as good as that for the bonds of
 # SMILES but dative ones: those have a sign of their own, or an atom of a metal.
@@ -145,13 +145,13 @@ class CodeReader:
         self._begin.extend(map(Chem.Bond.GetBeginAtomIdx, bonds))
         self._end.extend(map(Chem.Bond.GetEndAtomIdx, bonds))
         has_orders = smiles is not None and _SIGNS_OF_TYPES.isdisjoint(smiles)
-        if self.bond_features[0].read is not None:
+        if self.bond_features[0].read is not _TYPE:
             self.bonds[0].extend(_mapped(self.bond_features[0], bonds))
         elif has_orders and _NO_METALS.issuperset(elements):
             orders = map(Chem.Bond.GetBondTypeAsDouble, bonds)
             self.bonds[0].extend(map(_TYPE_OF_ORDER.get, orders, repeat(0)))
         else:
-            self.bonds[0].extend(map(_BOND_NUMBER.__getitem__, map(Chem.Bond.GetBondType, bonds)))
+            self.bonds[0].extend(map(_BOND_NUMBER.__getitem__, map(_TYPE, bonds)))
         self.read_bonds(bonds)
         self._num_bonds.append(len(bonds))
 

@@ -103,5 +103,5 @@ def named(
 
 
 def bond_type(*names: str) -> Feature:
-    """The type of a bond; readers find it by themselves."""
-    return named("type", Chem.BondType, names)
+    """The type of a bond."""
+    return named("type", Chem.BondType, names, Chem.Bond.GetBondType)

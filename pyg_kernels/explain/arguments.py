@@ -46,7 +46,7 @@ def checked_output(found: Tensor, output: Tensor) -> None:
     """What the stages of a model give, if it is finite and what the model gives."""
     checked_finite(output)
     scale = float(output.abs().max()) if output.numel() else 1.0
-    near = max(1e-3, 16 * torch.finfo(output.dtype).eps)  # each stage rounds
+    near = max(1e-3, 32 * torch.finfo(output.dtype).eps)  # each stage rounds
     if not torch.allclose(found, output, rtol=near, atol=near * max(scale, 1e-3)):
         raise ValueError(
             "model gives something else than its stages one after the other: a forward or message "

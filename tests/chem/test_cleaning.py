@@ -80,6 +80,8 @@ def test_duplicates_within_and_across_parts() -> None:
     assert [molecule.is_across for molecule in found] == [False, True, True]
     assert find_duplicates(SMILES)[0].parts == [-1, -1, -1]
     assert find_duplicates(["C", "N"]) == []
+    masks = [np.isin(np.arange(len(SMILES)), part) for part in split]
+    assert find_duplicates(SMILES, masks) == found
 
 
 def test_merging_takes_the_mean_of_what_was_measured() -> None:
@@ -113,11 +115,20 @@ def test_wrong_arguments_are_named() -> None:
         merge_duplicates(["C", "N"], [1])
     with pytest.raises(ValueError, match=r"parts\[1\]"):
         find_duplicates(["C"], [[0], [1]])
+    with pytest.raises(ValueError, match=r"parts\[1\] has positions of an earlier part"):
+        find_duplicates(["C", "C"], [[0, 1], [0]])
+    with pytest.raises(ValueError, match=r"parts\[0\]: expected positions, or a mask of 1"):
+        find_duplicates(["C"], [[0.5]])
     with pytest.raises(TypeError, match="not 3"):
         standardize(3)  # type: ignore[call-overload]
     for call in (find_duplicates, murcko_scaffolds, lambda smiles: standardize(smiles[1])):
         with pytest.raises(InvalidSmiles, match=r"C\(C"):
             call(["C", "C(C"])
+    for call in (standardize_many, murcko_scaffolds):
+        assert list(call(text for text in ["CC"])) == list(call(["CC"]))
+        for smiles, said in (("CC", "not the string 'CC'"), (["C", None], r"smiles\[1\] must be")):
+            with pytest.raises(TypeError, match=said):
+                call(smiles)  # type: ignore[arg-type]
 
 
 def test_the_page() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from rdkit import Chem
 
-from pyg_kernels.chem import InvalidSmiles, MolFeaturizer
+from pyg_kernels.chem import BOND_FEATURES, Feature, Featurizer, InvalidSmiles, MolFeaturizer
 
 from .nci import readable_nci_smiles
 
@@ -90,6 +90,7 @@ def test_invalid_smiles() -> None:
         ("FF(F)", "valence"),
         ("c1cccc1", "kekulize"),
         ("é", "not well-formed"),
+        ("CC\nO", "not well-formed"),
         ("\ud800", "not well-formed"),
         ("(" * 30000, "not well-formed"),
     ):
@@ -101,6 +102,27 @@ def test_invalid_smiles() -> None:
         assert (again.smiles, str(again)) == (smiles, str(caught.value))
     for text in (" CCO", "CCO ", "CCO ethanol", "CCO\t17"):
         assert featurizer.encode(text).num_atoms == 3
+
+
+def test_features_of_ones_own() -> None:
+    """Values without a slot have none, and the first feature of bonds is what it reads."""
+    halogen = Feature("halogen", ("F", "Cl"), (9, 17), False, read=Chem.Atom.GetAtomicNum)
+    degree = Feature("degree", (1, 2), (1, 2), True, read=Chem.Atom.GetDegree)
+    ring = Feature("ring", (False, True), (0, 1), False, read=Chem.Bond.IsInRing)
+
+    class Own(Featurizer):
+        name, version = "own", 1
+        atom_features, bond_features = (halogen, degree, halogen), (ring, *BOND_FEATURES)
+
+    found = Own()("ClC1CC1")
+    expected = [[0, 1, 1, 0, 0, 0, 1], *[[0, 0, 0, 0, 1, 0, 0]] * 3]
+    expected[2:] = [[0, 0, 0, 1, 0, 0, 0]] * 2
+    assert found.x.tolist() == expected
+    assert found.edge_attr[:, 0].tolist() == [0.0, 0.0, *[1.0] * 6]
+    assert torch.equal(found.edge_attr[:, 1:], MolFeaturizer()("ClC1CC1").edge_attr)
+    for name in ("atom_features", "bond_features"):
+        with pytest.raises(ValueError, match="at least one feature of atoms and one of bonds"):
+            type("None", (Own,), {name: ()})()("C")
 
 
 def test_wrong_types_are_named() -> None:

@@ -56,6 +56,13 @@ def test_molecules_and_their_smiles_have_equal_codes(featurizer: Featurizer) -> 
             assert Chem.MolToSmiles(mol) == before
 
 
+def test_molecules_that_are_not_sanitized_have_the_same(featurizer: Featurizer) -> None:
+    for smiles in ("F/C=C/F", "C[C@H](C)C", "C[C@H](N)C(=O)O", "c1ccccc1O"):
+        given, expected = featurizer(Chem.MolFromSmiles(smiles, sanitize=False)), featurizer(smiles)
+        assert torch.equal(given.x, expected.x), smiles
+        assert torch.equal(given.edge_attr, expected.edge_attr), smiles
+
+
 def test_what_cannot_be_read_is_listed(featurizer: Featurizer) -> None:
     smiles = ["CCO", "C(C", "", "[Na+].[Cl-]", "FF(F)", "C"]
     store, invalid = featurizer.encode_many(smiles)

@@ -257,6 +257,14 @@ def test_inputs_and_outputs_that_do_not_fit(name: str) -> None:
         explain(model, graph)
 
 
+def test_half_precision_is_no_other_model() -> None:
+    graph = random_graph(2)
+    for seed in range(8):
+        torch.manual_seed(seed)
+        net = WLKernelNet(4, 16, 1).bfloat16().eval()
+        model_contributions(net, graph.x.bfloat16(), graph.edge_index)
+
+
 def heads() -> dict[str, Module]:
     """Heads other than the networks' own."""
     torch.manual_seed(0)

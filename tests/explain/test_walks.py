@@ -110,6 +110,15 @@ def test_wl_layer_is_explained_by_its_walk() -> None:
     assert found.walks == expected.walks
 
 
+def test_messages_that_a_hook_changes() -> None:
+    graph, conv = random_graph(2), random_conv(False, 3)
+    handle = conv.register_message_forward_hook(lambda module, inputs, output: 2 * output)
+    with pytest.raises(ValueError, match="a forward or message was overridden, or hooks"):
+        explain(conv, graph)
+    handle.remove()
+    explain(conv, graph)
+
+
 def test_flow_and_forms_of_edges() -> None:
     graph, conv = random_graph(2), random_conv(False, 3)
     found = walk_contributions(conv, graph.x, graph.edge_index)  # with a head of ones

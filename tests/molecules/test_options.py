@@ -88,6 +88,9 @@ def test_the_mean_is_that_of_what_was_measured(tmp_path: Path) -> None:
     np.testing.assert_allclose(reloaded(reg, tmp_path).predict(["C"])[0], np.nanmean(y[5:], 0))
     clf = MoleculeClassifier("mean").fit(SMILES, AROMATIC)
     assert clf.predict_proba(["C"])[0] == pytest.approx([0.25, 0.75])
+    for call in (clf.predict, lambda smiles: clf.fit(smiles, ["a", "b"])):
+        with pytest.raises(ValueError, match=r"1 of 2 molecules cannot be read.* 1 'C1'"):
+            call(["C", "C1"])
 
 
 def test_data_sets_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
