@@ -187,11 +187,5 @@ def _row_bytes(array: NDArray[Any]) -> int:
     return array.dtype.itemsize * math.prod(array.shape[1:])
 
 
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, of which a chunk at a time is in memory."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

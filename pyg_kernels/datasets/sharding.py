@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,9 @@ from pyg_kernels.chem.encoding import encode_chunk
 from pyg_kernels.chem.processes import CHUNK_SIZE, chunk_starts, stream_chunks
 from pyg_kernels.datasets.molecule_records import DICTIONARY_SIZE, compressed, pack
 from pyg_kernels.datasets.molecules import InvalidMolecules
-from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder, file_sha256
-from pyg_kernels.datasets.table import (
-    Columns,
-    MoleculeTable,
-    find_columns,
-    stream_molecule_rows,
-)
+from pyg_kernels.datasets.public_file import file_sha256
+from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder
+from pyg_kernels.datasets.table import Columns, MoleculeTable, find_columns, stream_molecule_rows
 
 MOST_PARTS = 2**16  # names in a split column, numbered in two bytes
 ADVICE = "give another folder, or delete this one"
@@ -60,9 +55,7 @@ def shard_csv(
     held = ShardFolder(folder, origin) if old is None else old
     _prepare(held)
     if not held.is_complete:
-        tables = _tables(path, origin, len(held.shards))
-        rows_left = origin["rows"] - held.source_rows
-        with closing(_encoded(tables, featurizer, rows_left, num_workers, progress)) as encoded:
+        with closing(_encoded(held, path, featurizer, num_workers, progress)) as encoded:
             for table, store, invalid in encoded:
                 if not (len(store) or held.shards or skip_invalid):
                     first = "the first rows of " if len(invalid) < origin["rows"] else ""
@@ -121,45 +114,31 @@ def _prepare(held: ShardFolder) -> None:
             held.verify(number)
 
 
-def _tables(path: Path, origin: dict[str, Any], first_shard: int) -> Iterator[MoleculeTable]:
-    """The rows of each shard from this one on."""
-    columns = Columns(
-        origin["smiles_column"], origin["target_columns"], origin["split_column"], origin["rows"]
-    )
-    with closing(stream_molecule_rows(path, origin["shard_size"])) as frames:
-        for frame in islice(frames, first_shard, None):
-            yield columns.table(frame)
-
-
 def _encoded(
-    tables: Iterator[MoleculeTable],
+    held: ShardFolder,
+    path: Path,
     featurizer: Featurizer,
-    num_rows: int,
     num_workers: int | None,
     progress: bool,
 ) -> Generator[Encoded, None, None]:
-    """The codes of the molecules of each table, and the rows that have none."""
-    waiting: deque[MoleculeTable] = deque()
-
-    def chunks() -> Iterator[tuple[int, list[str]]]:
-        for table in tables:
-            waiting.append(table)
-            for start in chunk_starts(len(table.smiles)):
-                yield start, table.smiles[start : start + CHUNK_SIZE]
-
+    """The rows of each missing shard, the codes of its molecules, and the rows that have none."""
+    asked = ("smiles_column", "target_columns", "split_column", "rows")
+    columns = Columns(*(held.origin[name] for name in asked))
     encode = partial(encode_chunk, new_reader=featurizer.new_reader)
-    parts: list[tuple[MolCodeStore, list[InvalidRow]]] = []
-    for part in stream_chunks(encode, chunks(), num_rows, num_workers, progress, "molecules"):
-        parts.append(part)
-        if len(parts) == len(chunk_starts(len(waiting[0].smiles))):
-            table = waiting.popleft()
-            invalid = [
-                InvalidRow(table.row_numbers[row], text, reason)
-                for _, rows in parts
-                for row, text, reason in rows
-            ]
-            yield table, MolCodeStore.concatenate([store for store, _ in parts]), invalid
-            parts = []
+    with closing(stream_molecule_rows(path, held.origin["shard_size"])) as frames:
+        missing = islice(frames, len(held.shards), None)
+        ahead, tables = tee(columns.table(frame) for frame in missing)
+        chunks = (
+            (start, table.smiles[start : start + CHUNK_SIZE])
+            for table in ahead
+            for start in chunk_starts(len(table.smiles))
+        )
+        rows = held.origin["rows"] - held.source_rows
+        parts = stream_chunks(encode, chunks, rows, num_workers, progress, "molecules")
+        for table in tables:
+            number = len(chunk_starts(len(table.smiles)))
+            stores, refused = zip(*islice(parts, number), strict=True)
+            yield table, MolCodeStore.concatenate(stores), table.lines_of(chain(*refused))
 
 
 def _append(

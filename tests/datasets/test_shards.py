@@ -284,7 +284,7 @@ def test_an_interruption_between_shard_and_manifest(
 def test_a_finished_folder_is_opened_and_nothing_is_written(
     copied: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
-    monkeypatch.setattr(sharding, "_tables", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(sharding, "_encoded", lambda *_: pytest.fail("read again"))
     renamed = (copied.parent / "m.csv").rename(copied.parent / "renamed.csv")
     for targets in (None, ["a", "b"]):
         assert len(make(copied, renamed, target_columns=targets)) == M
