@@ -24,22 +24,14 @@ from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder
 from pyg_kernels.datasets.table import Columns, MoleculeTable, find_columns, stream_molecule_rows
 
 MOST_PARTS = 2**16  # names in a split column, numbered in two bytes
-ADVICE = "give another folder, or delete this one"
 
 Encoded = tuple[MoleculeTable, MolCodeStore, list[InvalidRow]]
 
 
-def shard_csv(
-    path: Path,
-    folder: Path,
-    featurizer: Featurizer,
-    asked: dict[str, Any],
-    shard_size: int,
-    skip_invalid: bool,
-    num_workers: int | None,
-    progress: bool,
-) -> None:
-    """Writes the shards of a CSV file that are not in the folder yet.
+def begun(
+    path: Path, folder: Path, featurizer: Featurizer, asked: dict[str, Any], shard_size: int
+) -> ShardFolder:
+    """The folder for the shards of a CSV file: a new one, or the one that is there if it fits.
 
     The arguments are those of :meth:`~pyg_kernels.datasets.MoleculeShards.from_csv`; ``asked`` has
     its arguments on columns.
@@ -48,32 +40,8 @@ def shard_csv(
         if path.exists():
             raise ValueError(f"{path} is not a file; shards are made in two passes over one")
         raise FileNotFoundError(f"there is no file {path}")
-    old = ShardFolder.read(folder) if (folder / FILE).is_file() else None
-    if old is not None and not old.shards:  # no shard exists that could differ
-        old = None
-    origin = _origin(path, old, featurizer, asked, shard_size)
-    held = ShardFolder(folder, origin) if old is None else old
-    _prepare(held)
-    if not held.is_complete:
-        with closing(_encoded(held, path, featurizer, num_workers, progress)) as encoded:
-            for table, store, invalid in encoded:
-                if not (len(store) or held.shards or skip_invalid):
-                    first = "the first rows of " if len(invalid) < origin["rows"] else ""
-                    raise InvalidMolecules(invalid, len(table.smiles), first + path.name)
-                _append(held, table, store, invalid)
-    if held.skipped and not skip_invalid:
-        raise InvalidMolecules(held.skipped, origin["rows"], path.name)
-
-
-def _origin(
-    path: Path,
-    old: ShardFolder | None,
-    featurizer: Featurizer,
-    asked: dict[str, Any],
-    shard_size: int,
-) -> dict[str, Any]:
-    """What the shards are made from: the same as before, if there are some."""
-    before = {} if old is None else old.origin
+    held = ShardFolder.read(folder) if (folder / FILE).is_file() else ShardFolder(folder, {})
+    before = held.origin if held.shards else {}  # without shards there is none that could differ
     with closing(stream_molecule_rows(path, 1)) as frames:
         columns = list(next(frames).columns)
     origin = {
@@ -86,32 +54,46 @@ def _origin(
         "rdkit": rdBase.rdkitVersion,
     }
     told = {"source": path.name, "asked": asked["target_columns"], "rows": before.get("rows")}
-    if old is not None and told["asked"] == before["asked"]:  # no pass over all rows anew
+    if before and told["asked"] == before["asked"]:  # no pass over all rows anew
         origin["target_columns"] = before["target_columns"]
-    elif old is None or all(origin[key] == before[key] for key in ("columns", "size", "sha256")):
+    elif all(origin[key] == before.get(key, origin[key]) for key in ("columns", "size", "sha256")):
         found = find_columns(path, stream_molecule_rows(path, shard_size), **asked)
         origin["target_columns"], told["rows"] = found.targets, found.num_rows
     for key, now in origin.items():
-        if old is not None and now != before[key]:
+        if before and now != before[key]:
             raise ValueError(
-                f"{old.path} was made from {path.name} with {key} {before[key]!r}, not {now!r}; "
-                f"{ADVICE}"
+                f"{folder} was made from {path.name} with {key} {before[key]!r}, not {now!r}; "
+                "give another folder, or delete this one"
             )
-    return {**told, **origin}
-
-
-def _prepare(held: ShardFolder) -> None:
-    """Makes the folder, or checks the shards in it."""
     if not held.shards:
-        held.path.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         stray = [held.file(name) for name in ARRAYS if held.file(name).exists()]
-        if stray and not (held.path / FILE).is_file():
-            raise ValueError(f"{held.path} has {stray[0].name} but no {FILE}; delete the folder")
+        if stray and not (folder / FILE).is_file():
+            raise ValueError(f"{folder} has {stray[0].name} but no {FILE}; delete the folder")
+        held = ShardFolder(folder, {**told, **origin})
         held.write()
     if not held.is_complete:
         held.trim()
         for number in range(len(held.shards)):
             held.verify(number)
+    return held
+
+
+def complete(
+    held: ShardFolder,
+    path: Path,
+    featurizer: Featurizer,
+    skip_invalid: bool,
+    num_workers: int | None,
+    progress: bool,
+) -> None:
+    """Writes the shards that are missing."""
+    with closing(_encoded(held, path, featurizer, num_workers, progress)) as encoded:
+        for table, store, invalid in encoded:
+            if not (len(store) or held.shards or skip_invalid):
+                first = "the first rows of " if len(invalid) < held.origin["rows"] else ""
+                raise InvalidMolecules(invalid, len(table.smiles), first + path.name)
+            _append(held, table, store, invalid)
 
 
 def _encoded(

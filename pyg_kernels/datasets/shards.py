@@ -20,9 +20,9 @@ from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
 from pyg_kernels.chem.codes import pointers
 from pyg_kernels.datasets.loaders import Indices, positions_in
 from pyg_kernels.datasets.molecule_records import unpack
-from pyg_kernels.datasets.molecules import MoleculeDataset
+from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeDataset
 from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder
-from pyg_kernels.datasets.sharding import shard_csv
+from pyg_kernels.datasets.sharding import begun, complete
 from pyg_kernels.datasets.table import MoleculeTable
 
 Item = TypeVar("Item")
@@ -172,8 +172,12 @@ class MoleculeShards:
             "target_columns": target_columns,
             "split_column": split_column,
         }
-        how = (shard_size, skip_invalid, num_workers, progress)
-        shard_csv(Path(path), Path(folder), featurizer, asked, *how)
+        path = Path(path)
+        held = begun(path, Path(folder), featurizer, asked, shard_size)
+        if not held.is_complete:
+            complete(held, path, featurizer, skip_invalid, num_workers, progress)
+        if held.skipped and not skip_invalid:
+            raise InvalidMolecules(held.skipped, held.origin["rows"], path.name)
         return cls(folder, featurizer)
 
     def __len__(self) -> int:
