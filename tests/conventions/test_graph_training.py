@@ -22,7 +22,7 @@ from tests.conventions.graph_layers import NETS
 from tests.pages import code_blocks, run
 
 ROOT = Path(__file__).parents[2]
-KINDS = 4
+KINDS = 3
 
 
 @functools.cache
@@ -35,7 +35,7 @@ def graphs(seed: int, count: int) -> list[Data]:
 
     found = []
     for _ in range(count):
-        nodes = int(draw(4, 1)) + 5
+        nodes = int(draw(3, 1)) + 4
         kind = draw(KINDS, nodes)
         parent = torch.stack([draw(child, 1)[0] for child in range(1, nodes)])
         down = torch.stack([parent, torch.arange(1, nodes)])
@@ -94,7 +94,7 @@ def communities(seed: int = 0, nodes: int = 1200, degree: int = 8) -> Data:
     return Data(x=x, edge_index=torch.cat([index, index.flip(0)], 1), y=y)
 
 
-def trained(model: Module, data: Data, epochs: int = 60) -> float:
+def trained(model: Module, data: Data, epochs: int = 20) -> float:
     """The accuracy on three quarters of the nodes after training on the others."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     seen = torch.arange(len(data.y)) % 8 < 2
@@ -144,7 +144,7 @@ def test_networks_train_with_their_defaults(net: str) -> None:
     model = NETS[net](KINDS, 32, 2, edge_dim=KINDS)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(20):
-        for data in DataLoader(graphs(0, 250), batch_size=32, shuffle=True):
+        for data in DataLoader(graphs(0, 200), batch_size=32, shuffle=True):
             out = model(data.x, data.edge_index, edge_attr=data.edge_attr, batch=data.batch)
             optimizer.zero_grad()
             F.cross_entropy(out, data.y).backward()
