@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -94,16 +95,26 @@ def communities(seed: int = 0, nodes: int = 1200, degree: int = 8) -> Data:
     return Data(x=x, edge_index=torch.cat([index, index.flip(0)], 1), y=y)
 
 
-def trained(model: Module, data: Data, epochs: int = 20) -> float:
-    """The accuracy on three quarters of the nodes after training on the others."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    seen = torch.arange(len(data.y)) % 8 < 2
-    model(data.x, data.edge_index)  # lazy sizes
+def train(
+    model: Module, loss: Callable[[Data], Tensor], batches: Iterable[Data], epochs: int, lr: float
+) -> None:
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     for _ in range(epochs):
-        loss = F.cross_entropy(model.train()(data.x, data.edge_index)[seen], data.y[seen])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        for batch in batches:
+            optimizer.zero_grad()
+            loss(batch).backward()
+            optimizer.step()
+
+
+def trained(model: Module, data: Data) -> float:
+    """The accuracy on three quarters of the nodes after training on the others."""
+    seen = torch.arange(len(data.y)) % 8 < 2
+
+    def loss(data: Data) -> Tensor:
+        return F.cross_entropy(model(data.x, data.edge_index)[seen], data.y[seen])
+
+    model(data.x, data.edge_index)  # lazy sizes
+    train(model, loss, [data], epochs=20, lr=0.01)
     with torch.no_grad():
         found = model.eval()(data.x, data.edge_index).argmax(dim=1)
     return (found == data.y)[~seen].double().mean().item()
@@ -121,18 +132,12 @@ def test_stacked_layers_of_docs(printed: dict[str, Any]) -> None:
 def test_readme_net() -> None:
     """Regression of a count: the error falls far below that of the mean."""
     code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)[0]
-    names: dict[str, Any] = {}
-    exec(code, names)
     torch.manual_seed(0)
-    model = names["Net"](edge_dim=KINDS)
+    model = run(code)["Net"](edge_dim=KINDS)
     for data in (found := [data.clone() for data in graphs(0, 200)]):
         data.y = data.x[:, 0].sum().reshape(1, 1) - data.x[data.edge_index[0], 1].sum()
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for _ in range(30):
-        for batch in DataLoader(found, batch_size=32, shuffle=True):
-            optimizer.zero_grad()
-            F.mse_loss(model(batch), batch.y).backward()
-            optimizer.step()
+    batches = DataLoader(found, batch_size=32, shuffle=True)
+    train(model, lambda batch: F.mse_loss(model(batch), batch.y), batches, epochs=30, lr=3e-3)
     whole = Batch.from_data_list(found)
     error = F.mse_loss(model.eval()(whole), whole.y).item()
     assert error < 0.1 * whole.y.var().item()
@@ -142,13 +147,13 @@ def test_readme_net() -> None:
 def test_networks_train_with_their_defaults(net: str) -> None:
     torch.manual_seed(0)
     model = NETS[net](KINDS, 32, 2, edge_dim=KINDS)
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for _ in range(20):
-        for data in DataLoader(graphs(0, 200), batch_size=32, shuffle=True):
-            out = model(data.x, data.edge_index, edge_attr=data.edge_attr, batch=data.batch)
-            optimizer.zero_grad()
-            F.cross_entropy(out, data.y).backward()
-            optimizer.step()
+
+    def loss(data: Data) -> Tensor:
+        out = model(data.x, data.edge_index, edge_attr=data.edge_attr, batch=data.batch)
+        return F.cross_entropy(out, data.y)
+
+    batches = DataLoader(graphs(0, 200), batch_size=32, shuffle=True)
+    train(model, loss, batches, epochs=20, lr=3e-3)
     whole = Batch.from_data_list(graphs(1, 300))
     inputs = {"edge_attr": whole.edge_attr, "batch": whole.batch}
     assert accuracy(model, whole, **inputs) > 0.8

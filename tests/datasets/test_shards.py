@@ -397,16 +397,13 @@ def test_a_manifest_that_is_none_or_was_changed(copied: Path) -> None:
         for read in (MoleculeShards, make):
             with pytest.raises(ValueError, match=message):
                 read(copied)
-
-
-def test_folders_that_are_none(copied: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no folder"):
-        MoleculeShards(tmp_path / "none")
-    (copied / "manifest.json").unlink()
+    path.unlink()
     with pytest.raises(ValueError, match=r"has no manifest.json"):
         MoleculeShards(copied)
     with pytest.raises(ValueError, match=r"has records.npy but no manifest.json"):
         make(copied)
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        MoleculeShards(copied / "none")
 
 
 def test_files_that_are_none(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
