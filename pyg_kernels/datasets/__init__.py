@@ -38,26 +38,17 @@ __all__ = [
     "scaffold_split",
 ]
 
-# The modules of the names that need RDKit.
-_MODULES = {
-    "CEP": "published",
-    "ChEMBLSulfonamides": "published",
-    "MoleculeCSV": "molecules",
-    "InvalidMolecules": "molecules",
-    "MoleculeDataset": "molecules",
-    "OGBMolecules": "ogb",
-    "ogb_dataset": "ogb",
-    "MoleculeShards": "shards",
-}
+_MODULES = ("molecules", "ogb", "published", "shards")  # of the names that need RDKit
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import_module("pyg_kernels.chem")  # says what to install where RDKit is not
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+    for module in _MODULES:
+        found = vars(import_module(f"{__name__}.{module}"))
+        globals().update({key: found[key] for key in __all__ if key in found})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
