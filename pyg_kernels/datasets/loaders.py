@@ -250,19 +250,25 @@ class MoleculeLoader(EpochLoader[Batch]):
         return self.indices[self.bins.draw(len(self.indices), generator)]
 
     def assemble(self, indices: Tensor) -> Batch:
-        """This process's share of the batch of these molecules, those that stand in last."""
-        rows = own = indices[self.rank :: self.number]
-        missing = self.smallest_share - len(own)
-        if self.number > 1 and missing > 0:
-            # Other items: a batch of equal ones would have variance 0, which batch normalization
-            # divides by.
-            others = torch.arange(len(indices)) % self.number != self.rank
-            candidates = torch.cat([indices[others], own])
-            rows = torch.cat([own, candidates[torch.arange(missing) % len(candidates)]])
+        """This process's share of the batch of the molecules at these positions."""
+        rows, own = self.own_rows(indices)
         batch = self.dataset.batch(rows)
-        if len(rows) > len(own):
-            batch.y[len(own) :] = torch.nan
+        if own < len(rows):
+            batch.y[own:] = torch.nan
         return batch
+
+    def own_rows(self, batch: Tensor) -> tuple[Tensor, int]:
+        """This process's rows of a batch, those that stand in last, and how many are its own."""
+        own = batch[self.rank :: self.number]
+        missing = self.smallest_share - len(own)
+        if self.number == 1 or missing <= 0:
+            return own, len(own)
+        # Other items: a batch of equal ones would have variance 0, which batch normalization
+        # divides by.
+        others = torch.arange(len(batch)) % self.number != self.rank
+        candidates = torch.cat([batch[others], own])
+        stand_ins = candidates[torch.arange(missing) % len(candidates)]
+        return torch.cat([own, stand_ins]), len(own)
 
 
 class TextLoader(EpochLoader["TextBatch"]):
