@@ -116,40 +116,39 @@ class MolCodeStore:
         return MolCodes(self.atoms[atoms], self.edge_index[:, edges], self.bonds[edges])
 
     @classmethod
-    def of_directed_bonds(
+    def of_bonds(
         cls,
         atoms: NDArray[np.uint8],
-        source: NDArray[np.int64],
-        target: NDArray[np.int64],
+        ends: NDArray[np.int64],
         bonds: NDArray[np.uint8],
-        atom_ptr: NDArray[np.int64],
-        edge_ptr: NDArray[np.int64],
-        positions: NDArray[np.int64],
+        num_atoms: NDArray[np.int64] | Sequence[int],
+        num_bonds: NDArray[np.int64] | Sequence[int],
+        positions: Sequence[int] | None = None,
     ) -> MolCodeStore:
-        """The store of molecules whose directed bonds come in any order.
+        """The store of molecules whose bonds are given once each.
 
         Args:
             atoms: ``(sum of N, C)`` codes.
-            source: ``(sum of E,)``, the atom at which each directed bond begins, counted through
-                all molecules; every bond is there in both directions.
-            target: ``(sum of E,)``, the atom at which it ends.
-            bonds: ``(sum of E, B)`` codes.
-            atom_ptr: ``(M + 1,)``, as in the store, as are the next two.
-            edge_ptr: ``(M + 1,)``.
-            positions: ``(M,)``.
+            ends: ``(2, bonds)``, the atoms that each bond joins, counted from 0 within each
+                molecule.
+            bonds: ``(bonds, B)`` codes.
+            num_atoms: of each of M molecules.
+            num_bonds: of each of M molecules.
+            positions: of each of M molecules; 0, 1, ... by default.
         """
+        atom_ptr = pointers(num_atoms)
+        ends = np.concatenate([ends, ends[::-1]], axis=1)  # in both directions
+        source, target = ends + np.tile(np.repeat(atom_ptr[:-1], num_bonds), 2)
         # Atoms of later molecules have larger numbers: one sort orders the bonds of each molecule
         # by target and source, and leaves the molecules in their order.
         order = np.argsort(target * len(atoms) + source)
-        shift = np.repeat(atom_ptr[:-1], np.diff(edge_ptr))
-        edge_index = np.stack([source[order], target[order]]) - shift
         return cls(
             atoms=atoms,
-            edge_index=edge_index.astype(np.int32),
-            bonds=bonds[order],
+            edge_index=ends[:, order].astype(np.int32),
+            bonds=np.tile(bonds, (2, 1))[order],
             atom_ptr=atom_ptr,
-            edge_ptr=edge_ptr,
-            positions=positions,
+            edge_ptr=2 * pointers(num_bonds),
+            positions=np.array(range(len(num_atoms)) if positions is None else positions, np.int64),
         )
 
     @classmethod

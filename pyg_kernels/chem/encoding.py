@@ -172,18 +172,13 @@ class CodeReader:
 
     def store(self, positions: Sequence[int]) -> MolCodeStore:
         """The molecules read so far, which came from these positions."""
-        atom_ptr = pointers(self._num_atoms)
-        bond_ptr = pointers(self._num_bonds)
-        begin, end = self.bond_ends()
-        bonds = encoded(self.bond_features, self.bonds)
-        return MolCodeStore.of_directed_bonds(
+        return MolCodeStore.of_bonds(
             atoms=encoded(self.atom_features, self.atoms),
-            source=np.concatenate([begin, end]),
-            target=np.concatenate([end, begin]),
-            bonds=np.concatenate([bonds, bonds]),
-            atom_ptr=atom_ptr,
-            edge_ptr=2 * bond_ptr,
-            positions=np.array(positions, dtype=np.int64),
+            ends=np.array([self._begin, self._end], dtype=np.int64),
+            bonds=encoded(self.bond_features, self.bonds),
+            num_atoms=self._num_atoms,
+            num_bonds=self._num_bonds,
+            positions=positions,
         )
 
 

@@ -7,17 +7,15 @@ of them is asked for; those of texts, :mod:`pyg_kernels.datasets.text`, do not.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pyg_kernels.datasets.resampling import UniformBins
-from pyg_kernels.datasets.text import TextCorpus, TextCSV, TextLoader, Vocabulary
+from pyg_kernels.datasets.loaders import MoleculeLoader, TextLoader, UniformBins
+from pyg_kernels.datasets.splits import Split, column_split, random_split, scaffold_split
+from pyg_kernels.datasets.text import TextCorpus, TextCSV, Vocabulary
 
 if TYPE_CHECKING:
-    from pyg_kernels.datasets.cep import CEP
-    from pyg_kernels.datasets.chembl import ChEMBLSulfonamides
-    from pyg_kernels.datasets.loader import MoleculeLoader
     from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeCSV, MoleculeDataset
     from pyg_kernels.datasets.ogb import OGBMolecules, ogb_dataset
+    from pyg_kernels.datasets.published import CEP, ChEMBLSulfonamides
     from pyg_kernels.datasets.shards import MoleculeShards
-    from pyg_kernels.datasets.splits import Split, column_split, random_split, scaffold_split
 
 __all__ = [
     "CEP",
@@ -40,31 +38,17 @@ __all__ = [
     "scaffold_split",
 ]
 
-# The modules of the names that need RDKit.
-_MODULES = {
-    "CEP": "cep",
-    "ChEMBLSulfonamides": "chembl",
-    "MoleculeLoader": "loader",
-    "MoleculeCSV": "molecules",
-    "InvalidMolecules": "molecules",
-    "MoleculeDataset": "molecules",
-    "OGBMolecules": "ogb",
-    "ogb_dataset": "ogb",
-    "MoleculeShards": "shards",
-    "Split": "splits",
-    "column_split": "splits",
-    "random_split": "splits",
-    "scaffold_split": "splits",
-}
+_MODULES = ("molecules", "ogb", "published", "shards")  # of the names that need RDKit
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import_module("pyg_kernels.chem")  # says what to install where RDKit is not
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+    for module in _MODULES:
+        found = vars(import_module(f"{__name__}.{module}"))
+        globals().update({key: found[key] for key in __all__ if key in found})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from pyg_kernels.chem import Featurizer, MolCodes, MolCodeStore
-from pyg_kernels.chem.codes import pointers
 
 DICTIONARY_SIZE = 1 << 14
 SIZES = struct.Struct("<II")
@@ -58,16 +57,11 @@ def unpack(
         np.frombuffer(bytearray().join(column), kind)
         for column, kind in zip(columns, ("u1", "<u4", "<u4", "u1"), strict=True)
     )
-    atom_ptr, bond_ptr = pointers(num_atoms), pointers(num_bonds)
-    ends = high.astype(np.int64) + np.repeat(atom_ptr[:-1], num_bonds)
-    others = ends - distance
-    store = MolCodeStore.of_directed_bonds(
+    store = MolCodeStore.of_bonds(
         atoms=atom_codes.reshape(-1, atom_dim),
-        source=np.concatenate([others, ends]),
-        target=np.concatenate([ends, others]),
-        bonds=np.concatenate([bond_codes, bond_codes]).reshape(-1, bond_dim),
-        atom_ptr=atom_ptr,
-        edge_ptr=2 * bond_ptr,
-        positions=np.arange(len(records)),
+        ends=np.stack([high - distance, high]).astype(np.int64),
+        bonds=bond_codes.reshape(-1, bond_dim),
+        num_atoms=num_atoms,
+        num_bonds=num_bonds,
     )
     return store, smiles

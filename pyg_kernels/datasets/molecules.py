@@ -14,7 +14,7 @@ from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
 from pyg_kernels.chem.encoding import checked_strings
-from pyg_kernels.datasets.positions import Indices, positions_in
+from pyg_kernels.datasets.loaders import Indices, positions_in
 from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable, read_molecule_table
 from pyg_kernels.segments import segments
 from pyg_kernels.tables import listed, shortened
@@ -28,20 +28,20 @@ class InvalidMolecules(ValueError):  # noqa: N818
     """
 
     def __init__(self, rows: Sequence[InvalidRow], total: int, source: str) -> None:
-        reasons = "; ".join(
-            f"line {row.row} {shortened(row.smiles, 40)!r} ({row.reason})" for row in rows[:5]
-        )
-        super().__init__(
-            f"{len(rows)} of {total} SMILES in {source} cannot be read, "
-            f"on line{'s' * (len(rows) > 1)} {listed([row.row for row in rows])}; "
-            "correct them, or leave them out with skip_invalid=True. "
-            f"{'The first 5' if len(rows) > 5 else 'Reasons'}: {reasons}"
-        )
+        super().__init__(rows, total, source)  # what pickle makes another of
         self.rows = list(rows)
-        self._arguments = (self.rows, total, source)
 
-    def __reduce__(self) -> tuple[type[InvalidMolecules], tuple[list[InvalidRow], int, str]]:
-        return type(self), self._arguments
+    def __str__(self) -> str:
+        _, total, source = self.args
+        reasons = "; ".join(
+            f"line {row.row} {shortened(row.smiles, 40)!r} ({row.reason})" for row in self.rows[:5]
+        )
+        return (
+            f"{len(self.rows)} of {total} SMILES in {source} cannot be read, "
+            f"on line{'s' * (len(self.rows) > 1)} {listed([row.row for row in self.rows])}; "
+            "correct them, or leave them out with skip_invalid=True. "
+            f"{'The first 5' if len(self.rows) > 5 else 'Reasons'}: {reasons}"
+        )
 
 
 class MoleculeDataset(InMemoryDataset):
@@ -237,7 +237,7 @@ class MoleculeDataset(InMemoryDataset):
     ) -> tuple[MolCodeStore, MoleculeTable]:
         """The codes of the molecules of a table that are valid, and their rows of the table."""
         store, invalid = self.featurizer.encode_many(table.smiles, num_workers, progress)
-        skipped = [InvalidRow(table.row_numbers[i], text, reason) for i, text, reason in invalid]
+        skipped = table.lines_of(invalid)
         if skipped and not skip_invalid:
             raise InvalidMolecules(skipped, len(table.smiles), source)
         if len(store) == 0:

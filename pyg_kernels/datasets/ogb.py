@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from pyg_kernels.chem import Feature, MolCodeStore, OGBFeaturizer
-from pyg_kernels.chem.codes import pointers
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.public_file import downloaded
 from pyg_kernels.datasets.splits import Split
@@ -183,29 +182,17 @@ def _numbers(folder: Path, file: str, width: int) -> NDArray[np.int64]:
 def _codes(folder: Path) -> MolCodeStore:
     """The graphs as codes; OGB's files have every bond once."""
     featurizer = OGBFeaturizer()
-    atom_ptr = pointers(_numbers(folder, "num-node-list", 1)[:, 0])
-    bonds = _numbers(folder, "num-edge-list", 1)[:, 0]
-    owner = np.repeat(np.arange(len(bonds)), bonds)
-    begin, end = _numbers(folder, "edge", 2).T
+    num_atoms = _numbers(folder, "num-node-list", 1)[:, 0]
+    num_bonds = _numbers(folder, "num-edge-list", 1)[:, 0]
+    ends = _numbers(folder, "edge", 2).T
     atoms = _features(folder, "node-feat", featurizer.atom_features)
-    bond_codes = _features(folder, "edge-feat", featurizer.bond_features)
-    if not (len(atom_ptr) == len(bonds) + 1 and atom_ptr[-1] == len(atoms)) or not (
-        len(owner) == len(begin) == len(bond_codes)
-    ):
+    bonds = _features(folder, "edge-feat", featurizer.bond_features)
+    rows = (len(num_bonds), num_atoms.sum(), num_bonds.sum(), len(bonds))
+    if rows != (len(num_atoms), len(atoms), ends.shape[1], ends.shape[1]):
         raise ValueError(f"{folder} is damaged: its files in raw have not the same number of rows")
-    if bool((np.maximum(begin, end) >= np.diff(atom_ptr)[owner]).any()):
+    if bool((ends >= np.repeat(num_atoms, num_bonds)).any()):
         raise ValueError(f"{folder} is damaged: raw/edge.csv.gz has atoms that there are not")
-    begin, end = begin + atom_ptr[owner], end + atom_ptr[owner]
-    order = np.argsort(np.concatenate([owner, owner]), kind="stable")
-    return MolCodeStore.of_directed_bonds(
-        atoms=atoms,
-        source=np.concatenate([begin, end])[order],
-        target=np.concatenate([end, begin])[order],
-        bonds=np.concatenate([bond_codes, bond_codes])[order],
-        atom_ptr=atom_ptr,
-        edge_ptr=2 * pointers(bonds),
-        positions=np.arange(len(bonds)),
-    )
+    return MolCodeStore.of_bonds(atoms, ends, bonds, num_atoms, num_bonds)
 
 
 def _features(folder: Path, file: str, features: tuple[Feature, ...]) -> NDArray[np.uint8]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import zlib
@@ -40,32 +41,26 @@ class PublicFile:
         return find_file(root, self.name, *self.aliases)
 
     def obtain(self, root: str | Path) -> Path:
-        """The file in ``root``, downloaded into ``root/raw`` if it is not there."""
-        path = self.find(root)
-        if path is None:
-            path = Path(root).expanduser() / "raw" / self.name
-            self.download(path)
-        return path
+        """The file in ``root``, downloaded into ``root/raw`` if it is not there.
 
-    def download(self, path: Path) -> None:
-        """Writes the file at ``path``; where that fails, not even its folder is made."""
-        import pooch
-
-        what = f"its file {self.member}" if self.member else "the file"
-        advice = f"put {what} at {path}"
-        known = None if self.member else self.sha256
-        with downloaded(self.url, advice, known, is_archive=bool(self.member)) as found:
-            file = found / self.member if self.member else found
-            if not file.is_file() or pooch.file_hash(str(file)) != self.sha256:
+        Where that fails, not even the folder is made.
+        """
+        there = self.find(root)
+        if there is not None:
+            return there
+        path = Path(root).expanduser() / "raw" / self.name
+        advice = f"put {f'its file {self.member}' if self.member else 'the file'} at {path}"
+        with downloaded(self.url, advice, is_archive=bool(self.member)) as found:
+            file = found / self.member
+            if not file.is_file() or file_sha256(file) != self.sha256:
                 raise OSError(f"{self.url} no longer gives the known file; {advice}")
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, lambda partial: shutil.copyfile(file, partial))
+        return path
 
 
 @contextmanager
-def downloaded(
-    url: str, advice: str, sha256: str | None = None, is_archive: bool = False
-) -> Iterator[Path]:
+def downloaded(url: str, advice: str, is_archive: bool = False) -> Iterator[Path]:
     """A published file in a temporary folder; of an archive, the folder of its files."""
     try:
         import pooch
@@ -79,13 +74,17 @@ def downloaded(
     with TemporaryDirectory() as folder:
         unpack = pooch.Unzip(extract_dir="files") if is_archive else None
         try:
-            pooch.retrieve(url, sha256, fname="download", path=folder, processor=unpack)
-        except ValueError as error:  # the hash is another
-            raise OSError(f"{url} no longer gives the known file; {advice}") from error
+            pooch.retrieve(url, None, fname="download", path=folder, processor=unpack)
         except (OSError, BadZipFile, zlib.error) as error:
             said = " ".join(str(error).split())
             raise OSError(f"cannot download {url} ({said}); {advice}") from error
         yield Path(folder) / ("files" if is_archive else "download")
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, of which a chunk at a time is in memory."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:

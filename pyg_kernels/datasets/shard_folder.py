@@ -19,7 +19,6 @@ from pyg_kernels.datasets.public_file import write_whole
 
 FORMAT, VERSION = "pyg_kernels molecule shards", 3
 FILE = "manifest.json"
-CHUNK = 1 << 20  # bytes read at a time
 #: A file ``NAME.npy`` each: the records of molecules, their lengths, the targets, the lines in the
 #: source, the numbers of the split names.
 ARRAYS = ("records", "lengths", "targets", "lines", "split")
@@ -115,24 +114,23 @@ class ShardFolder:
         Where that fails or stops, the manifest has the shards before, and the next call writes
         over what is left of this one.
         """
-        digest = hashlib.sha256()
         for name in ARRAYS:
             self._append(name, arrays[name])
-            digest.update(arrays[name].tobytes())
         rows = {name: len(array) for name, array in arrays.items()}
-        self.shards.append(Shard(source_rows, rows, digest.hexdigest()))
+        self.shards.append(Shard(source_rows, rows, _sha256(arrays)))
         self.write()
 
     def _append(self, name: str, array: NDArray[Any]) -> None:
         before = self.rows(name)
         shape = (before + len(array), *array.shape[1:])
+        row_bytes = array.itemsize * math.prod(array.shape[1:])
         header = io.BytesIO()
         # As long whatever the number of rows: NumPy leaves room for it.
         np.lib.format.write_array_header_1_0(
             header, {"descr": array.dtype.str, "fortran_order": False, "shape": shape}
         )
         with open(self.file(name), "r+b" if before else "wb") as file:
-            file.seek(len(header.getvalue()) + before * _row_bytes(array))
+            file.seek(len(header.getvalue()) + before * row_bytes)
             file.write(array.tobytes())
             file.truncate()
             file.flush()
@@ -163,16 +161,11 @@ class ShardFolder:
 
     def verify(self, number: int) -> None:
         """Compares every byte of a shard with its checksum."""
-        digest = hashlib.sha256()
-        for name in filter(self.shards[number].rows.get, ARRAYS):
-            size = _row_bytes(self.load(name))
-            with open(self.file(name), "rb", buffering=0) as file:
-                file.seek((self.rows(name, number) - self.rows(name)) * size, os.SEEK_END)
-                left = self.shards[number].rows[name] * size
-                while part := file.read(min(CHUNK, left)):
-                    digest.update(part)
-                    left -= len(part)
-        if digest.hexdigest() != self.shards[number].sha256:
+        parts = {}
+        for name in ARRAYS:
+            start = self.rows(name, number)
+            parts[name] = self.load(name)[start : start + self.shards[number].rows[name]]
+        if _sha256(parts) != self.shards[number].sha256:
             raise ValueError(
                 f"shard {number} of {self.path} is damaged: its checksum is not that in {FILE}"
             )
@@ -183,14 +176,11 @@ class ShardFolder:
         return content
 
 
-def _row_bytes(array: NDArray[Any]) -> int:
-    return array.dtype.itemsize * math.prod(array.shape[1:])
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, of which a chunk at a time is in memory."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _sha256(arrays: dict[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for name in ARRAYS:
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
 
 
 def _digest(content: Any) -> str:

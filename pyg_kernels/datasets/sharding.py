@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any
 
@@ -20,31 +19,19 @@ from pyg_kernels.chem.encoding import encode_chunk
 from pyg_kernels.chem.processes import CHUNK_SIZE, chunk_starts, stream_chunks
 from pyg_kernels.datasets.molecule_records import DICTIONARY_SIZE, compressed, pack
 from pyg_kernels.datasets.molecules import InvalidMolecules
-from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder, file_sha256
-from pyg_kernels.datasets.table import (
-    Columns,
-    MoleculeTable,
-    find_columns,
-    stream_molecule_rows,
-)
+from pyg_kernels.datasets.public_file import file_sha256
+from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder
+from pyg_kernels.datasets.table import Columns, MoleculeTable, find_columns, stream_molecule_rows
 
 MOST_PARTS = 2**16  # names in a split column, numbered in two bytes
-ADVICE = "give another folder, or delete this one"
 
 Encoded = tuple[MoleculeTable, MolCodeStore, list[InvalidRow]]
 
 
-def shard_csv(
-    path: Path,
-    folder: Path,
-    featurizer: Featurizer,
-    asked: dict[str, Any],
-    shard_size: int,
-    skip_invalid: bool,
-    num_workers: int | None,
-    progress: bool,
-) -> None:
-    """Writes the shards of a CSV file that are not in the folder yet.
+def begun(
+    path: Path, folder: Path, featurizer: Featurizer, asked: dict[str, Any], shard_size: int
+) -> ShardFolder:
+    """The folder for the shards of a CSV file: a new one, or the one that is there if it fits.
 
     The arguments are those of :meth:`~pyg_kernels.datasets.MoleculeShards.from_csv`; ``asked`` has
     its arguments on columns.
@@ -53,34 +40,8 @@ def shard_csv(
         if path.exists():
             raise ValueError(f"{path} is not a file; shards are made in two passes over one")
         raise FileNotFoundError(f"there is no file {path}")
-    old = ShardFolder.read(folder) if (folder / FILE).is_file() else None
-    if old is not None and not old.shards:  # no shard exists that could differ
-        old = None
-    origin = _origin(path, old, featurizer, asked, shard_size)
-    held = ShardFolder(folder, origin) if old is None else old
-    _prepare(held)
-    if not held.is_complete:
-        tables = _tables(path, origin, len(held.shards))
-        rows_left = origin["rows"] - held.source_rows
-        with closing(_encoded(tables, featurizer, rows_left, num_workers, progress)) as encoded:
-            for table, store, invalid in encoded:
-                if not (len(store) or held.shards or skip_invalid):
-                    first = "the first rows of " if len(invalid) < origin["rows"] else ""
-                    raise InvalidMolecules(invalid, len(table.smiles), first + path.name)
-                _append(held, table, store, invalid)
-    if held.skipped and not skip_invalid:
-        raise InvalidMolecules(held.skipped, origin["rows"], path.name)
-
-
-def _origin(
-    path: Path,
-    old: ShardFolder | None,
-    featurizer: Featurizer,
-    asked: dict[str, Any],
-    shard_size: int,
-) -> dict[str, Any]:
-    """What the shards are made from: the same as before, if there are some."""
-    before = {} if old is None else old.origin
+    held = ShardFolder.read(folder) if (folder / FILE).is_file() else ShardFolder(folder, {})
+    before = held.origin if held.shards else {}  # without shards there is none that could differ
     with closing(stream_molecule_rows(path, 1)) as frames:
         columns = list(next(frames).columns)
     origin = {
@@ -93,73 +54,73 @@ def _origin(
         "rdkit": rdBase.rdkitVersion,
     }
     told = {"source": path.name, "asked": asked["target_columns"], "rows": before.get("rows")}
-    if old is not None and told["asked"] == before["asked"]:  # no pass over all rows anew
+    if before and told["asked"] == before["asked"]:  # no pass over all rows anew
         origin["target_columns"] = before["target_columns"]
-    elif old is None or all(origin[key] == before[key] for key in ("columns", "size", "sha256")):
+    elif all(origin[key] == before.get(key, origin[key]) for key in ("columns", "size", "sha256")):
         found = find_columns(path, stream_molecule_rows(path, shard_size), **asked)
         origin["target_columns"], told["rows"] = found.targets, found.num_rows
     for key, now in origin.items():
-        if old is not None and now != before[key]:
+        if before and now != before[key]:
             raise ValueError(
-                f"{old.path} was made from {path.name} with {key} {before[key]!r}, not {now!r}; "
-                f"{ADVICE}"
+                f"{folder} was made from {path.name} with {key} {before[key]!r}, not {now!r}; "
+                "give another folder, or delete this one"
             )
-    return {**told, **origin}
-
-
-def _prepare(held: ShardFolder) -> None:
-    """Makes the folder, or checks the shards in it."""
     if not held.shards:
-        held.path.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         stray = [held.file(name) for name in ARRAYS if held.file(name).exists()]
-        if stray and not (held.path / FILE).is_file():
-            raise ValueError(f"{held.path} has {stray[0].name} but no {FILE}; delete the folder")
+        if stray and not (folder / FILE).is_file():
+            raise ValueError(f"{folder} has {stray[0].name} but no {FILE}; delete the folder")
+        held = ShardFolder(folder, {**told, **origin})
         held.write()
     if not held.is_complete:
         held.trim()
         for number in range(len(held.shards)):
             held.verify(number)
+    return held
 
 
-def _tables(path: Path, origin: dict[str, Any], first_shard: int) -> Iterator[MoleculeTable]:
-    """The rows of each shard from this one on."""
-    columns = Columns(
-        origin["smiles_column"], origin["target_columns"], origin["split_column"], origin["rows"]
-    )
-    with closing(stream_molecule_rows(path, origin["shard_size"])) as frames:
-        for frame in islice(frames, first_shard, None):
-            yield columns.table(frame)
+def complete(
+    held: ShardFolder,
+    path: Path,
+    featurizer: Featurizer,
+    skip_invalid: bool,
+    num_workers: int | None,
+    progress: bool,
+) -> None:
+    """Writes the shards that are missing."""
+    with closing(_encoded(held, path, featurizer, num_workers, progress)) as encoded:
+        for table, store, invalid in encoded:
+            if not (len(store) or held.shards or skip_invalid):
+                first = "the first rows of " if len(invalid) < held.origin["rows"] else ""
+                raise InvalidMolecules(invalid, len(table.smiles), first + path.name)
+            _append(held, table, store, invalid)
 
 
 def _encoded(
-    tables: Iterator[MoleculeTable],
+    held: ShardFolder,
+    path: Path,
     featurizer: Featurizer,
-    num_rows: int,
     num_workers: int | None,
     progress: bool,
 ) -> Generator[Encoded, None, None]:
-    """The codes of the molecules of each table, and the rows that have none."""
-    waiting: deque[MoleculeTable] = deque()
-
-    def chunks() -> Iterator[tuple[int, list[str]]]:
-        for table in tables:
-            waiting.append(table)
-            for start in chunk_starts(len(table.smiles)):
-                yield start, table.smiles[start : start + CHUNK_SIZE]
-
+    """The rows of each missing shard, the codes of its molecules, and the rows that have none."""
+    asked = ("smiles_column", "target_columns", "split_column", "rows")
+    columns = Columns(*(held.origin[name] for name in asked))
     encode = partial(encode_chunk, new_reader=featurizer.new_reader)
-    parts: list[tuple[MolCodeStore, list[InvalidRow]]] = []
-    for part in stream_chunks(encode, chunks(), num_rows, num_workers, progress, "molecules"):
-        parts.append(part)
-        if len(parts) == len(chunk_starts(len(waiting[0].smiles))):
-            table = waiting.popleft()
-            invalid = [
-                InvalidRow(table.row_numbers[row], text, reason)
-                for _, rows in parts
-                for row, text, reason in rows
-            ]
-            yield table, MolCodeStore.concatenate([store for store, _ in parts]), invalid
-            parts = []
+    with closing(stream_molecule_rows(path, held.origin["shard_size"])) as frames:
+        missing = islice(frames, len(held.shards), None)
+        ahead, tables = tee(columns.table(frame) for frame in missing)
+        chunks = (
+            (start, table.smiles[start : start + CHUNK_SIZE])
+            for table in ahead
+            for start in chunk_starts(len(table.smiles))
+        )
+        rows = held.origin["rows"] - held.source_rows
+        parts = stream_chunks(encode, chunks, rows, num_workers, progress, "molecules")
+        for table in tables:
+            number = len(chunk_starts(len(table.smiles)))
+            stores, refused = zip(*islice(parts, number), strict=True)
+            yield table, MolCodeStore.concatenate(stores), table.lines_of(chain(*refused))
 
 
 def _append(

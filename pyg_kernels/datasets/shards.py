@@ -18,17 +18,22 @@ from torch_geometric.data import Batch, Data
 
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
 from pyg_kernels.chem.codes import pointers
+from pyg_kernels.datasets.loaders import Indices, positions_in
 from pyg_kernels.datasets.molecule_records import unpack
-from pyg_kernels.datasets.molecules import MoleculeDataset
-from pyg_kernels.datasets.positions import Indices, positions_in
+from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeDataset
 from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder
-from pyg_kernels.datasets.sharding import shard_csv
+from pyg_kernels.datasets.sharding import begun, complete
 from pyg_kernels.datasets.table import MoleculeTable
 
 Item = TypeVar("Item")
 Integers = NDArray[np.int64]
 
 BLOCK = 4096  # molecules read at a time where all are asked for
+
+
+def blocks(positions: Integers) -> list[Integers]:
+    """The positions, some at a time."""
+    return [positions[start : start + BLOCK] for start in range(0, len(positions), BLOCK)]
 
 
 class LazyColumn(Sequence[Item], Generic[Item]):
@@ -43,15 +48,14 @@ class LazyColumn(Sequence[Item], Generic[Item]):
 
     def __getitem__(self, index: Any) -> Any:
         """One value, or the list of those of a slice."""
-        if not isinstance(index, slice):
-            return self._read(np.array([range(self._length)[index]]))[0]
-        positions = np.arange(*index.indices(self._length))
-        blocks = range(0, len(positions), BLOCK)
-        return [value for start in blocks for value in self._read(positions[start : start + BLOCK])]
+        chosen = range(self._length)[index]
+        if isinstance(chosen, range):
+            return [value for block in blocks(np.array(chosen)) for value in self._read(block)]
+        return self._read(np.array([chosen]))[0]
 
     def __iter__(self) -> Iterator[Item]:
-        for start in range(0, self._length, BLOCK):
-            yield from self[start : start + BLOCK]
+        for block in blocks(np.arange(self._length)):
+            yield from self._read(block)
 
 
 class MoleculeShards:
@@ -168,8 +172,12 @@ class MoleculeShards:
             "target_columns": target_columns,
             "split_column": split_column,
         }
-        how = (shard_size, skip_invalid, num_workers, progress)
-        shard_csv(Path(path), Path(folder), featurizer, asked, *how)
+        path = Path(path)
+        held = begun(path, Path(folder), featurizer, asked, shard_size)
+        if not held.is_complete:
+            complete(held, path, featurizer, skip_invalid, num_workers, progress)
+        if held.skipped and not skip_invalid:
+            raise InvalidMolecules(held.skipped, held.origin["rows"], path.name)
         return cls(folder, featurizer)
 
     def __len__(self) -> int:
@@ -196,7 +204,7 @@ class MoleculeShards:
     @property
     def smiles(self) -> LazyColumn[str]:
         """The M SMILES strings, as they stand in the source; read when asked for."""
-        return LazyColumn(len(self), self._smiles)
+        return LazyColumn(len(self), lambda positions: self._unpacked(positions)[1])
 
     @property
     def row_numbers(self) -> LazyColumn[int]:
@@ -248,23 +256,18 @@ class MoleculeShards:
     def __getitem__(self, index: int | slice | Indices) -> Data | MoleculeDataset:
         """One molecule, or those at several positions as a data set in memory."""
         if isinstance(index, slice):
-            positions = np.arange(*index.indices(len(self)))
-            if not len(positions):
-                raise ValueError(f"{index} is empty; at least one of the molecules is needed")
-            return self._in_memory(positions)
-        if np.ndim(index):
-            return self._in_memory(positions_in(index, len(self), "molecules").numpy())  # type: ignore[arg-type]
-        (position,) = positions_in([operator.index(index)], len(self), "molecules").tolist()  # type: ignore[arg-type]
-        return self._in_memory(np.array([position]), with_rows=False)[0]
+            index = np.arange(*index.indices(len(self)))
+        one = not np.ndim(index)
+        chosen: Any = [operator.index(index)] if one else index  # type: ignore[arg-type]
+        positions = positions_in(chosen, len(self), "molecules").numpy()
+        found = self._in_memory(positions, with_rows=not one)
+        return found[0] if one else found
 
     def __reduce__(self) -> tuple[type[MoleculeShards], tuple[Path, Featurizer]]:
         return type(self), (self.folder, self.featurizer)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)})"
-
-    def _smiles(self, positions: Integers) -> list[str]:
-        return self._unpacked(positions)[1]
 
     def _unpacked(self, positions: Integers) -> tuple[MolCodeStore, list[str]]:
         """The codes and SMILES at these positions.
@@ -285,15 +288,16 @@ class MoleculeShards:
                     raise ValueError(f"{file.name} was cut off while it was in use")
         return unpack(records, self._dictionary, self.featurizer)
 
-    def _lines(self, positions: Integers) -> list[int]:
+    def _numbers(self, name: str, positions: Integers) -> list[int]:
         self._check(positions)
-        lines: list[int] = self._held.load("lines")[positions].tolist()
-        return lines
+        numbers: list[int] = self._held.load(name)[positions].tolist()
+        return numbers
+
+    def _lines(self, positions: Integers) -> list[int]:
+        return self._numbers("lines", positions)
 
     def _parts(self, positions: Integers) -> list[str]:
-        self._check(positions)
-        codes = self._held.load("split")[positions]
-        return [self._held.split_names[code] for code in codes.tolist()]
+        return [self._held.split_names[code] for code in self._numbers("split", positions)]
 
     def _check(self, positions: Integers) -> None:
         self._verify(np.searchsorted(self._first, positions, side="right") - 1)
@@ -305,8 +309,7 @@ class MoleculeShards:
             self._verified[number] = True
 
     def _in_memory(self, positions: Integers, with_rows: bool = True) -> MoleculeDataset:
-        blocks = [positions[start : start + BLOCK] for start in range(0, len(positions), BLOCK)]
-        stores, smiles = zip(*map(self._unpacked, blocks), strict=True)
+        stores, smiles = zip(*map(self._unpacked, blocks(positions)), strict=True)
         table = MoleculeTable(
             smiles=[text for block in smiles for text in block],
             targets=self.targets[positions],

@@ -9,8 +9,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pyg_kernels.chem import murcko_scaffolds
-
 Fractions = tuple[float, float, float]
 
 PART_NAMES = {"train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "test": 2}
@@ -89,6 +87,8 @@ def scaffold_split(
         >>> split.train.tolist(), split.valid.tolist(), split.test.tolist()
         ([0, 1, 4], [3], [2])
     """
+    from pyg_kernels.chem import murcko_scaffolds
+
     first, second = _cuts(len(smiles), fractions)
     members: dict[str, list[int]] = {}
     for position, scaffold in enumerate(murcko_scaffolds(smiles, num_workers)):

@@ -16,6 +16,8 @@ from pyg_kernels.tables import FileError, as_numbers, find_column, shortened, st
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from pyg_kernels.chem import InvalidRow
+
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
@@ -58,6 +60,10 @@ class MoleculeTable:
             row_numbers=[self.row_numbers[i] for i in positions],
             split_values=None if split is None else [split[i] for i in positions],
         )
+
+    def lines_of(self, rows: Iterable[InvalidRow]) -> list[InvalidRow]:
+        """The same with their lines in the file in place of their positions in the table."""
+        return [row._replace(row=self.row_numbers[row.row]) for row in rows]
 
 
 def read_molecule_table(

@@ -47,7 +47,6 @@ NETS: dict[str, Callable[..., Module]] = {
     "EmbeddedLoopyBP": partial(EmbeddedLoopyBP, num_iterations=2),
 }
 every_conv = pytest.mark.parametrize("conv", CONVS.values(), ids=list(CONVS))
-every_net = pytest.mark.parametrize("net", NETS.values(), ids=list(NETS))
 
 
 def seeded(build: Callable[..., Module], *args: Any, **kwargs: Any) -> Module:

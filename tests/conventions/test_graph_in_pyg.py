@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import BatchNorm1d, Module, ReLU
+from torch.nn import Module
 from torch_geometric.data import Batch, Data
 from torch_geometric.explain import Explainer, Explanation, GNNExplainer, PGExplainer
-from torch_geometric.nn import HeteroConv, Linear, Sequential, global_add_pool, to_hetero
+from torch_geometric.nn import HeteroConv, Linear, to_hetero
 from torch_geometric.utils import get_embeddings
 
 from pyg_kernels.nn import GatedWalkConv, WLKernelConv
@@ -20,24 +20,6 @@ from tests.graphs import Graph, random_graph
 
 C, E = 4, 3
 GRAPH = random_graph(0, dtype=torch.float32)
-
-
-@every_conv
-def test_sequential(conv) -> None:
-    torch.manual_seed(0)
-    model = Sequential(
-        "x, edge_index, edge_attr, edge_weight, batch",
-        [
-            (conv(C, C, edge_dim=E), "x, edge_index, edge_attr, edge_weight -> x"),
-            BatchNorm1d(C),
-            ReLU(inplace=True),
-            (conv(C, C), "x, edge_index -> x"),
-            (global_add_pool, "x, batch -> x"),
-            torch.nn.Linear(C, 1),
-        ],
-    )
-    batch = torch.tensor([0, 0, 0, 1, 1, 1])
-    assert model(GRAPH.x, GRAPH.edge_index, GRAPH.edge_attr, torch.rand(9), batch).shape == (2, 1)
 
 
 RELATIONS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,16 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GCN
 
 from pyg_kernels.nn import GraphKernelConv
-from tests.conventions.graph_layers import every_net
+from tests.conventions.graph_layers import NETS
 from tests.pages import code_blocks, run
 
 ROOT = Path(__file__).parents[2]
-KINDS = 4
+KINDS = 3
 
 
 @functools.cache
 def graphs(seed: int, count: int) -> list[Data]:
-    """Random trees of typed nodes and edges; class 1 has many edges between types 0 and 1."""
+    """Random trees of typed nodes and edges; class 1 has an edge between types 0 and 1."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(high: int, *size: int) -> Tensor:
@@ -35,7 +36,7 @@ def graphs(seed: int, count: int) -> list[Data]:
 
     found = []
     for _ in range(count):
-        nodes = int(draw(10, 1)) + 8
+        nodes = int(draw(3, 1)) + 4
         kind = draw(KINDS, nodes)
         parent = torch.stack([draw(child, 1)[0] for child in range(1, nodes)])
         down = torch.stack([parent, torch.arange(1, nodes)])
@@ -43,7 +44,7 @@ def graphs(seed: int, count: int) -> list[Data]:
         bond = F.one_hot(draw(KINDS, nodes - 1), KINDS).float().repeat(2, 1)
         index = torch.cat([down, down.flip(0)], dim=1)
         x = F.one_hot(kind, KINDS).float()
-        found.append(Data(x=x, edge_index=index, edge_attr=bond, y=(mixed > 1).long()[None]))
+        found.append(Data(x=x, edge_index=index, edge_attr=bond, y=(mixed > 0).long()[None]))
     return found
 
 
@@ -53,7 +54,7 @@ class TypedTrees(list):
     num_features, num_classes, num_edge_features = KINDS, 2, KINDS
 
     def __init__(self, root: str, name: str) -> None:
-        super().__init__(graphs(0, 400))
+        super().__init__(graphs(0, 200))
 
 
 def accuracy(model: Module, data: Data, **inputs: Any) -> float:
@@ -94,16 +95,26 @@ def communities(seed: int = 0, nodes: int = 1200, degree: int = 8) -> Data:
     return Data(x=x, edge_index=torch.cat([index, index.flip(0)], 1), y=y)
 
 
-def trained(model: Module, data: Data, epochs: int = 60) -> float:
-    """The accuracy on three quarters of the nodes after training on the others."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    seen = torch.arange(len(data.y)) % 8 < 2
-    model(data.x, data.edge_index)  # lazy sizes
+def train(
+    model: Module, loss: Callable[[Data], Tensor], batches: Iterable[Data], epochs: int, lr: float
+) -> None:
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     for _ in range(epochs):
-        loss = F.cross_entropy(model.train()(data.x, data.edge_index)[seen], data.y[seen])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        for batch in batches:
+            optimizer.zero_grad()
+            loss(batch).backward()
+            optimizer.step()
+
+
+def trained(model: Module, data: Data) -> float:
+    """The accuracy on three quarters of the nodes after training on the others."""
+    seen = torch.arange(len(data.y)) % 8 < 2
+
+    def loss(data: Data) -> Tensor:
+        return F.cross_entropy(model(data.x, data.edge_index)[seen], data.y[seen])
+
+    model(data.x, data.edge_index)  # lazy sizes
+    train(model, loss, [data], epochs=20, lr=0.01)
     with torch.no_grad():
         found = model.eval()(data.x, data.edge_index).argmax(dim=1)
     return (found == data.y)[~seen].double().mean().item()
@@ -121,35 +132,29 @@ def test_stacked_layers_of_docs(printed: dict[str, Any]) -> None:
 def test_readme_net() -> None:
     """Regression of a count: the error falls far below that of the mean."""
     code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)[0]
-    names: dict[str, Any] = {}
-    exec(code, names)
     torch.manual_seed(0)
-    model = names["Net"](edge_dim=KINDS)
-    for data in (found := [data.clone() for data in graphs(0, 400)]):
+    model = run(code)["Net"](edge_dim=KINDS)
+    for data in (found := [data.clone() for data in graphs(0, 200)]):
         data.y = data.x[:, 0].sum().reshape(1, 1) - data.x[data.edge_index[0], 1].sum()
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for _ in range(30):
-        for batch in DataLoader(found, batch_size=32, shuffle=True):
-            optimizer.zero_grad()
-            F.mse_loss(model(batch), batch.y).backward()
-            optimizer.step()
+    batches = DataLoader(found, batch_size=32, shuffle=True)
+    train(model, lambda batch: F.mse_loss(model(batch), batch.y), batches, epochs=30, lr=3e-3)
     whole = Batch.from_data_list(found)
     error = F.mse_loss(model.eval()(whole), whole.y).item()
     assert error < 0.1 * whole.y.var().item()
 
 
-@every_net
-def test_networks_train_with_their_defaults(net) -> None:
+@pytest.mark.parametrize("net", sorted(NETS.keys() - {"WLKernelNet"}))  # that is in docs/index.rst
+def test_networks_train_with_their_defaults(net: str) -> None:
     torch.manual_seed(0)
-    model = net(KINDS, 32, 2, edge_dim=KINDS)
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for _ in range(20):
-        for data in DataLoader(graphs(0, 300), batch_size=32, shuffle=True):
-            out = model(data.x, data.edge_index, edge_attr=data.edge_attr, batch=data.batch)
-            optimizer.zero_grad()
-            F.cross_entropy(out, data.y).backward()
-            optimizer.step()
-    whole = Batch.from_data_list(graphs(1, 200))
+    model = NETS[net](KINDS, 32, 2, edge_dim=KINDS)
+
+    def loss(data: Data) -> Tensor:
+        out = model(data.x, data.edge_index, edge_attr=data.edge_attr, batch=data.batch)
+        return F.cross_entropy(out, data.y)
+
+    batches = DataLoader(graphs(0, 200), batch_size=32, shuffle=True)
+    train(model, loss, batches, epochs=20, lr=3e-3)
+    whole = Batch.from_data_list(graphs(1, 300))
     inputs = {"edge_attr": whole.edge_attr, "batch": whole.batch}
     assert accuracy(model, whole, **inputs) > 0.8
 

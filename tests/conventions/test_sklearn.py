@@ -74,35 +74,35 @@ def on_matrices(base: type[Any], item: Callable[[Any], Any]) -> type[Any]:
         def fit(self, X: Any, y: Any = None) -> Any:
             return super().fit(self._items(X, reset=True), y)
 
-        def transform(self, X: Any) -> Any:
-            check_is_fitted(self)
-            return super().transform(self._items(X, reset=False))
+        if hasattr(base, "predict"):
 
-        def fit_transform(self, X: Any, y: Any = None) -> Any:
-            return super().fit_transform(self._items(X, reset=True), y)
+            def predict(self, X: Any, **options: Any) -> Any:
+                check_is_fitted(self)
+                return super().predict(self._items(X, reset=False), **options)
+
+        else:
+
+            def transform(self, X: Any) -> Any:
+                check_is_fitted(self)
+                return super().transform(self._items(X, reset=False))
+
+            def fit_transform(self, X: Any, y: Any = None) -> Any:
+                return super().fit_transform(self._items(X, reset=True), y)
+
+        if hasattr(base, "predict_proba"):
+
+            def predict_proba(self, X: Any) -> Any:
+                check_is_fitted(self)
+                return super().predict_proba(self._items(X, reset=False))
 
         def __sklearn_tags__(self) -> Any:
             tags = super().__sklearn_tags__()
             tags.input_tags.two_d_array = True
             tags.input_tags.string = False
-            if tags.regressor_tags is not None:
-                tags.regressor_tags.poor_score = True  # paths of numbers are no good features
-            if tags.classifier_tags is not None:
-                tags.classifier_tags.poor_score = True
+            for kind in (tags.regressor_tags, tags.classifier_tags):
+                if kind is not None:
+                    kind.poor_score = True  # paths of numbers are no good features
             return tags
-
-    def of_items(name: str) -> Any:
-        def predict(self: Any, X: Any, **options: Any) -> Any:
-            check_is_fitted(self)
-            return getattr(super(OnMatrices, self), name)(self._items(X, reset=False), **options)
-
-        return predict
-
-    for name in ("predict", "predict_proba"):
-        if hasattr(base, name):
-            setattr(OnMatrices, name, of_items(name))
-    if hasattr(base, "predict"):
-        del OnMatrices.transform, OnMatrices.fit_transform
 
     OnMatrices.__name__ = OnMatrices.__qualname__ = f"{base.__name__}OnMatrices"
     globals()[OnMatrices.__name__] = OnMatrices  # where pickle looks for it

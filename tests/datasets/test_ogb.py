@@ -168,6 +168,7 @@ def test_damaged_archives_are_named_and_an_incomplete_set_is_left_alone(
     ("file", "rows", "said"),
     [
         ("raw/edge", "0,9\n", "same number of rows"),
+        ("raw/edge-feat", "0,0,0\n", "same number of rows"),
         ("raw/edge", "0,x\n", "raw/edge.csv.gz must have 2 whole numbers a row"),
         ("raw/edge", None, "raw/edge.csv.gz has atoms that there are not"),
         ("raw/node-feat", "200,0,0,0,0,0,0,0,0\n", r"goes up to \[200, .* of OGB to \[118, 4,"),
@@ -182,9 +183,8 @@ def test_files_of_another_content_are_named(
     esol: Path, file: str, rows: str | None, said: str
 ) -> None:
     path = esol / "ogbg_molesol" / f"{file}.csv.gz"
-    if rows is None:  # every second bond leads to an atom of a larger molecule
-        number = len(gzip.decompress(path.read_bytes()).splitlines())
-        rows = "0,30\n" * number
+    if rows is None:  # every bond leads to the fourth atom, which the smallest have not
+        rows = "0,3\n" * len(gzip.decompress(path.read_bytes()).splitlines())
     path.write_bytes(gzip.compress(rows.encode()))
     with pytest.raises(ValueError, match=f"ogbg_molesol is damaged: .*{said}|{said}"):
         ogb_dataset("ogbg-molesol", esol)

@@ -101,25 +101,23 @@ def test_batch_equals_that_of_molecules_in_memory(
     assert_same_graphs(shards.batch(kind(indices)), molecules.batch(indices))
 
 
-def test_single_molecules(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
+def test_one_molecule_or_several_as_a_data_set_in_memory(
+    shards: MoleculeShards, molecules: MoleculeCSV
+) -> None:
     for index in (0, 7, -1, np.int64(9)):
         one, other = shards[index], molecules[int(index)]
         assert one.smiles == other.smiles
         for key in ("x", "edge_index", "edge_attr", "y"):
             assert one[key].dtype == other[key].dtype
             assert torch.equal(one[key].nan_to_num(7), other[key].nan_to_num(7))
-    with pytest.raises(IndexError, match=f"index {M} is out of range for {M} molecules"):
-        shards[M]
-    with pytest.raises(TypeError, match="'float'"):
-        shards[1.5]  # type: ignore[index]
-    with pytest.raises(ValueError, match="is empty"):
-        shards[3:3]
+    for wrong, error, said in (
+        (M, IndexError, f"index {M} is out of range for {M} molecules"),
+        (1.5, TypeError, "'float'"),
+        (slice(3, 3), ValueError, "is empty"),
+    ):
+        with pytest.raises(error, match=said):
+            shards[wrong]  # type: ignore[index]
     assert [data.smiles for data in shards] == SMILES
-
-
-def test_several_molecules_are_a_data_set_in_memory(
-    shards: MoleculeShards, molecules: MoleculeCSV
-) -> None:
     for index in (slice(3, 20, 2), slice(7, 3, -2), slice(None, None, -1), [5, 5, -1], range(M)):
         some, others = shards[index], molecules[index]
         for name in ("smiles", "row_numbers", "split_values"):
@@ -148,13 +146,10 @@ def test_what_the_shards_say_of_themselves_and_columns_that_are_read_when_asked_
         with pytest.raises(IndexError):
             column[M]
     assert shards.smiles.index("c1ccccc1") == 8
-
-
-def test_splits_and_loaders_take_them(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
     by_column = column_split(shards.split_values or ())
     assert by_column.train.tolist() == list(range(0, M, 3))
-    found, expected = (scaffold_split(held.smiles) for held in (shards, molecules))
-    assert all(map(torch.equal, found, expected))
+    by_scaffold = (scaffold_split(held.smiles) for held in (shards, molecules))
+    assert all(map(torch.equal, *by_scaffold))
     loaders = (
         MoleculeLoader(held, by_column.train, 4, shuffle=True) for held in (shards, molecules)
     )
@@ -284,7 +279,7 @@ def test_an_interruption_between_shard_and_manifest(
 def test_a_finished_folder_is_opened_and_nothing_is_written(
     copied: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
-    monkeypatch.setattr(sharding, "_tables", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(sharding, "_encoded", lambda *_: pytest.fail("read again"))
     renamed = (copied.parent / "m.csv").rename(copied.parent / "renamed.csv")
     for targets in (None, ["a", "b"]):
         assert len(make(copied, renamed, target_columns=targets)) == M
@@ -402,16 +397,13 @@ def test_a_manifest_that_is_none_or_was_changed(copied: Path) -> None:
         for read in (MoleculeShards, make):
             with pytest.raises(ValueError, match=message):
                 read(copied)
-
-
-def test_folders_that_are_none(copied: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no folder"):
-        MoleculeShards(tmp_path / "none")
-    (copied / "manifest.json").unlink()
+    path.unlink()
     with pytest.raises(ValueError, match=r"has no manifest.json"):
         MoleculeShards(copied)
     with pytest.raises(ValueError, match=r"has records.npy but no manifest.json"):
         make(copied)
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        MoleculeShards(copied / "none")
 
 
 def test_files_that_are_none(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from pyg_kernels.explain import ngram_contributions
 from pyg_kernels.sequence import RCNN
 from tests.covering import covering
-from tests.explain.values import assert_best, close, gates, ngram_values, token_shares
+from tests.explain.values import assert_best, close, gates, ngram_values, node_shares
 from tests.sequence.rcnn import projections, random_rcnn
 
 FEATURES, HIDDEN = 4, 3
@@ -30,7 +30,7 @@ def assert_equals_all_ngrams(rcnn: RCNN, x: Tensor, position: int = -1, k: int =
     found = ngram_contributions(rcnn, x, position, HEAD, k)
     read = x[: position % len(x) + 1]
     every = ngram_values(rcnn, read, HEAD)
-    expected = token_shares(every, rcnn.cells[0].combine, len(x))
+    expected = node_shares(every, rcnn.cells[0].combine, len(x))
     close(found.tokens, expected)
     close(found.total, sum(ngram.value for ngram in every))
     close(found.tokens.sum() + found.remainder, found.total)

@@ -3,8 +3,8 @@
 import importlib
 import re
 import sys
-from html.parser import HTMLParser
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -116,42 +116,18 @@ def test_what_does_not_fit_a_molecule(
         draw_molecule(*arguments, **options)
 
 
-class Page(HTMLParser):
-    """The texts inside elements, and their attributes."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.open: list[tuple[str, dict[str, str | None]]] = []
-        self.found: list[tuple[str, dict[str, str | None], str]] = []
-        self.feed(source)
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs) -> None:
-        self.open.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag) -> None:
-        assert self.open.pop()[0] == tag
-
-    def handle_data(self, data) -> None:
-        if data.strip():
-            self.found.append((*self.open[-1], data))
-
-
 def test_html_colors_tokens_and_lists_ngrams() -> None:
-    page = Page(text_html(TOKENS, VALUES, [((0, 2), -1.5), ((3,), 0.5)]))
-    spans = [(attributes, text) for tag, attributes, text in page.found if tag == "span"]
-    assert [text for _, text in spans] == list(TOKENS)
-    grounds = {
-        text: [int(c) for c in re.findall(r"\d+", str(attributes["style"]))[:3]]
-        for attributes, text in spans
-    }
+    html = text_html(TOKENS, VALUES, [((0, 2), -1.5), ((3,), 0.5)])
+    page = ElementTree.fromstring(html)
+    spans = {span.text: span.get("style", "") for span in page.iter("span")}
+    assert tuple(spans) == TOKENS
+    grounds = {text: list(map(int, re.findall(r"\d+", style)[:3])) for text, style in spans.items()}
     assert grounds["a"] == [255, 255, 255]
     assert grounds["<film>"][0] > grounds["<film>"][2]
     assert grounds["not"][0] < grounds["not"][2]
-    cells = [text for tag, _, text in page.found if tag == "td"]
-    assert cells == ["-1.5", "not … bad", "+0.5", "<film>"]
+    assert [cell.text for cell in page.iter("td")] == ["-1.5", "not … bad", "+0.5", "<film>"]
     assert "<table>" not in text_html(TOKENS, VALUES)
-    assert Page(text_html([], [])).found == []
+    assert not "".join(ElementTree.fromstring(text_html([], [])).itertext()).strip()
     assert ngram_name(TOKENS, (0, 1, 3)) == "not a … <film>" and ngram_name(TOKENS, (2,)) == "bad"
 
 

@@ -14,8 +14,6 @@ from tests.sequence.rcnn import projections
 from tests.string_kernels import ngrams
 from tests.walk_kernels import edge_weights, walks
 
-# The attributions on graphs by definition: every walk's value, one by one, in float64
-
 #: An activation, and its slope at a number.
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor] | None, Callable[[float], float]]] = {
     "identity": (None, lambda z: 1.0),
@@ -87,14 +85,21 @@ def walk_values(
 
 def shares(found: list[Value], combine: str, graph: Graph) -> tuple[Tensor, Tensor, float]:
     """What nodes and edges get of each walk, and what walks of one node add."""
-    nodes = torch.zeros(graph.num_nodes, dtype=torch.float64)
     edges = torch.zeros(graph.edge_index.size(1), dtype=torch.float64)
     for walk in found:
-        for node in walk.nodes if combine == "mul" else walk.nodes[:1]:
-            nodes[node] += walk.value / (len(walk.nodes) if combine == "mul" else 1)
         for edge in walk.edges:
             edges[edge] += walk.value / len(walk.edges)
-    return nodes, edges, sum(walk.value for walk in found if not walk.edges)
+    single = sum(walk.value for walk in found if not walk.edges)
+    return node_shares(found, combine, graph.num_nodes), edges, single
+
+
+def node_shares(found: list[Value], combine: str, number: int) -> Tensor:
+    """What each node, or token, gets of each walk, or n-gram."""
+    nodes = torch.zeros(number, dtype=torch.float64)
+    for one in found:
+        for node in one.nodes if combine == "mul" else one.nodes[:1]:
+            nodes[node] += one.value / (len(one.nodes) if combine == "mul" else 1)
+    return nodes
 
 
 def in_order(found: list[Value]) -> list[Value]:
@@ -108,9 +113,6 @@ def assert_best(best: list[tuple[tuple[int, ...], float]], found: list[Value], k
     values = torch.tensor([value for _, value in best], dtype=torch.float64)
     wanted = torch.tensor([walk.value for walk in expected], dtype=torch.float64)
     torch.testing.assert_close(values, wanted, rtol=1e-10, atol=1e-12)
-
-
-# The attributions in texts by definition: every n-gram's value, one by one, in float64
 
 
 @torch.no_grad()
@@ -154,12 +156,3 @@ def ngram_values(rcnn: RCNN, x: Tensor, head: Tensor) -> list[Value]:
                         value = value * (1 - decay[r])
                 totals[picked] = totals.get(picked, 0.0) + float(value.sum())
     return [Value(picked, picked, value) for picked, value in totals.items()]
-
-
-def token_shares(found: list[Value], combine: str, length: int) -> Tensor:
-    """What each token gets of each n-gram."""
-    tokens = torch.zeros(length, dtype=torch.float64)
-    for ngram in found:
-        for token in ngram.nodes if combine == "mul" else ngram.nodes[:1]:
-            tokens[token] += ngram.value / (len(ngram.nodes) if combine == "mul" else 1)
-    return tokens

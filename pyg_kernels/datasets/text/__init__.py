@@ -1,8 +1,8 @@
 """Texts with classes, as words or as numbers; vocabulary, word vectors and batches."""
 
+from pyg_kernels.datasets.loaders import TextLoader
 from pyg_kernels.datasets.text.corpus import TextCorpus
 from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
-from pyg_kernels.datasets.text.loader import TextLoader
 from pyg_kernels.datasets.text.text_csv import TextCSV
 from pyg_kernels.datasets.text.text_table import TextTable, read_text_table
 from pyg_kernels.datasets.text.tokens import tokenize

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pyg_kernels.segments import segments
+
 
 class TextBatch(NamedTuple):
     """B texts, one after the other.
@@ -96,9 +98,5 @@ class EncodedTexts:
         """
         if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(self):
             raise IndexError(f"positions must be from 0 to {len(self) - 1}")
-        starts = self.ptr[indices]
-        lengths = self.ptr[indices + 1] - starts
-        ptr = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-        # Word i of the batch lies as far behind its text's start here as there.
-        shift = torch.repeat_interleave(starts - ptr[:-1], lengths)
-        return TextBatch(self.ids[torch.arange(len(shift)) + shift], ptr, self.labels[indices])
+        words, _, ptr = segments(self.ptr, indices)
+        return TextBatch(self.ids[words], ptr, self.labels[indices])

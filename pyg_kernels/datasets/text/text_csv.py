@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pyg_kernels.datasets.public_file import find_file
 from pyg_kernels.datasets.text.corpus import TextCorpus, with_parts
 from pyg_kernels.datasets.text.lines import read_lines
 from pyg_kernels.datasets.text.tokens import tokenize
@@ -90,18 +91,16 @@ def _files(path: str | Path, test: str | Path | None) -> tuple[Path, Path | None
 
 
 def _in_folder(folder: Path, name: str) -> Path:
-    for file in (folder / name, folder / f"{name}.gz"):
-        if file.is_file():
-            return file
-    raise FileNotFoundError(f"{folder} has no file {name} or {name}.gz")
+    file = find_file(folder, name)
+    if file is None:
+        raise FileNotFoundError(f"{folder} has no file {name} or {name}.gz")
+    return file
 
 
 def _class_names(classes: Sequence[str] | str | Path | None, train: Path) -> list[str] | None:
+    classes = find_file(train.parent, "classes.txt") if classes is None else classes
     if classes is None:
-        try:
-            classes = _in_folder(train.parent, "classes.txt")
-        except FileNotFoundError:
-            return None
+        return None
     source = "classes"
     if isinstance(classes, (str, Path)):
         source, classes = str(classes), read_lines(classes, "utf-8")

@@ -25,10 +25,7 @@ class TextTable(TextCorpus):
         test: the test part. Where there is none, a share of each class is drawn at random.
         text_column: the column of the texts, or several, which are joined.
         label_column: the column of the classes, of any words; two or more are needed.
-        test_fraction: the share that is drawn where there is no test part, rounded down in each
-            class.
-        seed: of the draw.
-        lower: whether to write all words in lower case, as GloVe's vectors do.
+        test_fraction, seed, lower: as of :class:`TextCSV`.
         encoding: of the files.
 
     Raises:

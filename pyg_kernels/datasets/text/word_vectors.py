@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from torch import Tensor
 from pyg_kernels.datasets.text.vocabulary import Vocabulary
 
 GLOVE = ("glove*.txt", "glove*.txt.gz")
+COUNTS = re.compile("[0-9]+ [0-9]+")  # the first line of word2vec's format
 
 
 class WordVectors(NamedTuple):
@@ -72,7 +74,7 @@ def read_word_vectors(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
         with opened(path, "rt", encoding="utf-8", newline="\n") as file:
             for number, line in enumerate(file, start=1):
                 fields = line.rstrip().rsplit(" ", size or -1)
-                if number == 1 and len(fields) == 2 and all(map(_is_count, fields)):
+                if number == 1 and COUNTS.fullmatch(line.rstrip()):
                     kind, (announced, size) = "word2vec", map(int, fields)
                     if size < 2:
                         raise ValueError(f"it announces {size} numbers a word, not 2 or more")
@@ -108,10 +110,6 @@ def _check(fields: list[str], size: int) -> None:
         raise ValueError(f"it has more than {size} numbers")
     float(fields[1])
     float(fields[-1])
-
-
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdecimal()
 
 
 def _is_number(text: str) -> bool:

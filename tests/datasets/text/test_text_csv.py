@@ -67,18 +67,6 @@ def test_names_of_classes(folder: Path) -> None:
             TextCSV(folder)
 
 
-def test_ten_classes_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    for part in ("train", "test"):
-        write(tmp_path / f"{part}.csv", "".join(f"{k},text {k}\n" for k in range(11, 0, -1)))
-    for first in (1, 0):  # of the numbers, then of the names
-        corpus = TextCSV(tmp_path)
-        assert corpus.classes == tuple(str(first + k) for k in range(11))
-        assert corpus.labels.tolist() == [*range(10, -1, -1)] * 2
-        write(tmp_path / "classes.txt", "".join(f"{k}\n" for k in range(11)))
-    write(tmp_path / "classes.txt", "".join(f"{k}.\n" for k in range(11)))
-    assert TextCSV(tmp_path).classes[:3] == ("0.", "1.", "10.")
-
-
 def test_yahoo_has_three_cells_of_text_and_escapes(tmp_path: Path) -> None:
     rows = '"1","Why?","","Because\\nof \\""this\\"" C:\\\\dos"\n"2","a","b","c"\n'
     write(tmp_path / "train.csv", rows)

@@ -31,9 +31,6 @@ def test_files_of_every_kind_say_the_same(tmp_path: Path, name: str) -> None:
     ("content", "said"),
     [
         ("words,label\na,b\n", "no column named 'text'; its columns are 'words', 'label'"),
-        ("text,label\na,b,c\nd,e,f\n", "line 2: it has 3 cells, the first row 2"),
-        ('text\tlabel\n"a\tx\nb\ty\n"c\tx\n', "line 2: a quote joins rows"),
-        ('text,label\n"a,b\n', "line 2: its quote does not end"),
         ("text,label\na\nb,c\n", "line 2: no class"),
         ("text,label\na,x\n ,y\n", "line 3: no text"),
         ("text,label\na,x\nb,x\n", "all texts of .* have the class 'x' in column 'label'"),

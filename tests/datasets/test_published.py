@@ -1,13 +1,14 @@
+import csv
 import hashlib
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from rdkit import Chem
+from rdkit import Chem, RDConfig
 from torch_geometric.data import Batch
 
-from pyg_kernels.datasets import CEP
+from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
 from tests.datasets.conftest import present
 from tests.datasets.test_molecules import assert_same_graphs
 
@@ -66,3 +67,23 @@ def test_is_the_public_sample(real_data: Path, tmp_path: Path) -> None:
         assert (cep[i].smiles, float(cep.targets[i])) == (smiles, float(pce))
         assert float(cep[i].y) == pytest.approx(float(pce), rel=1e-6)
         assert cep[i].num_edges == 2 * Chem.MolFromSmiles(smiles).GetNumBonds()
+
+
+def test_potencies_belong_to_their_molecules() -> None:
+    molecules = ChEMBLSulfonamides()
+    folder = Path(RDConfig.RDContribDir) / "FreeWilson" / "data"
+    with open(folder / "CHEMBL2321810_act.csv") as file:
+        potency = {name: float(value) for name, value in list(csv.reader(file))[1:]}
+    lines = (folder / "CHEMBL2321810.smi").read_text().splitlines()
+    assert len(molecules) == len(lines) == 1017
+    assert (molecules.target_names, molecules.skipped) == (["potency"], [])
+    assert float(molecules.targets.mean()) == pytest.approx(6.55, abs=0.005)
+    assert float(molecules.targets.std()) == pytest.approx(1.09, abs=0.005)
+    assert (float(molecules.targets.min()), float(molecules.targets.max())) == (4.27, 9.22)
+    for k in range(0, 1017, 13):
+        smiles, name = lines[k].split()
+        assert molecules.row_numbers[k] == k + 1
+        assert molecules[k].smiles == molecules.smiles[k] == smiles
+        assert float(molecules.targets[k]) == potency[name]
+        assert float(molecules[k].y) == pytest.approx(potency[name])
+        assert molecules[k].num_nodes == Chem.MolFromSmiles(smiles).GetNumAtoms()

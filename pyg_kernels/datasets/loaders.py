@@ -1,0 +1,347 @@
+"""Batches for training: epochs over molecules or texts that can be taken up again."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch
+
+if TYPE_CHECKING:
+    from pyg_kernels.datasets.molecules import MoleculeDataset
+    from pyg_kernels.datasets.shards import MoleculeShards
+    from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
+
+Indices = Tensor | np.ndarray | Sequence[int]
+B = TypeVar("B")
+
+
+def positions_in(indices: Indices, length: int, items: str) -> Tensor:
+    """Indices into ``length`` items as a vector of positions from 0 (int64)."""
+    if isinstance(indices, np.ndarray):  # torch cannot read negative strides
+        indices = np.ascontiguousarray(indices)
+    positions = torch.as_tensor(indices).cpu()
+    if positions.dtype == torch.bool and positions.shape == (length,):
+        positions = positions.nonzero().flatten()
+    if positions.numel() == 0:
+        raise ValueError(f"indices is empty; at least one of the {items} is needed")
+    if positions.dim() != 1 or positions.is_floating_point() or positions.dtype == torch.bool:
+        raise ValueError(
+            f"indices must be a vector of integers or a mask of {length} booleans, not "
+            f"{positions.dtype} of shape {tuple(positions.shape)}"
+        )
+    positions = positions.long()
+    smallest, largest = int(positions.min()), int(positions.max())
+    if smallest < -length or largest >= length:
+        wrong = smallest if smallest < -length else largest
+        raise IndexError(f"index {wrong} is out of range for {length} {items}")
+    return torch.where(positions < 0, positions + length, positions)
+
+
+class EpochLoader(ABC, Generic[B]):
+    """Goes through items in batches; each pass is an epoch.
+
+    With ``shuffle`` the order of a pass is drawn from ``seed`` plus the number of the epoch.
+    """
+
+    items: ClassVar[str]  #: What the data set has, in the plural.
+
+    def __init__(
+        self, dataset: Any, indices: Indices | None, batch_size: int, shuffle: bool, seed: int
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        self.dataset, self.batch_size, self.shuffle, self.seed = dataset, batch_size, shuffle, seed
+        indices = range(len(dataset)) if indices is None else indices
+        self.indices = positions_in(indices, len(dataset), self.items)
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next pass the one with this number."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """The number of batches a pass."""
+        return -(-len(self.indices) // self.batch_size)
+
+    def __iter__(self) -> Iterator[B]:
+        batches = self.batches(torch.Generator().manual_seed(self.seed + self.epoch))
+        self.epoch += 1
+        for indices in batches:
+            yield self.assemble(indices)
+
+    def order(self, generator: torch.Generator) -> Tensor:
+        """The positions of a pass in their order, whose draws are the generator's."""
+        if not self.shuffle:
+            return self.indices
+        return self.indices[torch.randperm(len(self.indices), generator=generator)]
+
+    def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
+        """The positions of each batch of a pass, whose draws are the generator's."""
+        order, size = self.order(generator), self.batch_size
+        return (order[start : start + size] for start in range(0, len(self) * size, size))
+
+    @abstractmethod
+    def assemble(self, indices: Tensor) -> B:
+        """The batch of the items at these positions, or this process's share of it."""
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self.indices)} {self.items}, "
+            f"batch_size={self.batch_size}, shuffle={self.shuffle})"
+        )
+
+
+class UniformBins:
+    r"""Draws items so that every bin of a value is equally likely, whatever the values' density.
+
+    The k-th bin holds the items with :math:`k w \le y < (k + 1) w`; of the bins that hold any, each
+    draw takes one at random, and one of its items at random, with replacement. So Dai et al. 2016
+    and Lei et al. 2017, section 6.3, draw training molecules of the Clean Energy Project, whose
+    efficiencies are distributed unevenly, to put more emphasis on the high ones.
+
+    Args:
+        values: (M,) the value of each item.
+        width: of a bin, in the values' units.
+
+    Attributes:
+        bins: (M,) the bin of each item, from 0; bins without items are not counted.
+        counts: (K,) the number of items of each bin.
+
+    Raises:
+        ValueError: if there are no values, one is not finite, or the width is not positive or so
+            small that the bins' numbers are no longer exact.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.datasets import UniformBins
+        >>> bins = UniformBins(torch.tensor([0.01, 0.02, 0.03, 7.51]), width=0.05)
+        >>> bins.counts
+        tensor([3, 1])
+        >>> drawn = bins.draw(1000, torch.Generator().manual_seed(0))  # half of them are 3
+        >>> 450 < (drawn == 3).sum() < 550
+        tensor(True)
+
+    See Also:
+        :class:`MoleculeLoader`, which takes them.
+    """
+
+    def __init__(self, values: Tensor, width: float) -> None:
+        if values.dim() != 1 or not len(values):
+            raise ValueError(
+                f"values must be a vector of at least one number, not {tuple(values.shape)}"
+            )
+        if not bool(values.isfinite().all()):
+            raise ValueError("values must be finite: an item without a value is in no bin")
+        if not (math.isfinite(width) and width > 0):
+            raise ValueError(f"width must be a positive number, not {width}")
+        numbers = (values.double() / width).floor()
+        if not bool((numbers.abs() < 2.0**53).all()):
+            raise ValueError(f"width={width} is too small for values up to {values.abs().max()}")
+        _, self.bins, self.counts = numbers.unique(return_inverse=True, return_counts=True)
+        self._members = self.bins.argsort(stable=True)
+        self._starts = self.counts.cumsum(0) - self.counts
+
+    def draw(self, num: int, generator: torch.Generator) -> Tensor:
+        """The positions of ``num`` items drawn with replacement, (num,) int64."""
+        chosen = torch.randint(len(self.counts), (num,), generator=generator)
+        counts = self.counts[chosen]
+        # 53 random bits a draw: no item of a bin is likelier than another by more than rounding.
+        fractions = torch.rand(num, dtype=torch.float64, generator=generator)
+        within = (fractions * counts).long().clamp_(max=counts - 1)
+        return self._members[self._starts[chosen] + within]
+
+    def __len__(self) -> int:
+        return len(self.bins)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} items in {len(self.counts)} bins)"
+
+
+class MoleculeLoader(EpochLoader[Batch]):
+    """Goes through a data set in batches, each assembled by :meth:`MoleculeDataset.batch`.
+
+    Takes the place of ``torch_geometric.loader.DataLoader``, with the same batches, and needs no
+    worker processes. Each pass is an epoch: with ``shuffle`` its permutation is drawn from ``seed``
+    plus the number of the epoch, so that a run can be taken up again at any epoch
+    (:meth:`set_epoch`) with the batches that it would have had.
+
+    Where several processes train together, each has a loader with the same arguments but for its
+    ``share``, and goes through its own molecules of every batch: r, r + R, ... A share never has
+    fewer than ``smallest_share`` molecules, since no process may wait for another: molecules of
+    the same batch stand in at its end, with NaN for all targets. In one process there are none.
+
+    Args:
+        dataset: a :class:`~pyg_kernels.datasets.MoleculeDataset` or
+            :class:`~pyg_kernels.datasets.MoleculeShards`.
+        indices: the positions to go through, or a mask; all by default.
+        batch_size: molecules a batch of all processes together; the last batch may have fewer.
+        shuffle: whether each epoch has an order of its own.
+        seed: of the orders.
+        drop_last: whether to leave out a last batch that has fewer molecules.
+        share: the rank r of this process, from 0, and the number R of processes.
+        smallest_share: molecules of a share at least, with those that stand in.
+        bins: of the molecules at ``indices``, in their order; each pass then draws as many
+            molecules as there are, with replacement, so that every bin is equally likely. Its draw
+            depends on ``seed`` and epoch as an order does; ``shuffle`` has no effect.
+
+    Attributes:
+        epoch: the number of the next pass, from 0.
+
+    Raises:
+        ValueError: if ``batch_size`` or ``smallest_share`` is not positive, ``share`` is not such a
+            pair, ``bins`` are of another number of molecules, or ``indices`` has none or no
+            integers.
+        IndexError: if an index is out of range.
+
+    Example:
+        >>> from pyg_kernels.datasets import MoleculeDataset, MoleculeLoader
+        >>> smiles = ["CCO", "CCCO", "c1ccccc1", "Cc1ccccc1", "CCN"]
+        >>> molecules = MoleculeDataset.from_smiles(smiles, [0.0, 0.3, 2.1, 2.7, -0.1])
+        >>> loader = MoleculeLoader(molecules, batch_size=2, shuffle=True)
+        >>> [batch.num_graphs for batch in loader]
+        [2, 2, 1]
+
+    See Also:
+        :class:`MoleculeDataset` and :class:`MoleculeShards`, what it reads; :class:`UniformBins`;
+        :class:`TextLoader`.
+    """
+
+    items = "molecules"
+
+    def __init__(
+        self,
+        dataset: MoleculeDataset | MoleculeShards,
+        indices: Indices | None = None,
+        batch_size: int = 128,
+        shuffle: bool = False,
+        seed: int = 0,
+        drop_last: bool = False,
+        share: tuple[int, int] = (0, 1),
+        smallest_share: int = 1,
+        bins: UniformBins | None = None,
+    ) -> None:
+        super().__init__(dataset, indices, batch_size, shuffle, seed)
+        if len(share) != 2 or not 0 <= share[0] < share[1]:
+            raise ValueError(f"share must be the rank of a process and their number, not {share}")
+        self.rank, self.number = share
+        if smallest_share < 1:
+            raise ValueError(f"smallest_share must be at least 1, not {smallest_share}")
+        self.drop_last, self.smallest_share = drop_last, smallest_share
+        if bins is not None and len(bins) != len(self.indices):
+            raise ValueError(
+                f"bins must be of the {len(self.indices)} molecules at indices, not of {len(bins)}"
+            )
+        self.bins = bins
+
+    def __len__(self) -> int:
+        """The number of batches a pass."""
+        return len(self.indices) // self.batch_size if self.drop_last else super().__len__()
+
+    def order(self, generator: torch.Generator) -> Tensor:
+        """The positions of a pass in their order, whose draws are the generator's."""
+        if self.bins is None:
+            return super().order(generator)
+        return self.indices[self.bins.draw(len(self.indices), generator)]
+
+    def assemble(self, indices: Tensor) -> Batch:
+        """This process's share of the batch of the molecules at these positions."""
+        rows, own = self.own_rows(indices)
+        batch = self.dataset.batch(rows)
+        if own < len(rows):
+            batch.y[own:] = torch.nan
+        return batch
+
+    def own_rows(self, batch: Tensor) -> tuple[Tensor, int]:
+        """This process's rows of a batch, those that stand in last, and how many are its own."""
+        own = batch[self.rank :: self.number]
+        missing = self.smallest_share - len(own)
+        if self.number == 1 or missing <= 0:
+            return own, len(own)
+        # Other items: a batch of equal ones would have variance 0, which batch normalization
+        # divides by.
+        others = torch.arange(len(batch)) % self.number != self.rank
+        candidates = torch.cat([batch[others], own])
+        stand_ins = candidates[torch.arange(missing) % len(candidates)]
+        return torch.cat([own, stand_ins]), len(own)
+
+
+class TextLoader(EpochLoader["TextBatch"]):
+    """Goes through texts in batches, put together without a loop over texts or words.
+
+    Each pass is an epoch: with ``shuffle`` its order is drawn from ``seed`` plus the number of the
+    epoch, so that a run can be taken up again at any epoch (:meth:`set_epoch`) with the batches
+    that it would have had. With ``bucket`` above 1 as well, each ``bucket`` batches' worth of texts
+    in that order is sorted by length before it is cut into batches, which are then shuffled: texts
+    of a batch are of similar length, and little is padded where a model pads.
+
+    Args:
+        texts: the texts.
+        indices: the positions to go through, or a mask; all by default.
+        batch_size: texts a batch; the last batch may have fewer.
+        shuffle: whether each epoch has an order of its own.
+        seed: of the orders.
+        bucket: batches' worth of texts that are sorted by length together.
+
+    Attributes:
+        epoch: the number of the next pass, from 0.
+
+    Raises:
+        ValueError: if ``batch_size`` or ``bucket`` is not positive, or ``indices`` has none or no
+            integers.
+        IndexError: if a position is out of range.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.datasets import TextLoader, Vocabulary
+        >>> from pyg_kernels.datasets.text import EncodedTexts
+        >>> texts = [["a", "fine", "film"], ["dull"], ["a", "dull", "plot"]]
+        >>> ids, ptr = Vocabulary(["a", "fine", "film", "dull", "plot"]).encode(texts)
+        >>> encoded = EncodedTexts(ids, ptr, labels=torch.tensor([1, 0, 0]))
+        >>> [batch.lengths.tolist() for batch in TextLoader(encoded, batch_size=2)]
+        [[3, 1], [3]]
+
+    See Also:
+        :class:`~pyg_kernels.datasets.text.EncodedTexts` and
+        :class:`~pyg_kernels.datasets.text.TextBatch`, what it reads and gives;
+        :class:`MoleculeLoader`.
+    """
+
+    items = "texts"
+
+    def __init__(
+        self,
+        texts: EncodedTexts,
+        indices: Indices | None = None,
+        batch_size: int = 64,
+        shuffle: bool = False,
+        seed: int = 0,
+        bucket: int = 1,
+    ) -> None:
+        if bucket < 1:
+            raise ValueError(f"bucket must be at least 1, not {bucket}")
+        super().__init__(texts, indices, batch_size, shuffle, seed)
+        self.bucket = bucket
+
+    def assemble(self, indices: Tensor) -> TextBatch:
+        """The batch of the texts at these positions."""
+        batch: TextBatch = self.dataset.batch(indices)
+        return batch
+
+    def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
+        """The positions of each batch of a pass, whose draws are the generator's."""
+        if not self.shuffle or self.bucket == 1:
+            return super().batches(generator)
+        order = self.order(generator)
+        place = torch.arange(len(order)) // (self.bucket * self.batch_size)
+        lengths = self.dataset.lengths[order]
+        # By bucket, then by length: one stable sort on a combined key.
+        order = order[(place * (int(lengths.max()) + 1) + lengths).argsort(stable=True)]
+        batches = list(order.split(self.batch_size))
+        shuffled = torch.randperm(len(batches), generator=generator).tolist()
+        return [batches[k] for k in shuffled]
