@@ -102,7 +102,10 @@ def _of_few_centers(variants: dict[str, Options]) -> dict[str, Options]:
 ONE_WAY, BOTH_WAYS = _of_few_centers({**PLAIN, **NORMALIZED}), _of_few_centers(BIDIRECTIONAL)
 EVERY = {**ONE_WAY, **BOTH_WAYS}
 IN_TRAINING = {name: options for name, options in EVERY.items() if options.get("normalize", True)}
-DERIVATIVES = {name: EVERY[name] for name in ["relu", "abs", "gaussian"]}
+DERIVATIVES = {
+    name: EVERY[name]
+    for name in ("relu", "abs", "gaussian", "norm-abs", "norm-gaussian", "both-ways-norm")
+}
 PARTS = {
     f"{name}-{kind}": Part(module, {**options, "scale": 0.3}, trained=module.startswith("lin"))
     for kind, options in [("relu", {"normalize": False}), ("norm", {"green": "gaussian"})]
