@@ -56,10 +56,10 @@ def test_widths_and_long_texts(case: Case, channels: int, centers: int) -> None:
 @pytest.mark.parametrize("threads", [2, 3], indirect=True)
 @some_cases
 def test_texts_that_threads_share(case: Case, threads: int) -> None:
-    """Several a thread, ragged or of one length, and blocks of channels."""
+    """Several a thread, ragged or of one length; of one text, blocks of channels."""
     ends = torch.arange(4 * threads + 1).cumsum(0)
-    ragged = Layout.of_ptr(ends, 4 * threads, int(ends[-1]))
-    for layout, channels in [(ragged, 5), (Layout.of_grid(5, 70, CPU), 7), (LONG, 130)]:
+    ragged, one = Layout.of_ptr(ends, 4 * threads, int(ends[-1])), Layout.of_grid(9, 1, CPU)
+    for layout, channels in [(ragged, 5), (Layout.of_grid(5, 70, CPU), 7), (one, 201)]:
         check(case._replace(layout=layout, channels=channels))
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d
 
+from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, KBRNCell
 from tests.nn.activation_equations import Case
 from tests.sequence.equations import Reading, reading
@@ -42,8 +43,10 @@ def cell_equations(
 
 
 def function_of(cell: KBRNCell, options: dict[str, Any]) -> Callable[[Tensor], Tensor]:
-    """The normalisation and the expansion of a cell, which is eq. 4."""
+    """The normalisation and the expansion of a cell, which is eq. 4; or what stands there."""
     module = cell.activation
+    if type(module) is not KernelActivation:
+        return module
     case = Case(
         options.get("green") or "relu",
         affine=module.slope is not None,
