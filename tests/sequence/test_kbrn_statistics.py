@@ -61,18 +61,6 @@ def test_texts_that_are_all_the_same(name: str) -> None:
         assert_equations(kbrn, options, [piece] * count, "grid", False, canceling=canceling)
 
 
-@in_training
-def test_what_is_beside_a_text_matters_in_training_and_later_does_not(name: str) -> None:
-    kbrn, (first, second, other) = build(IN_TRAINING[name]).train(), texts(4, 4, 4)
-    pairs = [torch.stack(pair, dim=1) for pair in ((first, second), (first, other))]
-    assert not torch.allclose(*(kbrn(pair)[0][:, 0] for pair in pairs))
-    before = running_sets(kbrn.eval())
-    for pair in pairs:
-        close(kbrn(pair)[0][:, 0], kbrn(first)[0])
-    assert_kept(kbrn, before)
-    assert_equations(kbrn, IN_TRAINING[name], [first, second])
-
-
 @pytest.mark.parametrize("name", ["norm", "norm-abs", "norm-gaussian"])
 def test_the_cell_in_training(name: str) -> None:
     """A batch of single tokens."""

@@ -144,23 +144,6 @@ def test_nothing_is_overwritten(variant: Variant) -> None:
     assert all(map(torch.equal, (output, *parts_of(state)), kept))
 
 
-@of_every
-def test_training_steps_change_every_parameter(variant: Variant) -> None:
-    """Nothing is built that nothing reads."""
-    layer, x = variant.build(scale=0.3), random_text(6, 3, SIZE)
-    before = [p.detach().clone() for p in layer.parameters()]
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
-    losses = []
-    for _ in range(5):
-        optimizer.zero_grad()
-        loss = (layer(x)[0] - 0.3).square().mean()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0]
-    assert all(not torch.equal(p, b) for p, b in zip(layer.parameters(), before, strict=True))
-
-
 STATES: list[tuple[Family, Options, type]] = [
     (RCNN, {}, RCNNState),
     (RCNN, {"pooling": "max"}, RCNNProductState),

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence
 
-from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.propagation.path import PathPropagation
 from pyg_kernels.sequence import RCNN, path_batch
 from tests.sequence.rcnn import BOTH_WAYS, SUM, layer_equations, random_rcnn
 from tests.sequence.texts import F64, SIZE, close, gradients, joined, place, pointers, texts
@@ -106,21 +104,6 @@ def test_other_forms() -> None:
     tail, (h_single, _) = rcnn(pieces[2][3:], state, selection=selection[2][3:])
     close([out, h_batch, found.data, h_packed], [expected, h, again.data, h])
     close([torch.cat([head, tail]), h_single], [expected[7:], h[:, 2]])
-
-
-@pytest.mark.parametrize("normalize", [True, False])
-def test_propagation(normalize: bool) -> None:
-    """The operator alone: its own definition for both normalisations."""
-    (z,), (weight,) = texts(6), weights(6)
-    layout, initial = Layout.of_grid(6, 1, torch.device("cpu")), texts(1)[0].unsqueeze(1)
-    decay = torch.rand(6, SIZE, generator=torch.Generator().manual_seed(1), dtype=F64)
-    path = PathPropagation(decay, layout, initial, normalize, weight.unsqueeze(1))
-    c, expected = initial[0, 0], []
-    for z_t, lam, s in zip(z, decay, weight, strict=True):
-        entry = 1 - lam if normalize else 1.0
-        c = (1 - s) * c + s * (lam * c + entry * z_t)
-        expected.append(c)
-    close(path.aggregate(z, 1), torch.stack(expected))
 
 
 def test_bad_selections() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d
 
-from tests.sequence.layers import of_derivatives, of_some, some_one_way
+from tests.sequence.layers import of_derivatives, of_some
 from tests.sequence.texts import SIZE, close, random_text
 from tests.sequence.variants import Variant, like, parts_of, plain
 
@@ -97,19 +97,3 @@ def test_an_ensemble_of_parameters(variant: Variant) -> None:
 
     found = torch.func.vmap(one)({k: v.detach() for k, v in {**stacked, **buffers}.items()})
     close(found, torch.stack([layer(x)[0] for layer in layers]))
-
-
-@some_one_way
-def test_the_gradient_of_an_unused_output(variant: Variant) -> None:
-    """The state alone, or one output alone, may carry a gradient."""
-    layer = variant.build()
-    x = random_text(5, 2, SIZE).requires_grad_()
-    output, state = layer(x)
-    (of_state,) = torch.autograd.grad(parts_of(state)[0][-1].sum(), x, retain_graph=True)
-    (of_output,) = torch.autograd.grad(output[-1].sum(), x, retain_graph=True)
-    close(of_state, of_output)
-    for memory in parts_of(state)[1:2]:
-        (of_memory,) = torch.autograd.grad(memory.sum(), x, retain_graph=True)
-        assert of_memory.abs().sum() > 0
-    (of_middle,) = torch.autograd.grad(output[2].sum(), x)
-    assert (of_middle[3:] == 0).all()
