@@ -171,36 +171,6 @@ def test_leaves_changed_in_place(case: Case, changed: str) -> None:
     close(found, wanted)
 
 
-@each_case
-def test_vmap_over_modules(case: Case) -> None:
-    modules = [case.random(UNITS, 6, seed).eval() for seed in range(3)]
-    parameters, buffers = torch.func.stack_module_state(modules)
-    a = doubles(3, 5, UNITS)
-
-    def call(parameters: Any, buffers: Any, a: Tensor) -> Tensor:
-        return torch.func.functional_call(modules[0], (parameters, buffers), (a,))
-
-    together = torch.func.vmap(call)(parameters, buffers, a)
-    close(together, torch.stack([m(b) for m, b in zip(modules, a, strict=True)]), 1e-13)
-    one = torch.func.vmap(call, in_dims=(0, 0, None))(parameters, buffers, a[0])
-    close(one, torch.stack([m(a[0]) for m in modules]), 1e-13)
-
-
-@each_case
-def test_per_sample_gradients(case: Case) -> None:
-    module, a = case.random(UNITS, 6).eval(), doubles(7, UNITS)
-    parameters = {k: v.detach() for k, v in module.named_parameters()}
-
-    def loss(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
-        return torch.func.functional_call(module, parameters, (row,)).sin().sum()
-
-    found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, a)
-    for i, row in enumerate(a):
-        total = case.definition(module, row).sin().sum()
-        wanted = torch.autograd.grad(total, list(module.parameters()))
-        close([of_rows[i] for of_rows in found.values()], wanted)
-
-
 class TestStart:
     @pytest.fixture(autouse=True)
     def _double(self) -> Iterator[None]:

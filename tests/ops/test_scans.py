@@ -65,6 +65,14 @@ def test_texts_that_threads_share(case: Case, threads: int) -> None:
         check(case._replace(layout=layout, channels=channels))
 
 
+@pytest.mark.parametrize("texts", [1, 3, 6, 17])
+def test_products_of_wide_outputs(texts: int) -> None:
+    """Remainders of rows and of columns, and more terms than are multiplied at once."""
+    case = MEMORIES["static, fed back"]._replace(layout=Layout.of_grid(2, texts, CPU), channels=301)
+    check(case)
+    check(case._replace(dtype=torch.float32), 2e-5)
+
+
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("case", ACTIVATIONS.values(), ids=ACTIVATIONS)
 def test_activations_in_single_precision(case: Case) -> None:
