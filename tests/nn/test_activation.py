@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import io
 import itertools
 import math
-import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -419,23 +417,6 @@ def test_graph_models(model: type[nn.Module]) -> None:
     assert any(g.abs().max() > 0 for k, g in found[start].items() if k.endswith("coefficients"))
 
 
-@each_case
-def test_copies(case: Case) -> None:
-    module, a = case.random(UNITS, 6).eval(), doubles(5, UNITS)
-    expected = module(a)
-    buffer = io.BytesIO()
-    torch.save(module.state_dict(), buffer)
-    buffer.seek(0)
-    other = case.module(UNITS, 6).double().eval()
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), other):
-        assert torch.equal(twin(a), expected)
-        assert repr(twin) == repr(module)
-        with torch.no_grad():
-            twin.coefficients.zero_()  # nothing is shared with the first
-        assert torch.equal(module(a), expected)
-
-
 def test_new_parameters_are_seen() -> None:
     """Nothing is kept from one call to the next."""
     case, a = Case(), doubles(5, UNITS)
@@ -469,17 +450,6 @@ def test_parametrizations(case: Case) -> None:
     parametrize.register_parametrization(module, "coefficients", Bounded())
     assert_is_definition(case, module, a)
     close(module.l1(), module.coefficients.abs().sum())
-
-
-def test_meta_device() -> None:
-    with torch.device("meta"):
-        module = KernelActivation(UNITS, 6, init="tanh", affine=True)
-    assert module(torch.empty(5, UNITS, device="meta")).shape == (5, UNITS)
-    module = module.to_empty(device="cpu")
-    module.reset_parameters()
-    t = torch.linspace(-5, 5, 30)
-    expected = interpolant("tanh", t, torch.linspace(-2, 2, 6))
-    close(module(t[:, None].expand(-1, UNITS))[:, 0], expected, 1e-5)
 
 
 class LargestTensor(TorchDispatchMode):
