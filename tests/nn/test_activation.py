@@ -545,3 +545,9 @@ def test_last_dimension(case: Case) -> None:
 def test_dtype(dtype: torch.dtype, normalize: bool) -> None:
     with pytest.raises(ValueError, match=str(dtype)):
         KernelActivation(3, 4, normalize=normalize)(torch.ones(5, 3, dtype=dtype))
+
+
+def test_repr() -> None:
+    module = KernelActivation(3, 4, "abs", affine=True, normalize=True)
+    words = "3, num_centers=4, green='abs', affine=True, normalize=True"
+    assert repr(module) == f"KernelActivation({words})"
