@@ -16,6 +16,7 @@ from pyg_kernels.ops.expansion import GREENS
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.memory import memory_scan
 from pyg_kernels.ops.scan.walk import Form, linear_scan, walk_scan
+from tests.nn.activation_equations import close
 from tests.ops.conftest import assert_same_in_threads, assert_transforms, compiled_kernels
 from tests.ops.layouts import LAYOUTS
 from tests.ops.scans import (
@@ -124,6 +125,10 @@ def test_as_pytorch_knows_it(number: int) -> None:
     torch.library.opcheck(case.scan.op, (*tensors, *case.settings))
     fixed = [t.detach() for t in leaves[1:]]
     assert_transforms(lambda x: run(x, *fixed)[:1], leaves[0])
+    rest = [None if t is None else t.detach() for t in tensors[1:]]
+    both = torch.stack([leaves[0], 2 * leaves[0]]).detach()
+    found = torch.func.vmap(lambda x: case.scan.op(x, *rest, *case.settings)[0])(both)
+    close(found, torch.stack([case.run([x, *rest])[0] for x in both]))
 
 
 @pytest.mark.parametrize("green", GREENS)
