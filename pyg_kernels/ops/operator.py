@@ -196,19 +196,16 @@ class Operator:
     def _vmap(
         self, info: Any, in_dims: tuple[int | None, ...], *args: Any
     ) -> tuple[Outputs, tuple[int | None, ...]]:
-        batched = [k for k in range(self._num_tensors) if in_dims[k] is not None]
-
-        def run(*some: Tensor) -> Outputs:
-            every = list(args)
-            for k, tensor in zip(batched, some, strict=True):
-                every[k] = tensor
-            return self._defined(*every)
-
-        found = torch.vmap(run, in_dims=tuple(in_dims[k] for k in batched))(
-            *(args[k] for k in batched)
+        """One slice after the other: PyTorch allows no transform within the rule of one."""
+        slices = (
+            [
+                x if dim is None else x.select(dim, number)
+                for x, dim in zip(args, in_dims, strict=True)
+            ]
+            for number in range(info.batch_size)
         )
-        spare = self._num_outputs - len(found)
-        return self.padded(found), (*(0 for _ in found), *(None for _ in range(spare)))
+        found = zip(*(self.op(*each) for each in slices), strict=True)
+        return tuple(torch.stack(outs) for outs in found), (0,) * self._num_outputs
 
     def padded(self, outputs: Outputs) -> Outputs:
         """As many outputs as the op has, from those of the definition."""

@@ -39,8 +39,13 @@ def direct_sum(a: Tensor, centers: Tensor, chi: Tensor, green: str, bandwidth: f
     return (chi * green_function(green, a.unsqueeze(-1) - centers, bandwidth)).sum(-1)
 
 
-def batch_norm(norm: torch.nn.BatchNorm1d, a: Tensor) -> Tensor:
-    """Ioffe and Szegedy (2015) over all leading dimensions; leaves the running set alone."""
+def batch_norm(norm: torch.nn.Module, a: Tensor) -> Tensor:
+    """Ioffe and Szegedy (2015) over all leading dimensions; leaves the running set alone.
+
+    A norm of one's own is called.
+    """
+    if not isinstance(norm, torch.nn.BatchNorm1d):
+        return norm(a)
     rows = a.reshape(-1, a.size(-1))
     mean, var = norm.running_mean, norm.running_var
     if mean is None or (norm.training and rows.size(0)):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import io
 import itertools
 import math
-import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -169,36 +167,6 @@ def test_leaves_changed_in_place(case: Case, changed: str) -> None:
         assert "inplace operation" in str(error)  # noqa: PT017
         return
     close(found, wanted)
-
-
-@each_case
-def test_vmap_over_modules(case: Case) -> None:
-    modules = [case.random(UNITS, 6, seed).eval() for seed in range(3)]
-    parameters, buffers = torch.func.stack_module_state(modules)
-    a = doubles(3, 5, UNITS)
-
-    def call(parameters: Any, buffers: Any, a: Tensor) -> Tensor:
-        return torch.func.functional_call(modules[0], (parameters, buffers), (a,))
-
-    together = torch.func.vmap(call)(parameters, buffers, a)
-    close(together, torch.stack([m(b) for m, b in zip(modules, a, strict=True)]), 1e-13)
-    one = torch.func.vmap(call, in_dims=(0, 0, None))(parameters, buffers, a[0])
-    close(one, torch.stack([m(a[0]) for m in modules]), 1e-13)
-
-
-@each_case
-def test_per_sample_gradients(case: Case) -> None:
-    module, a = case.random(UNITS, 6).eval(), doubles(7, UNITS)
-    parameters = {k: v.detach() for k, v in module.named_parameters()}
-
-    def loss(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
-        return torch.func.functional_call(module, parameters, (row,)).sin().sum()
-
-    found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, a)
-    for i, row in enumerate(a):
-        total = case.definition(module, row).sin().sum()
-        wanted = torch.autograd.grad(total, list(module.parameters()))
-        close([of_rows[i] for of_rows in found.values()], wanted)
 
 
 class TestStart:
@@ -449,23 +417,6 @@ def test_graph_models(model: type[nn.Module]) -> None:
     assert any(g.abs().max() > 0 for k, g in found[start].items() if k.endswith("coefficients"))
 
 
-@each_case
-def test_copies(case: Case) -> None:
-    module, a = case.random(UNITS, 6).eval(), doubles(5, UNITS)
-    expected = module(a)
-    buffer = io.BytesIO()
-    torch.save(module.state_dict(), buffer)
-    buffer.seek(0)
-    other = case.module(UNITS, 6).double().eval()
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), other):
-        assert torch.equal(twin(a), expected)
-        assert repr(twin) == repr(module)
-        with torch.no_grad():
-            twin.coefficients.zero_()  # nothing is shared with the first
-        assert torch.equal(module(a), expected)
-
-
 def test_new_parameters_are_seen() -> None:
     """Nothing is kept from one call to the next."""
     case, a = Case(), doubles(5, UNITS)
@@ -499,17 +450,6 @@ def test_parametrizations(case: Case) -> None:
     parametrize.register_parametrization(module, "coefficients", Bounded())
     assert_is_definition(case, module, a)
     close(module.l1(), module.coefficients.abs().sum())
-
-
-def test_meta_device() -> None:
-    with torch.device("meta"):
-        module = KernelActivation(UNITS, 6, init="tanh", affine=True)
-    assert module(torch.empty(5, UNITS, device="meta")).shape == (5, UNITS)
-    module = module.to_empty(device="cpu")
-    module.reset_parameters()
-    t = torch.linspace(-5, 5, 30)
-    expected = interpolant("tanh", t, torch.linspace(-2, 2, 6))
-    close(module(t[:, None].expand(-1, UNITS))[:, 0], expected, 1e-5)
 
 
 class LargestTensor(TorchDispatchMode):
@@ -605,3 +545,9 @@ def test_last_dimension(case: Case) -> None:
 def test_dtype(dtype: torch.dtype, normalize: bool) -> None:
     with pytest.raises(ValueError, match=str(dtype)):
         KernelActivation(3, 4, normalize=normalize)(torch.ones(5, 3, dtype=dtype))
+
+
+def test_repr() -> None:
+    module = KernelActivation(3, 4, "abs", affine=True, normalize=True)
+    words = "3, num_centers=4, green='abs', affine=True, normalize=True"
+    assert repr(module) == f"KernelActivation({words})"

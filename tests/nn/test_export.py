@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim
 
 from pyg_kernels.nn import (
@@ -39,10 +40,10 @@ NETS: dict[str, Any] = {
     "EmbeddedMeanField": lambda: EmbeddedMeanField(4, 8, 2, num_iterations=1, edge_dim=3),
     "EmbeddedLoopyBP": lambda: EmbeddedLoopyBP(4, 8, 2, num_iterations=1, edge_dim=3),
 }
-
-
-# Other ways to the same ops than these compile in training mode, in tests/nn/models.
-COMPILED = ["gated-onwards", "wl-states", "GraphKernelNet", "EmbeddedLoopyBP"]
+COMPILED = [
+    *("gated-onwards", "wl-states", "GraphKernelNet", "WLKernelNet"),
+    *("EmbeddedMeanField", "EmbeddedLoopyBP"),
+]
 # Networks of molecules are exported to ONNX in tests/molecules.
 ONNX = ["random-walk-onwards", "GraphKernelNet", "EmbeddedLoopyBP"]
 
@@ -96,27 +97,33 @@ def gradients(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, 
     return {name: g for name, g in zip(parameters, found, strict=True) if g is not None}
 
 
-def assert_same(found: torch.nn.Module, module: torch.nn.Module, weighted: bool = False) -> None:
-    for inputs in OTHERS:
-        inputs += (torch.rand(len(inputs[2])),) if weighted else ()
-        torch.testing.assert_close(found(*inputs), module(*inputs), rtol=1e-5, atol=1e-5)
-        grads = gradients(found, inputs), gradients(module, inputs)
-        torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-4)
+def assert_same(
+    found: torch.nn.Module, module: torch.nn.Module, inputs: tuple[Tensor, ...]
+) -> None:
+    torch.testing.assert_close(found(*inputs), module(*inputs), rtol=1e-5, atol=1e-5)
+    grads = gradients(found, inputs), gradients(module, inputs)
+    torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled(name: str) -> None:
+    """In training mode; one graph serves all sizes."""
     torch._dynamo.reset()
-    module = Called(name)
-    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager")
-    assert_same(compiled, module, weighted=True)
+    module, counter = Called(name), CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=counter)
+    graphs_made = []
+    for inputs in OTHERS:
+        assert_same(compiled, module, (*inputs, torch.rand(len(inputs[2]))))
+        graphs_made.append(counter.frame_count)
+    assert graphs_made[0] == graphs_made[-1]
 
 
 @pytest.mark.parametrize("name", ["random-walk-onwards", "wl", *NETS])
 def test_exported(name: str) -> None:
     module, strict = Called(name), name == "RandomWalkNet"  # other networks are compiled, too
     program = torch.export.export(module, graphs(9, 17), dynamic_shapes=dynamic(), strict=strict)
-    assert_same(program.module(), module)
+    for inputs in OTHERS:
+        assert_same(program.module(), module, inputs)
 
 
 @pytest.mark.parametrize("name", ONNX)

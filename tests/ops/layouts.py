@@ -34,9 +34,3 @@ def in_turn(cases: dict[str, Any]) -> pytest.MarkDecorator:
         for form, layout in list(LAYOUTS.items())[number % 4 :: 4]
     }
     return pytest.mark.parametrize(("case", "layout"), rows.values(), ids=rows)
-
-
-def each_on(cases: dict[str, Any], *layouts: str) -> pytest.MarkDecorator:
-    """Each case with a layout of its own."""
-    pairs = [(case, LAYOUTS[name]) for case, name in zip(cases.values(), layouts, strict=True)]
-    return pytest.mark.parametrize(("case", "layout"), pairs, ids=cases)

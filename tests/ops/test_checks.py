@@ -53,12 +53,3 @@ def test_sums_over_edges() -> None:
             Edges(*given)
     with pytest.raises(ValueError, match="z has shape"):
         neighbor_sum(torch.randn(4000, 2), Edges(two, two, 3, 3))
-
-
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("threads", [40], indirect=True)
-def test_blocks_of_channels_on_many_threads() -> None:
-    x = torch.randn(4, 2050)
-    layout = Layout.of_grid(4, 1, x.device)
-    found = linear_scan(torch.ones(1), x, layout, x.new_zeros(1, 2050))
-    torch.testing.assert_close(found, x.cumsum(0))

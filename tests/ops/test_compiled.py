@@ -1,4 +1,4 @@
-"""How threads share the work of kernels, and the products that kernels make by themselves."""
+"""How threads share the work of kernels."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ import torch
 
 pytest.importorskip("numba")
 
-from numba import njit
-
 from pyg_kernels.ops import compiled
-from pyg_kernels.ops.product import multiply, padded, panels_of, products
 
 MUCH = 10**9  # numbers: enough for several threads
 
@@ -72,27 +69,3 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     child.start()
     child.join(60)
     assert child.exitcode == 2
-
-
-@njit
-def _product(functions: tuple[int, int], left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    rows, (size, columns) = len(left), right.shape
-    given, out = padded(rows, size, left), padded(rows, columns, left)
-    given[:rows, :size] = left
-    multiply(functions, given, rows, panels_of(right), columns, out)
-    return out[:rows, :columns]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize(
-    "sizes", [(1, 1, 1), (40, 64, 64), (3, 700, 80), (17, 100, 401), (5, 1025, 7), (0, 4, 4)]
-)
-def test_products_in_panels(sizes: tuple[int, int, int], dtype: torch.dtype) -> None:
-    """Remainders of rows and of columns."""
-    rows, size, columns = sizes
-    torch.manual_seed(0)
-    left, right = torch.randn(rows, size, dtype=dtype), torch.randn(size, columns, dtype=dtype)
-    found = torch.from_numpy(_product(products(dtype), left.numpy(), right.numpy()))
-    wanted = (left.double() @ right.double()).to(dtype)
-    bound = 100 * torch.finfo(dtype).eps * size**0.5
-    torch.testing.assert_close(found, wanted, rtol=0, atol=bound)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,11 +13,9 @@ from torch import Tensor
 from pyg_kernels.ops import operator
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan import maximum, walk
 from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
 from pyg_kernels.ops.scan.walk import Form, extremes, walk_scan
 from tests.ngram_maxima import largest_sums, ngram_maxima
-from tests.ops.conftest import assert_transforms
 from tests.ops.layouts import in_turn
 
 D, F64 = 3, torch.float64
@@ -26,7 +23,6 @@ CASES = [("mul", kind) for kind in ("number", "zero", "one", "scalar", "vector",
 CASES += [("add", kind) for kind in ("number", "zero", "one", "scalar", "vector")]
 RANDOM = [case for case in CASES if case[1] not in ("zero", "one")]
 
-random_case = pytest.mark.parametrize(("mapping", "kind"), RANDOM)
 every_mapping = pytest.mark.parametrize("mapping", ["mul", "add"])
 close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 
@@ -249,41 +245,15 @@ def test_decay_zero_and_ties(mapping: str, adjacent: float, slope: float) -> Non
         assert found.nonzero().tolist() == sorted([token, j] for j, token in enumerate(picked))
 
 
-@random_case
-def test_derivatives_and_transforms(mapping: str, kind: str) -> None:
-    layout = ragged([4, 1, 2])
-    x, decay = make(3, kind, 7, seed=4)
-    leaves = (x, decay) if isinstance(decay, Tensor) else (x,)
-
-    def scan(x: Tensor, weight: Any = decay) -> tuple[Tensor, ...]:
-        return tuple(numbers(SCANS[mapping](x, 3, weight, layout, None, "sum")))
-
-    assert torch.autograd.gradgradcheck(scan, leaves, fast_mode=True)
-
-    assert_transforms(scan, x)
-
-
 @pytest.mark.traces
 @every_mapping
-def test_compiles_and_opcheck(mapping: str) -> None:
+def test_compiles(mapping: str) -> None:
     torch._dynamo.reset()
     layout, (x, decay) = ragged([4, 1, 2]), make(2, "vector", 7)
     carried = SCANS[mapping](x.detach(), 2, 0.5, layout)[1]
     scan = partial(SCANS[mapping], order=2, layout=layout, state=carried)
-    wanted = numbers(scan(x, decay=decay))
-    found = numbers(torch.compile(scan, fullgraph=True, backend="aot_eager")(x, decay=decay))
-    assert_same(found, wanted, (x, decay))
-    before = torch.cat(carried[:2]) if mapping == "mul" else carried[0]
-    before.requires_grad_()
-    if mapping == "mul":
-        read, h0 = torch.zeros(7, 1, dtype=F64), before[0].detach()
-        params = decay.detach().expand(4, D).clone().requires_grad_()
-        given = (x, params, read, None, None, None, h0, before)
-        op, settings = walk._SCAN, Form(2, readout="sum", pooling="max")
-    else:
-        given, op, settings = (x, decay, before, carried.seen), maximum._SUM, ()
-    arguments = (*given, layout.start, layout.length, *settings, *layout.settings)
-    torch.library.opcheck(op.op, arguments)
+    found = torch.compile(scan, fullgraph=True, backend="eager")(x, decay=decay)
+    assert_same(numbers(found), numbers(scan(x, decay=decay)), (x, decay))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -297,36 +267,6 @@ def test_half_precision_rounds_nothing_between(mapping: str, dtype: torch.dtype)
         close(SCANS[mapping](low, 3, 0.5, ragged([6, 3]))[0], wanted)
     out.float().sum().backward()
     assert low.grad is not None and low.grad.dtype == dtype
-
-
-@both_paths
-@every_mapping
-def test_nan_and_infinity_stay_in_their_channel_and_text(mapping: str) -> None:
-    x = make(2, "number", 10)[0].detach()
-    for bad in (torch.nan, torch.inf):
-        x[2, D] = bad  # the second projection at token 2 of the first text
-        out, _ = SCANS[mapping](x.abs(), 2, 0.5, ragged([5, 5]))
-        broken = torch.zeros(10, D, dtype=torch.bool)
-        broken[2:5, 0] = True
-        assert out.isfinite().logical_not().equal(broken)
-
-
-@pytest.mark.usefixtures("threads")
-def test_two_threads_and_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More channels than a task has, and more threads than texts."""
-    layout, x = ragged([70, 63]), torch.randn(133, 3 * 131, dtype=F64, requires_grad=True)
-    for mapping in SCANS:
-
-        def run(_: int = 0, scan: Any = SCANS[mapping]) -> list[Tensor]:
-            outs = numbers(scan(x, 3, 0.9, layout))
-            return [*outs, *gradients(outs, [x])]
-
-        with ThreadPoolExecutor(2) as pool:
-            first, second = pool.map(run, range(2))
-        assert all(a.equal(b) for a, b in zip(first, second, strict=True))
-        with monkeypatch.context() as patch:
-            patch.setattr(operator, "cpu_backend", lambda: "definition")
-            close(first, run())
 
 
 @both_paths

@@ -16,6 +16,7 @@ from pyg_kernels.ops import backend, operator
 from pyg_kernels.ops import neighbor_sum as module
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbor_sum import definition, neighbor_sum
+from tests.nn.activation_equations import close
 
 PARTS = ("gate_source", "gate_target", "gate_edge", "factor", "shift", "weight")
 PLAIN, GATE, EVERY = (), PARTS[:2], PARTS
@@ -57,9 +58,7 @@ def defined(edges: Edges, act: Any = None, **x: Tensor) -> Tensor:
 
 
 def assert_close(found: Tensor, wanted: Tensor) -> None:
-    limit = TOLERANCE[found.dtype]
-    scale = float(wanted.detach().abs().max()) if wanted.numel() else 1.0
-    torch.testing.assert_close(found, wanted, rtol=limit, atol=limit * max(scale, 1.0))
+    close(found, wanted, TOLERANCE[found.dtype])
 
 
 def check(edges: Edges, x: dict[str, Tensor], act: Any = None, run: Any = call) -> None:

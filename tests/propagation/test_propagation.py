@@ -122,24 +122,30 @@ WALKS = covering(
     lengths=[(6, 6), (70, 4, 1, 0), (1, 1), (0, 0)],
     order=[1, 2, 4],
     sums=[("mul", False), ("mul", True), ("add", False), ("add", True)],
+    weighted=[False, True],
 )
 
 
 @pytest.mark.parametrize("options", WALKS, ids=str)
 def test_the_walk_of_the_scan(options: dict[str, Any]) -> None:
-    """`walk` with the operator, one order after the other, and the scan of all orders at once."""
+    """`walk` with the operator, one order after the other, and the scan of all orders at once.
+
+    Where tokens have weights, so they do in both.
+    """
     torch.manual_seed(0)
-    lengths, order, (combine, normalize) = options.values()
+    lengths, order, (combine, normalize), weighted = options.values()
     ptr = torch.tensor([0, *lengths]).cumsum(0)
     layout = Layout.of_ptr(ptr, max(lengths), int(ptr[-1]))
     decay, *p = (
         torch.randn(layout.num_rows, CHANNELS, dtype=torch.float64) for _ in range(order + 1)
     )
     decay, initial = decay.sigmoid(), torch.randn(order, len(lengths), CHANNELS).double()
-    path = PathPropagation(decay, layout, initial, normalize)
-    form = Form(order, combine, normalize, "values", CHANNELS, "z")
+    weight = torch.rand(layout.num_rows, 1, dtype=torch.float64) if weighted else None
+    path = PathPropagation(decay, layout, initial, normalize, weight)
+    form = Form(order, combine, normalize, "values", CHANNELS, "z", hold=False)
     params = decay.new_zeros(4, CHANNELS)
-    h, c, end = walk_scan(form, layout, torch.cat((decay, *p), 1), params, initial, initial[0])
+    x = torch.cat((decay, *p), 1)
+    h, c, end = walk_scan(form, layout, x, params, initial, initial[0], weight)
     for j, z in enumerate(walk(p, path, combine), start=1):
         up_to = path.aggregate(z, j)
         torch.testing.assert_close(c[j - 1, : layout.num_rows], up_to, rtol=1e-10, atol=1e-12)

@@ -60,29 +60,46 @@ def reading(
 
 
 def read_in_form(
-    layer: Any, pieces: list[Tensor], state: Any = None, form: str = "ptr"
+    layer: Any,
+    pieces: list[Tensor],
+    state: Any = None,
+    form: str = "ptr",
+    selection: list[Tensor] | None = None,
 ) -> tuple[Tensor, Any]:
-    """The outputs of all tokens, text after text, and the state; a form may be batch first."""
+    """The outputs of all tokens, text after text, and the state; a form may be batch first.
+
+    Where tokens have weights, they are given in the same form.
+    """
     if form.endswith(" first"):
         layer, form = copy.copy(layer), form.removesuffix(" first")
         layer.batch_first = True
     lengths = [len(piece) for piece in pieces]
+    given: dict[str, Any] = {}
+    if selection is not None:
+        given["selection"] = torch.cat(selection)
     if form == "ptr":
-        return layer(torch.cat(pieces), state, ptr=pointers(pieces).int())
+        return layer(torch.cat(pieces), state, ptr=pointers(pieces).int(), **given)
     if form == "paths":
-        return layer(path_batch(pieces), state)
+        return layer(path_batch(pieces), state, **given)
     if form == "one":
-        return layer(pieces[0], state)
+        return layer(pieces[0], state, **given)
     if form == "packed":
-        packed, last = layer(pack_sequence(pieces, enforce_sorted=False), state)
+        if selection is not None:
+            given["selection"] = pack_sequence(selection, enforce_sorted=False).data
+        packed, last = layer(pack_sequence(pieces, enforce_sorted=False), state, **given)
         output, _ = pad_packed_sequence(packed)
     elif form == "grid":
         output, last = layer(torch.stack(pieces, dim=1), state)
     else:
-        grid, mask = place(pieces, "right" if form == "lengths" else form)
-        given: dict[str, Any] = {"lengths": lengths} if form == "lengths" else {"mask": mask}
+        how = "right" if form == "lengths" else form
+        grid, mask = place(pieces, how)
+        given = {"lengths": lengths} if form == "lengths" else {"mask": mask}
+        if selection is not None:
+            weights, _ = place([weight.unsqueeze(1) for weight in selection], how)
+            weights = weights.squeeze(2)
+            given["selection"] = weights.t() if layer.batch_first else weights
         if layer.batch_first:
-            given = given if form == "lengths" else {"mask": mask.t()}
+            given = given if form == "lengths" else {**given, "mask": mask.t()}
             output, last = layer(grid.transpose(0, 1), state, **given)
             output = output.transpose(0, 1)
         else:

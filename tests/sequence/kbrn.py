@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d
 
+from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, KBRNCell
 from tests.nn.activation_equations import Case
 from tests.sequence.equations import Reading, reading
@@ -42,8 +43,10 @@ def cell_equations(
 
 
 def function_of(cell: KBRNCell, options: dict[str, Any]) -> Callable[[Tensor], Tensor]:
-    """The normalisation and the expansion of a cell, which is eq. 4."""
+    """The normalisation and the expansion of a cell, which is eq. 4; or what stands there."""
     module = cell.activation
+    if type(module) is not KernelActivation:
+        return module
     case = Case(
         options.get("green") or "relu",
         affine=module.slope is not None,
@@ -102,7 +105,10 @@ def _of_few_centers(variants: dict[str, Options]) -> dict[str, Options]:
 ONE_WAY, BOTH_WAYS = _of_few_centers({**PLAIN, **NORMALIZED}), _of_few_centers(BIDIRECTIONAL)
 EVERY = {**ONE_WAY, **BOTH_WAYS}
 IN_TRAINING = {name: options for name, options in EVERY.items() if options.get("normalize", True)}
-DERIVATIVES = {name: EVERY[name] for name in ["relu", "abs", "gaussian"]}
+DERIVATIVES = {
+    name: EVERY[name]
+    for name in ("relu", "abs", "gaussian", "norm-abs", "norm-gaussian", "both-ways-norm")
+}
 PARTS = {
     f"{name}-{kind}": Part(module, {**options, "scale": 0.3}, trained=module.startswith("lin"))
     for kind, options in [("relu", {"normalize": False}), ("norm", {"green": "gaussian"})]

@@ -198,10 +198,6 @@ def reads(
     return list(outputs), tuple(torch.stack(end) for end in ends)
 
 
-def build(options: Options, **more: Any) -> RCNN:
-    return random_rcnn(SIZE, SIZE, **{**options, **more})
-
-
 FAMILY = Family(
     name="rcnn",
     layer=RCNN,

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import Module
 
 from pyg_kernels.sequence import RKM, RKMCell
-from tests.sequence.texts import SIZE
 from tests.sequence.variants import Family, Options, Part
 
 # The equations of one recurrent kernel machine (Liang et al. 2019), written out in a loop
@@ -219,10 +218,6 @@ DERIVATIVES = {
         *("scan-lstm", "scan-linear", "stepped"),
     )
 }
-
-
-def build(options: Options, **more: Any) -> RKM:
-    return random_rkm(SIZE, HIDDEN, **{**options, **more})
 
 
 def reach_of(options: Options) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import pytest
@@ -38,15 +39,19 @@ def test_other_sizes_than_those_exported() -> None:
 
 
 def test_compiles_in_one_graph() -> None:
-    layers = Layers()
+    """In training, too: a norm keeps what it keeps uncompiled."""
+    layers = Layers().train()
+    plain = copy.deepcopy(layers)
     compiled = torch.compile(layers, fullgraph=True, dynamic=True, backend="aot_eager")
-    x = torch.randn(6, 3, 4, requires_grad=True)
-    results = []
-    for run in (compiled, layers):
-        outputs = run(x)
-        total = sum(t.square().sum() for t in outputs)
-        results.append([*outputs, *torch.autograd.grad(total, [x, *layers.parameters()])])
-    torch.testing.assert_close(*results)
+    for steps in (6, 9):
+        x, results = torch.randn(steps, 3, 4, requires_grad=True), []
+        for run, module in ((compiled, layers), (plain, plain)):
+            outputs = run(x)
+            total = sum(t.square().sum() for t in outputs)
+            results.append([*outputs, *torch.autograd.grad(total, [x, *module.parameters()])])
+        torch.testing.assert_close(*results)
+    kept = [dict(module.layers[2].named_buffers()) for module in (layers, plain)]
+    torch.testing.assert_close(*kept)
 
 
 def test_onnx() -> None:
@@ -55,7 +60,7 @@ def test_onnx() -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     layers, sizes = Layers(), ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
-    layers.layers.append(KBRN(4, 5, green="gaussian").eval())
+    layers.layers[0] = KBRN(4, 5, green="gaussian").eval()  # an RCNN is exported as docs have it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(

@@ -1,4 +1,4 @@
-"""Kernel-based networks: the activation's part in the steps, initial values, derivatives."""
+"""Kernel-based networks: the activation's part in the steps, and initial values."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from torch import Tensor
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, KBRNCell
 from tests.nn.activation_equations import GREENS
-from tests.sequence.equations import assert_same_running_set
 from tests.sequence.kbrn import (
     EVERY,
     HIDDEN,
     assert_equations,
     build,
-    norms,
     random_kbrn,
     read_texts,
 )
-from tests.sequence.test_transforms import assert_transforms, of_parameters
 from tests.sequence.texts import SIZE, assert_close, close, random_text, texts
 
 each_green = pytest.mark.parametrize("green", GREENS)
@@ -172,34 +169,6 @@ def test_saved_memory_does_not_grow_with_the_centers(green: str) -> None:
     assert sizes[1] - sizes[0] <= tables
 
 
-# Derivatives of the layer in training, where each step mixes the texts
-
-CASES: dict[str, dict[str, Any]] = {
-    "abs": {"green": "abs", "affine": True},
-    "stack": {"num_layers": 2},
-    "both-ways": {"bidirectional": True, "green": "gaussian"},
-}
-of_cases = pytest.mark.parametrize("name", CASES)
-
-
-@of_cases
-def test_derivatives(name: str) -> None:
-    """The first and the second."""
-    kbrn = random_kbrn(2, 3, **CASES[name]).train()
-    call, parameters = of_parameters(kbrn, ptr=torch.tensor([0, 2, 2, 5, 7]))
-    x = random_text(7, 2).requires_grad_()
-    assert torch.autograd.gradcheck(call, (x, *parameters), fast_mode=True)
-    assert torch.autograd.gradgradcheck(call, (x, *parameters), fast_mode=True)
-
-
-@of_cases
-def test_transforms_of_norms_that_keep_nothing(name: str) -> None:
-    """As torch.func asks for it: functional batch normalisation."""
-    kbrn = random_kbrn(SIZE, 3, **CASES[name]).train()
-    torch.func.replace_all_batch_norm_modules_(kbrn)
-    assert_transforms(kbrn, random_text(4, 3, SIZE).requires_grad_(), 1e-9, 1e-10)
-
-
 @pytest.mark.parametrize("name", ["norm-gaussian", "norm-stack"])
 def test_running_sets_change_after_an_evaluation_that_is_differentiated(name: str) -> None:
     """Gradients are those of the numbers that were used."""
@@ -213,18 +182,3 @@ def test_running_sets_change_after_an_evaluation_that_is_differentiated(name: st
     except RuntimeError:  # autograd's refusal of what changed in place, as BatchNorm1d's own
         return
     close(found, expected)
-
-
-def test_compiled_in_training() -> None:
-    torch._dynamo.reset()
-    kbrn = build(EVERY["norm"]).train()
-    plain = copy.deepcopy(kbrn)
-    compiled = torch.compile(lambda x: 2 * kbrn(x.sin())[0].mean(dim=0), backend="aot_eager")
-    x = random_text(5, 3, SIZE).requires_grad_()
-    for _ in range(2):
-        expected, found = 2 * plain(x.sin())[0].mean(dim=0), compiled(x)
-        close(found, expected)
-        wanted = torch.autograd.grad(expected.square().sum(), [x, *plain.parameters()])
-        got = torch.autograd.grad(found.square().sum(), [x, *kbrn.parameters()])
-        close(got, wanted)
-    assert_same_running_set(norms(kbrn)[0], norms(plain)[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -23,21 +24,28 @@ from tests.sequence.rkm import FAMILY as RKM
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
 from tests.sequence.variants import Family, Options, Variant, named_parts, parts_of
 
-PRECISIONS = {torch.float32: 1e-5, torch.bfloat16: 0.06, torch.float16: 0.06}
+PRECISIONS = {torch.float32: (1e-5, 1e-4), torch.bfloat16: (0.06, 0.2), torch.float16: (0.06, 0.2)}
 
 
 @of_some
-@pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS.items(), ids=map(str, PRECISIONS))
-def test_precision(variant: Variant, dtype: torch.dtype, tolerance: float) -> None:
-    """Other dtypes in and out, close to float64."""
-    layer, pieces = variant.build(scale=0.3), texts(6, 0, 3)
+@pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
+def test_precision(variant: Variant, dtype: torch.dtype) -> None:
+    """Other dtypes in and out, close to float64; so are statistics in training."""
+    layer = variant.build(scale=0.3)
+    assert_precise(variant, layer, dtype, PRECISIONS[dtype][0])
+    if any(isinstance(module, torch.nn.BatchNorm1d) for module in layer.modules()):
+        assert_precise(variant, layer.train(), dtype, PRECISIONS[dtype][1])
+
+
+def assert_precise(variant: Variant, layer: Any, dtype: torch.dtype, tolerance: float) -> None:
+    pieces = texts(6, 6, 3, 6, 3, 0)
     x, ptr = torch.cat(pieces), pointers(pieces)
     with torch.no_grad():
         for value in layer.state_dict().values():  # those that bfloat16 holds exactly
             value.copy_(value.bfloat16().double())
     x = x.bfloat16().double()
-    expected, last = layer(x, ptr=ptr)
     low = copy.deepcopy(layer).to(dtype)
+    expected, last = layer(x, ptr=ptr)
     given = x.to(dtype).requires_grad_()
     output, state = low(given, ptr=ptr)
     assert output.dtype == dtype
@@ -47,6 +55,8 @@ def test_precision(variant: Variant, dtype: torch.dtype, tolerance: float) -> No
         if part.is_floating_point():
             assert found.dtype == (torch.float32 if name in variant.family.in_single else dtype)
         close(found.to(part), part, rtol=tolerance, atol=tolerance)
+    for kept, wanted in zip(low.buffers(), layer.buffers(), strict=True):
+        close(kept.to(wanted), wanted, rtol=tolerance, atol=tolerance)
     output.float().square().sum().backward()
     assert given.grad is not None and given.grad.dtype == dtype and given.grad.isfinite().all()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in low.parameters())
@@ -132,23 +142,6 @@ def test_nothing_is_overwritten(variant: Variant) -> None:
                 layer(x, state)
     assert torch.equal(x, before)
     assert all(map(torch.equal, (output, *parts_of(state)), kept))
-
-
-@of_every
-def test_training_steps_change_every_parameter(variant: Variant) -> None:
-    """Nothing is built that nothing reads."""
-    layer, x = variant.build(scale=0.3), random_text(6, 3, SIZE)
-    before = [p.detach().clone() for p in layer.parameters()]
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
-    losses = []
-    for _ in range(5):
-        optimizer.zero_grad()
-        loss = (layer(x)[0] - 0.3).square().mean()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0]
-    assert all(not torch.equal(p, b) for p, b in zip(layer.parameters(), before, strict=True))
 
 
 STATES: list[tuple[Family, Options, type]] = [

@@ -42,18 +42,6 @@ def test_nothing_is_left_of_other_edges() -> None:
     assert set(given.keys()) == {*others, *edges}
 
 
-def test_gradients_reach_what_the_tokens_were_made_of() -> None:
-    embedding, rcnn = torch.nn.Embedding(5, SIZE).double(), random_rcnn(SIZE, 5)
-    ids = [torch.tensor([4, 1, 1]), torch.tensor([], dtype=torch.long), torch.tensor([2])]
-    (expected,) = torch.autograd.grad(
-        rcnn(torch.cat([embedding(i) for i in ids]), ptr=torch.tensor([0, 3, 3, 4]))[0].sum(),
-        embedding.weight,
-    )
-    batch = path_batch([embedding(i) for i in ids])
-    (found,) = torch.autograd.grad(rcnn(batch)[0].sum(), embedding.weight)
-    close(found, expected)
-
-
 def test_word_ids() -> None:
     """Also of texts without edges."""
     for given in (torch.zeros(0, SIZE), torch.zeros(1, SIZE), [7]):

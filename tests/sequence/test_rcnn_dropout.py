@@ -12,7 +12,7 @@ from torch import Tensor
 from pyg_kernels.sequence import RCNN
 from tests.covering import covering
 from tests.sequence.equations import read_in_form
-from tests.sequence.rcnn import EVERY, build, layer_equations, random_rcnn
+from tests.sequence.rcnn import EVERY, layer_equations, random_rcnn
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
 
 KEPT = 0.6
@@ -116,8 +116,9 @@ def test_standard_dropout_is_between_layers() -> None:
 
 @pytest.mark.parametrize("name", ["recurrent", "max-add-learned", "both-ways-recurrent"])
 def test_nothing_is_dropped_in_evaluation(name: str) -> None:
-    rcnn, x = build(EVERY[name], state_dropout=0.5).eval(), random_text(5, 2, SIZE)
-    plain = build(EVERY[name])
+    rcnn, plain = (random_rcnn(SIZE, SIZE, state_dropout=p, **EVERY[name]) for p in (0.5, 0.0))
+    x = random_text(5, 2, SIZE)
+    rcnn.eval()
     close(rcnn(x)[0], plain(x)[0])
     rcnn.train()
     assert not torch.allclose(rcnn(x)[0], plain(x)[0])

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pack_sequence
 
-from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.propagation.path import PathPropagation
-from pyg_kernels.sequence import RCNN, path_batch
+from pyg_kernels.sequence import RCNN
+from tests.sequence.equations import read_in_form
 from tests.sequence.rcnn import BOTH_WAYS, SUM, layer_equations, random_rcnn
-from tests.sequence.texts import F64, SIZE, close, gradients, joined, place, pointers, texts
+from tests.sequence.texts import F64, SIZE, close, gradients, joined, pointers, texts
 
 LENGTHS = (5, 0, 1, 8, 5)
 UNNORMALIZED: dict[str, Any] = {
@@ -72,55 +70,22 @@ def test_choices_equal_the_text_without_the_others(options: dict[str, Any]) -> N
     assert all(map(torch.equal, (out, *state), (again, *state_again)))
 
 
-@pytest.mark.parametrize("batch_first", [False, True])
-@pytest.mark.parametrize("how", ["right", "left", "holes"])
-def test_padded_forms(how: str, batch_first: bool) -> None:
-    rcnn = random_rcnn(SIZE, SIZE, decay="recurrent", bidirectional=True, batch_first=batch_first)
-    pieces, selection = texts(*LENGTHS), weights(*LENGTHS)
-    expected, state = rcnn(joined(pieces), ptr=pointers(pieces), selection=torch.cat(selection))
-    x, mask = place(pieces, how)
-    grid = torch.full(mask.shape, float("nan"), dtype=F64)
-    for b, weight in enumerate(selection):
-        grid[mask[:, b], b] = weight
-    if batch_first:
-        out, end = rcnn(x.transpose(0, 1), mask=mask.t(), selection=grid.t())
-    else:
-        out, end = rcnn(x, mask=mask, selection=grid)
-        out = out.transpose(0, 1)
-    close([out[mask.t()], *end], [expected, *state])
-
-
-def test_other_forms() -> None:
-    """Graphs, packed texts, a text alone, and one in two pieces."""
-    rcnn = random_rcnn(SIZE, SIZE, decay="recurrent", num_layers=2)
-    pieces, selection = texts(5, 2, 8), weights(5, 2, 8)
-    weight = torch.cat(selection)
-    expected, (h, _) = rcnn(joined(pieces), ptr=pointers(pieces), selection=weight)
-    out, (h_batch, _) = rcnn(path_batch(pieces), selection=weight)
-    packed, in_order, again = (
-        pack_sequence(parts, enforce_sorted=False)
-        for parts in (pieces, [w.unsqueeze(1) for w in selection], list(expected.split([5, 2, 8])))
-    )
-    found, (h_packed, _) = rcnn(packed, selection=in_order.data.squeeze(1))
-    head, state = rcnn(pieces[2][:3], selection=selection[2][:3])
-    tail, (h_single, _) = rcnn(pieces[2][3:], state, selection=selection[2][3:])
-    close([out, h_batch, found.data, h_packed], [expected, h, again.data, h])
-    close([torch.cat([head, tail]), h_single], [expected[7:], h[:, 2]])
-
-
-@pytest.mark.parametrize("normalize", [True, False])
-def test_propagation(normalize: bool) -> None:
-    """The operator alone: its own definition for both normalisations."""
-    (z,), (weight,) = texts(6), weights(6)
-    layout, initial = Layout.of_grid(6, 1, torch.device("cpu")), texts(1)[0].unsqueeze(1)
-    decay = torch.rand(6, SIZE, generator=torch.Generator().manual_seed(1), dtype=F64)
-    path = PathPropagation(decay, layout, initial, normalize, weight.unsqueeze(1))
-    c, expected = initial[0, 0], []
-    for z_t, lam, s in zip(z, decay, weight, strict=True):
-        entry = 1 - lam if normalize else 1.0
-        c = (1 - s) * c + s * (lam * c + entry * z_t)
-        expected.append(c)
-    close(path.aggregate(z, 1), torch.stack(expected))
+@pytest.mark.parametrize("options", [{"bidirectional": True}, {"num_layers": 2}], ids=str)
+def test_forms_of_texts(options: dict[str, Any]) -> None:
+    """Padded, packed and as graphs; and a text alone in two pieces."""
+    rcnn = random_rcnn(SIZE, SIZE, decay="recurrent", **options)
+    pieces, selection = texts(5, 1, 8, 5), weights(5, 1, 8, 5)
+    expected, state = read_in_form(rcnn, pieces, selection=selection)
+    for form in ("right", "left", "holes", "left first", "holes first", "packed", "paths"):
+        found, end = read_in_form(rcnn, pieces, form=form, selection=selection)
+        close([found, *end], [expected, *state])
+    if not rcnn.bidirectional:
+        (text, weight), both = (pieces[2], selection[2]), []
+        after = None
+        for part in (slice(3), slice(3, 8)):
+            output, after = rcnn(text[part], after, selection=weight[part])
+            both.append(output)
+        close([torch.cat(both), after.h], [expected[6:14], state.h[:, 2]])
 
 
 def test_bad_selections() -> None:

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, RKM
-from tests.sequence.kbrn import cell_equations
+from tests.sequence.kbrn import assert_equations
 from tests.sequence.texts import F64, SIZE, assert_close, close, gradients, random_text, texts
 
 HIDDEN = 6
@@ -166,19 +166,6 @@ def plain(**options: Any) -> KBRN:
     return KBRN(SIZE, HIDDEN, dtype=F64, **{"num_centers": 5, "normalize": False, **options}).eval()
 
 
-def assert_activated(kbrn: KBRN, act: Callable[[Tensor], Tensor]) -> None:
-    """Outputs, states and gradients are those of the recurrence with this function."""
-    x = random_text(5, 3, SIZE).requires_grad_()
-    output, h_n = kbrn(x)
-    pieces, zeros = list(x.unbind(1)), torch.zeros(3, HIDDEN, dtype=F64)
-    outputs, h, _ = cell_equations(kbrn.cells[0], pieces, zeros, act)
-    found, wanted = [output, h_n[0]], [torch.stack(outputs, dim=1), h]
-    assert_close(found, wanted, ["output", "h"])
-    inputs = [x, *kbrn.parameters()]
-    names = [str(i) for i in range(len(inputs))]
-    assert_close(gradients(found, inputs), gradients(wanted, inputs), names)
-
-
 class Doubled(KernelActivation):
     """A subclass, which is called."""
 
@@ -198,7 +185,7 @@ def test_any_module_in_place_of_the_activation(act: nn.Module, normalize: bool) 
     """Called with the rows of each step: outputs, states and gradients are the recurrence's."""
     kbrn = plain(normalize=normalize).train()
     kbrn.cells[0].activation = act
-    assert_activated(kbrn, act)
+    assert_equations(kbrn, {}, texts(5, 5, 5), "grid")
 
 
 @pytest.mark.parametrize("act", [None, nn.Tanh()], ids=["linear", "pointwise"])

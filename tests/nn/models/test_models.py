@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 import torch
 from torch import Tensor
-from torch._dynamo.testing import CompileCounter
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import Linear
 
@@ -176,24 +175,6 @@ def test_batch_norm_trains_on_a_batch_of_one_graph() -> None:
     graph = random_graph(0, dtype=torch.float32)
     for net in NETS:
         net(4, 6, 1, norm="batch").train()(graph.x, graph.edge_index).sum().backward()
-
-
-@pytest.mark.traces
-@pytest.mark.parametrize("net", [WLKernelNet, EmbeddedMeanField, EmbeddedLoopyBP])
-def test_compiles_in_training_mode(net: type[torch.nn.Module]) -> None:
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    model = net(4, 6, 1, 2, edge_dim=3, norm="batch").double().train()
-    other = copy.deepcopy(model)
-    counter = CompileCounter()
-    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=counter)
-    for seeds in ([0, 1], [2, 3, 4], [5, 6]):
-        data = batch_of([random_graph(s, 5 + s, 9 + s) for s in seeds])
-        size = {"batch_size": len(seeds)}
-        torch.testing.assert_close(
-            predict(compiled, data, True, **size), predict(other, data, True, **size)
-        )
-    assert counter.frame_count == 1  # one graph serves all sizes
 
 
 def test_random_walk_net_is_equation_6() -> None:

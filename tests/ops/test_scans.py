@@ -1,0 +1,308 @@
+"""Scans by their kernels, on CPU and in Triton, against their definitions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyg_kernels.ops import operator
+from pyg_kernels.ops.expansion import GREENS
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.memory import memory_scan
+from pyg_kernels.ops.scan.walk import Form, linear_scan, walk_scan
+from tests.nn.activation_equations import close
+from tests.ops.conftest import assert_same_in_threads, assert_transforms, compiled_kernels
+from tests.ops.layouts import LAYOUTS
+from tests.ops.scans import (
+    ACTIVATIONS,
+    CASES,
+    MEMORIES,
+    SOME,
+    WALKS,
+    Case,
+    check,
+    check_all,
+    gradients,
+    some,
+)
+
+CPU = torch.device("cpu")
+FORMS = list(LAYOUTS.values())
+LONG = Layout.of_ptr(torch.tensor([0, 40, 41, 41, 70, 83]), 40, 83)
+some_cases = pytest.mark.parametrize("case", SOME.values(), ids=SOME)
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=list(CASES))
+def test_definition(number: int) -> None:
+    """All outputs and the gradients of every input, with two layouts."""
+    case = list(CASES.values())[number]
+    first, second = FORMS[number % 7 :: 7]
+    check(case._replace(layout=first))
+    check(case._replace(layout=second), output=number)
+
+
+@some_cases
+@pytest.mark.parametrize(("channels", "centers"), [(1, 1), (33, 30), (140, 9)])
+def test_widths_and_long_texts(case: Case, channels: int, centers: int) -> None:
+    case = case._replace(layout=LONG, channels=channels, centers=centers)
+    check(case, 1e-9)
+    check(case._replace(dtype=torch.float32), 1e-4)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("threads", [2, 3], indirect=True)
+@some_cases
+def test_texts_that_threads_share(case: Case, threads: int) -> None:
+    """Several a thread, ragged or of one length; of one text, blocks of channels."""
+    ends = torch.arange(4 * threads + 1).cumsum(0)
+    ragged, one = Layout.of_ptr(ends, 4 * threads, int(ends[-1])), Layout.of_grid(9, 1, CPU)
+    for layout, channels in [(ragged, 5), (Layout.of_grid(5, 70, CPU), 7), (one, 201)]:
+        check(case._replace(layout=layout, channels=channels))
+
+
+@pytest.mark.parametrize("texts", [1, 3, 6, 17])
+def test_products_of_wide_outputs(texts: int) -> None:
+    """Remainders of rows and of columns, and more terms than are multiplied at once."""
+    case = MEMORIES["static, fed back"]._replace(layout=Layout.of_grid(2, texts, CPU), channels=301)
+    check(case)
+    check(case._replace(dtype=torch.float32), 2e-5)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("case", ACTIVATIONS.values(), ids=ACTIVATIONS)
+def test_activations_in_single_precision(case: Case) -> None:
+    layout = Layout.of_grid(3, 300, CPU)
+    given = {"layout": layout, "channels": 40, "centers": 20, "dtype": torch.float32}
+    check(case._replace(**given), 2e-5)
+
+
+@some_cases
+def test_two_threads_at_once(case: Case) -> None:
+    case = case._replace(layout=Layout.of_grid(20, 40, CPU), channels=70)
+    x, *others = case.tensors()
+
+    def run(k: int) -> list[Tensor]:
+        outputs = case.run([(1 + k) * x.detach(), *others])
+        return [*outputs, *gradients(outputs, others)]
+
+    assert_same_in_threads(run)
+
+
+@some_cases
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
+    """And stays in its text, where texts have no statistics in common."""
+    case = case._replace(layout=LAYOUTS["grid"])
+    tensors = [None if t is None else t.detach() for t in case.tensors()]
+    tensors[0][4, -1] = value  # token 1 of the second text of three
+    found = case.run(tensors)
+    torch.testing.assert_close(found, case.define(tensors), equal_nan=True)
+    if not getattr(case.form, "normalize", False) or isinstance(case.form, Form):
+        out = found[0].view(4, 3, -1)
+        assert out[:, [0, 2]].isfinite().all() and out[0].isfinite().all()
+
+
+@pytest.mark.parametrize("number", range(len(SOME)), ids=list(SOME))
+def test_as_pytorch_knows_it(number: int) -> None:
+    """Second derivatives, torch.func's transforms, and the checks of torch.library."""
+    case = list(SOME.values())[number]
+    case = case._replace(layout=FORMS[3 * number % 12], channels=2, centers=3)
+    tensors = case.tensors()
+
+    def run(*given: Tensor) -> tuple[Tensor, ...]:
+        rest = iter(given)
+        outputs = case.run([t if t is None or not t.requires_grad else next(rest) for t in tensors])
+        return tuple(out for out in outputs if out.requires_grad) or outputs[:1]
+
+    leaves = some(tensors)
+    assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True)
+    torch.library.opcheck(case.scan.op, (*tensors, *case.settings))
+    fixed = [t.detach() for t in leaves[1:]]
+    assert_transforms(lambda x: run(x, *fixed)[:1], leaves[0])
+    rest = [None if t is None else t.detach() for t in tensors[1:]]
+    both = torch.stack([leaves[0], 2 * leaves[0]]).detach()
+    found = torch.func.vmap(lambda x: case.scan.op(x, *rest, *case.settings)[0])(both)
+    close(found, torch.stack([case.run([x, *rest])[0] for x in both]))
+
+
+@pytest.mark.parametrize("green", GREENS)
+def test_autocast_changes_no_precision(green: str) -> None:
+    """On every path the recurrent products are those of the operands' precision."""
+    given = {"layout": LAYOUTS["grid"], "channels": 32, "centers": 9, "dtype": torch.float32}
+    for case in (ACTIVATIONS[green], ACTIVATIONS[f"{green}, norm"], SOME["lstm, norm"]):
+        case = case._replace(**given)
+        tensors = case.tensors()
+        outputs = case.run(tensors)
+        expected = [*outputs, *gradients(outputs, tensors)]
+        with torch.autocast("cpu", torch.bfloat16):
+            outputs = case.run(tensors)
+            found = [*outputs, *gradients(outputs, tensors)]
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+        with torch.autocast("cpu", torch.bfloat16):  # by the definition, as second derivatives
+            out = case.run(tensors)[0]
+            seed = torch.ones_like(out)
+            again = torch.autograd.grad(out, some(tensors), seed, create_graph=True)
+        again_plain = torch.autograd.grad(case.run(tensors)[0], some(tensors), seed)
+        torch.testing.assert_close(again, again_plain, rtol=1e-4, atol=1e-4)
+
+
+# What the functions around the ops do besides
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_single(dtype: torch.dtype) -> None:
+    case = MEMORIES["lstm, norm"]
+    tensors = [t.detach().to(dtype) for t in some(case._replace(masked=False).tensors())]
+    x, params, feed, h0, c0 = tensors
+    given = (x, params, h0, c0[0], feed)
+    found = memory_scan(case.form, case.layout, *given)
+    single = memory_scan(case.form, case.layout, *(t.float() for t in given))
+    for one, other in zip(found, single, strict=True):
+        assert torch.equal(one, other.to(dtype))
+
+
+@pytest.mark.parametrize("number", range(len(MEMORIES)), ids=list(MEMORIES))
+def test_functions_of_ones_own(number: int) -> None:
+    """In place of the norm and of both activations; where the memory is linear, all tokens at
+    once."""
+    case = list(MEMORIES.values())[number]._replace(masked=False)
+    own: dict[str, Any] = {"norm": lambda c: c / (1 + c.square())}
+    if case.form.carried != "none":
+        own["q"] = torch.sin
+    for layout in FORMS[number % 7 :: 7]:
+        case = case._replace(layout=layout)
+        tensors = case.tensors()
+        x, params, _, _, feed, _, h0, c0 = tensors
+        h, c, end = case.scan.define(case.form, layout, *tensors, **own)
+        found = memory_scan(case.form, layout, x, params, h0, c0[0], feed, **own)
+        torch.testing.assert_close(found, (h, c[0], end[0]), rtol=1e-10, atol=1e-12)
+
+
+def test_linear_scan_and_the_path_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = LAYOUTS["ragged"]
+    x, decay = torch.randn(11, 2).double(), torch.rand(11, 2).double()
+    initial = torch.randn(4, 2).double()
+
+    def scan(x: Tensor) -> Tensor:
+        return linear_scan(decay, x, layout, initial, normalize=True)
+
+    form = Form(1, normalize=True, gate="values", width=2)
+    params = x.new_zeros(4, 2)
+    expected = walk_scan(form, layout, torch.cat((decay, x), 1), params, initial[None], initial)[0]
+    torch.testing.assert_close(scan(x), expected, rtol=1e-10, atol=1e-10)
+    assert torch.autograd.gradgradcheck(scan, x.requires_grad_(), fast_mode=True)
+    assert_transforms(lambda x: [scan(x)], x)
+    monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
+    torch.testing.assert_close(scan(x), expected, rtol=1e-10, atol=1e-10)
+
+
+# In Triton's interpreter, and its compiler
+
+RAGGED = Layout.of_ptr(torch.tensor([0, 1, 4, 4, 6]), 3, 6)
+PADDED = Layout.of_padded_grid(torch.tensor([1, 3, 0, 2]), 3)  # in any order
+
+
+def in_turn(*cases: Case) -> list[Case]:
+    """Each with a layout of few steps."""
+    forms = [RAGGED, PADDED, Layout.of_padded_grid(PADDED.length, 3, False)]
+    forms += [Layout.of_grid(2, 2, CPU, first) for first in (True, False)]
+    layouts = itertools.cycle([*forms, *(layout.reversed() for layout in forms)])
+    return [case._replace(layout=next(layouts)) for case in cases]
+
+
+INTERPRETED = {
+    "walks": in_turn(*WALKS.values(), SOME["largest products"]),
+    "memories": in_turn(*list(MEMORIES.values())[::2], *list(MEMORIES.values())[1::4]),
+    "activations": in_turn(*list(ACTIVATIONS.values())[::5], *list(SOME.values())[-3:]),
+    "sizes": [  # several blocks of channels, or one; nothing to read
+        case._replace(layout=Layout.of_grid(*sizes, CPU), channels=channels, dtype=torch.float32)
+        for *sizes, channels in [(0, 2, 5), (1, 1, 1), (3, 0, 5), (2, 1, 70)]
+        for case in (SOME["walk"], SOME["selected walk"], SOME["lstm, norm"])
+    ],
+}
+
+
+def interpreted(cases: Sequence[Case]) -> None:
+    for case in cases:
+        assert case.scan._module([torch.zeros(1)]).endswith("cuda")
+    check_all(cases)
+
+
+@pytest.mark.parametrize("kind", INTERPRETED)
+def test_interpreted(kind: str, interpreter: ProcessPoolExecutor) -> None:
+    interpreter.submit(interpreted, INTERPRETED[kind]).result()
+
+
+def compiled_under_autocast() -> None:
+    """Compiled, an op is as exact as it is alone."""
+    for name in ("walk", "abs, norm, line"):
+        case = SOME[name]._replace(layout=RAGGED, dtype=torch.float32)
+        tensors = case.tensors()
+        outputs = case.run(tensors)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = torch.compile(case.run, backend="aot_eager")(tensors)
+        torch.testing.assert_close(found, outputs, rtol=0, atol=0)
+        slopes = [gradients(outs, tensors) for outs in (found, outputs)]
+        torch.testing.assert_close(*slopes, rtol=0, atol=0)
+
+
+def test_compiled_under_autocast(interpreter: ProcessPoolExecutor) -> None:
+    interpreter.submit(compiled_under_autocast).result()
+
+
+def second_derivatives_and_nan() -> None:
+    """NaN stays in its text, and padding's goes nowhere; so with a fixed decay."""
+    case = SOME["walk"]._replace(fed=0, layout=PADDED, channels=2)
+    tensors, results = case.tensors(), []
+    leaves = some(tensors)
+    for run in (case.run, case.define):
+        total = torch.stack([out.square().sum() for out in run(tensors)]).sum()
+        grads = torch.autograd.grad(total, leaves, create_graph=True, materialize_grads=True)
+        total = torch.stack([grad.square().sum() for grad in grads]).sum()
+        results.append((*grads, *torch.autograd.grad(total, leaves, materialize_grads=True)))
+    torch.testing.assert_close(*results)
+    text, step = PADDED.places()
+    padding = step >= PADDED.length[text]
+    x, initial = leaves[0], leaves[2]
+    with torch.no_grad():
+        x[padding] = torch.nan
+        x[1] = torch.nan  # the first token of the second text
+    h, c, _ = case.run(tensors)
+    linear = linear_scan(torch.full((2,), 0.5), x[:, :2], PADDED, initial)
+    for rows in (linear, h, *c[:, : PADDED.num_rows]):
+        assert rows[(text == 1) & ~padding].isnan().all()
+        assert not rows[padding].any() and rows[text != 1].isfinite().all()
+    for out in (linear, h):
+        (grad,) = torch.autograd.grad(out.sum(), x)
+        assert not grad[padding].any() and grad[text != 1].isfinite().all()
+
+
+def test_second_derivatives_and_nan(interpreter: ProcessPoolExecutor) -> None:
+    interpreter.submit(second_derivatives_and_nan).result()
+
+
+def compiled() -> None:
+    """And loads of recurrences ahead of the loop, without which a step would wait for memory."""
+    made = compiled_kernels()
+    recurrences = [SOME["walk"], SOME["selected walk"], SOME["lstm, norm"]]
+    for case, dtype in zip(
+        [*recurrences, *list(SOME.values())[-3:]],
+        (torch.float32, torch.float64, torch.float32) * 2,
+        strict=True,
+    ):
+        case = case._replace(fed=0, masked=False, dtype=dtype, channels=48, centers=20)
+        case = case._replace(layout=Layout.of_grid(1, 70, CPU))
+        outs = case.run(case.tensors())
+        torch.cat([out.flatten() for out in outs]).sum().backward()
+    assert len(made) == 6 + 9 and not any("atom." in ptx for ptx in made)
+    assert all("cp.async" in ptx for ptx in made[:6])
+
+
+def test_compiled(compiler: ProcessPoolExecutor) -> None:
+    compiler.submit(compiled).result()
