@@ -60,7 +60,7 @@ def test_onnx() -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     layers, sizes = Layers(), ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
-    layers.layers[0] = KBRN(4, 5, green="gaussian").eval()  # an RCNN is exported as docs have it
+    layers.layers.append(KBRN(4, 5, green="gaussian").eval())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(

@@ -9,7 +9,7 @@ from torch import Tensor
 from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.retrieval.data import END, QuestionData, drawn, trained_questions
 from benchmarks.harness.task import PARTS, Batches
-from pyg_kernels.datasets.epochs import EpochLoader
+from pyg_kernels.datasets.loaders import EpochLoader
 from pyg_kernels.datasets.text import EncodedTexts, TextBatch, TextLoader
 
 PAIRS_A_QUERY = 20  # a batch to evaluate has this many pairs for each query of one to train on
