@@ -44,9 +44,11 @@ def ranked_pairs(rankings: Sequence[Ranking]) -> Tensor:
 class CandidateLoader(EpochLoader[QuestionBatch]):
     """Goes through the candidates of a part, in larger batches than those to train on."""
 
+    items = "pairs"
+
     def __init__(self, data: QuestionData, part: str, batch_size: int, bodies: bool) -> None:
         pairs = ranked_pairs(data.rankings[part])
-        super().__init__(pairs, "pairs", None, PAIRS_A_QUERY * batch_size, shuffle=False, seed=0)
+        super().__init__(pairs, None, PAIRS_A_QUERY * batch_size, shuffle=False, seed=0)
         self.texts, self.bodies = data.texts, bodies
 
     def assemble(self, indices: Tensor) -> QuestionBatch:
@@ -59,6 +61,8 @@ class NegativesLoader(EpochLoader[QuestionBatch]):
     Groups are a query, a similar question and K others, drawn anew each epoch by seed and epoch.
     """
 
+    items = "pairs"
+
     def __init__(
         self,
         texts: EncodedTexts,
@@ -69,7 +73,7 @@ class NegativesLoader(EpochLoader[QuestionBatch]):
         seed: int,
     ) -> None:
         self.pairs = [(query, other) for query in queries for other in query.positives]
-        super().__init__(self.pairs, "pairs", None, batch_size, shuffle=True, seed=seed)
+        super().__init__(self.pairs, None, batch_size, shuffle=True, seed=seed)
         self.texts, self.bodies = texts, bodies
         self.num_negatives, self.trained_on = num_negatives, trained_questions(queries)
 
