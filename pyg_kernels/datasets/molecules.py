@@ -343,6 +343,7 @@ class MoleculeBatch(Batch):
 
     def get_example(self, idx: int) -> Data:
         """The molecule at position ``idx`` of the batch."""
+        idx = range(self.num_graphs)[idx]
         first, end = self.ptr[idx].tolist(), self.ptr[idx + 1].tolist()
         edges = self.batch.index_select(0, self.edge_index[0]) == idx
         return Data(

@@ -41,6 +41,8 @@ def assert_same_graphs(batch: Batch, expected: Batch) -> None:
         assert one.smiles == other.smiles
         assert torch.equal(one.edge_index, other.edge_index)
         assert torch.equal(one.x, other.x)
+    last = batch.get_example(-1)
+    assert (last.num_nodes, last.num_edges) == (one.num_nodes, one.num_edges)
 
 
 @settings(max_examples=40, deadline=None)
