@@ -330,7 +330,7 @@ def csv_text(frame: DataFrame, separator: str = ",", header: bool = True) -> str
     """
     text: str = frame.to_csv(index=False, sep=separator, header=header, lineterminator="\n")
     names = "".join(map(str, frame.columns)) if header else ""
-    if "\r" in text or any(other in names for other in SEPARATORS):
+    if "\r" in text or any(other in names for other in SEPARATORS if other != separator):
         quoted: Any = {"quoting": csv.QUOTE_NONNUMERIC, "lineterminator": "\n"}
         text = frame.to_csv(index=False, sep=separator, header=header, **quoted)
     return text

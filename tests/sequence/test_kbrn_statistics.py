@@ -130,6 +130,23 @@ def test_momentum(momentum: float | None) -> None:
         assert_equations(kbrn, EVERY["both-ways-norm"], texts(4, 2, 5))
 
 
+@pytest.mark.traces
+@pytest.mark.parametrize("momentum", [None, 0.25])
+def test_padded_texts_compiled(momentum: float | None) -> None:
+    """What is kept is that of the tokens, though compilers do not know how many there are."""
+    kbrn = build(EVERY["both-ways-norm"]).train()
+    for norm in norms(kbrn):
+        norm.momentum = momentum
+    plain = copy.deepcopy(kbrn)
+    compiled = torch.compile(kbrn, fullgraph=True, backend="aot_eager")
+    for lengths in ([6, 2, 0, 4], [1, 6, 3, 3], [0, 0, 0, 0]):
+        x = torch.randn(6, 4, SIZE, dtype=torch.float64)
+        given = torch.tensor(lengths)
+        close(compiled(x, lengths=given)[0], plain(x, lengths=given)[0])
+        for found, expected in zip(kbrn.buffers(), plain.buffers(), strict=True):
+            close(found, expected)
+
+
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 @pytest.mark.parametrize("name", ["norm-stack", "norm-gaussian"])
 def test_norms_that_keep_nothing(name: str, training: bool) -> None:
