@@ -50,7 +50,8 @@ def load_learner(run: str | Path, kind: "type[T]") -> "T":
     except UNREADABLE as error:
         what = "is not a checkpoint of this module"
         raise InputError(f"--checkpoint {path} {what}, or damaged") from error
-    if set(found) != set(inspect.signature(kind).parameters).difference(kind.UNSAVED):
+    kept = set(inspect.signature(kind).parameters).difference(kind.UNSAVED)
+    if not kept.difference(kind.ADDED) <= set(found) <= kept:
         raise InputError(f"--checkpoint {path} is a checkpoint of another network")
     try:
         learner = kind(**found)

@@ -72,6 +72,7 @@ class Learner(lightning.LightningModule, ABC):
     """
 
     UNSAVED: ClassVar[tuple[str, ...]] = ()  # arguments that a checkpoint does not keep
+    ADDED: ClassVar[tuple[str, ...]] = ()  # those that earlier checkpoints do not have
     net: torch.nn.Module
     train_error: Metric
     valid_error: Metric

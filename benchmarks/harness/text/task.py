@@ -26,6 +26,8 @@ class TextClassifier(Classifier):
     All arguments are plain values, so that a checkpoint alone rebuilds the classifier.
     """
 
+    ADDED = ("escapes",)
+
     def __init__(
         self,
         model: dict[str, Any],

@@ -10,9 +10,11 @@ from benchmarks.harness.errors import InputError
 
 
 class Learner(torch.nn.Module):
-    UNSAVED = ("relevance",)
+    UNSAVED, ADDED = ("relevance",), ("later",)
 
-    def __init__(self, model: dict[str, str], words: list[str], relevance: int = 0) -> None:
+    def __init__(
+        self, model: dict[str, str], words: list[str], relevance: int = 0, later: bool = False
+    ) -> None:
         super().__init__()
         self.lin = torch.nn.Linear(1, len(words))
 
@@ -40,6 +42,8 @@ def test_a_checkpoint_gives_its_learner_or_says_why_not(tmp_path: Path) -> None:
     arguments = {"model": {"name": "a"}, "words": ["b", "c"]}
     for told, said in (
         (arguments, ""),
+        ({**arguments, "later": True}, ""),
+        ({"model": {"name": "a"}}, "some.ckpt is a checkpoint of another network"),
         ({**arguments, "more": 1}, "some.ckpt is a checkpoint of another network"),
         ({**arguments, "words": ["b"]}, "some.ckpt does not fit this version's a"),
         ({**arguments, "words": 3}, "some.ckpt does not fit this version's a"),
