@@ -384,18 +384,14 @@ def store(build, value, address, size: int) -> None:
 
 
 def splat(build, number, kind):
-    """A vector of one number; or the number."""
-    if not isinstance(kind, ir.VectorType):
-        return number
+    """A vector of one number."""
     at = ir.Constant(ir.IntType(32), 0)
     first = build.insert_element(ir.Constant(kind, ir.Undefined), number, at)
     return build.shuffle_vector(first, first, ir.Constant(ir.VectorType(at.type, kind.count), None))
 
 
 def _constant(kind, number: float):
-    if isinstance(kind, ir.VectorType):
-        return ir.Constant(kind, [ir.Constant(kind.element, number)] * kind.count)
-    return ir.Constant(kind, number)
+    return ir.Constant(kind, [ir.Constant(kind.element, number)] * kind.count)
 
 
 _LOCK = threading.Lock()

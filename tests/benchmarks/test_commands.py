@@ -334,6 +334,7 @@ BAD_INPUT = {
         ("--preset rcnn-6m", "rcnn-6m: expected one of rcnn-5m, "),
         ("--data nowhere", "nowhere: no such folder or file"),
         ("--words", "--words goes with a text file of your own"),
+        ("--encoding latin-1", "--encoding goes with --data"),
         ("--data IN/corpus --hidden 65536", "at most 500,000,000 are allowed (--hidden, "),
         ("--data IN/corpus --parameters 3", "at most 3 parameters"),
     ],
