@@ -11,7 +11,7 @@ from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.learner import OptimizerConfig, learning_rate_factor
 from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.task import TextTask, text_model_configs
-from benchmarks.harness.training import EpochHistory
+from benchmarks.harness.training import PREDICTIONS, RECORD, EpochHistory, Run
 from benchmarks.text_classification import TextClassification
 from tests.benchmarks.interruption import interrupt_once, outcome
 from tests.benchmarks.small_data import write_trec
@@ -112,3 +112,11 @@ def test_metrics_are_those_of_the_best_epoch_and_each_is_logged_on_request(exper
     assert table["epoch"].tolist() == list(range(1, 9))
     found = table["valid_accuracy"].tolist()
     assert found == pytest.approx([epoch["valid_accuracy"] for epoch in run.history])
+
+
+def test_words_of_predictions_stay_as_they_are(tmp_path) -> None:
+    (tmp_path / RECORD).write_text('{"history": []}')
+    (tmp_path / PREDICTIONS).write_text("left_out,subject,label,text\n01,NA,007,1.0\n")
+    run = Run.read(tmp_path)
+    assert run is not None
+    assert run.predictions.to_numpy().tolist() == [["01", "NA", "007", "1.0"]]
