@@ -92,6 +92,7 @@ def test_encodings_are_as_given(tmp_path: Path) -> None:
     for encoding in ("utf-8", "UTF-8"):
         text = OwnText(file, encoding)
         assert text.vocabulary.words == ["<unk>", "<eos>", "a", ",", "b"]
+        assert text.streams["test"].tolist() == [2, 0, 3, 4, 1]
         assert text.unknown == dict.fromkeys(("train", "valid", "test"), 0)
 
 
