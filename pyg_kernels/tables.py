@@ -377,6 +377,7 @@ class TableWriter:
             if not frame.columns.is_unique:
                 twice = list(frame.columns[frame.columns.duplicated()])
                 raise FileError(f"{self.path}: Parquet has no two columns named {twice[0]!r}")
+            frame = frame.rename(columns=str)
             if is_first:
                 schema = pyarrow.Schema.from_pandas(frame, preserve_index=False)
                 if self._like is not None:

@@ -259,6 +259,9 @@ def test_parquet(tmp_path: Path) -> None:
     ):
         writer.write(pd.DataFrame([[1, 2]], columns=["a", "a"]))
     with TableWriter(path, overwrite=True) as writer:
+        writer.write(pd.DataFrame({1: ["x"]}))
+    assert list(read_table(path)) == ["1"]
+    with TableWriter(path, overwrite=True) as writer:
         writer.write(pd.DataFrame({"a": [1]}))
         with pytest.raises(FileError, match=r"o\.parquet: rows do not fit the first ones: .*trun"):
             writer.write(pd.DataFrame({"a": [1.5]}))

@@ -71,7 +71,11 @@ class AnnotatedTexts(PartedTexts):
                 self.evidence.append(_evidence(words, "".join(phrases), where))
             sizes.append(len(table))
         known = [target for target in targets if target.lower() not in MISSING]
-        if len(known) < len(targets) and task != "classification" and all(map(_is_number, known)):
+        if (
+            0 < len(known) < len(targets)
+            and task != "classification"
+            and all(map(_is_number, known))
+        ):
             where = next(p for p, t in zip(places, targets, strict=True) if t.lower() in MISSING)
             raise ValueError(f"{where}: no target, where the others are numbers")
         self.classes, self.y = _targets(targets, task, f"{path}, column {target_column!r}")

@@ -145,7 +145,7 @@ class CodeReader:
         self._begin.extend(map(Chem.Bond.GetBeginAtomIdx, bonds))
         self._end.extend(map(Chem.Bond.GetEndAtomIdx, bonds))
         has_orders = smiles is not None and _SIGNS_OF_TYPES.isdisjoint(smiles)
-        if self.bond_features[0].read is not _TYPE:
+        if self.bond_features[0].read not in (None, _TYPE):
             self.bonds[0].extend(_mapped(self.bond_features[0], bonds))
         elif has_orders and _NO_METALS.issuperset(elements):
             orders = map(Chem.Bond.GetBondTypeAsDouble, bonds)

@@ -80,11 +80,15 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def set_params(self, **params: Any) -> Self:
         """Sets arguments; those that change values forget what was fitted with others."""
-        super().set_params(**params)
-        if {name.rpartition("__")[2] for name in params} - {"max_memory", "verbose"}:
-            for name in [name for name in vars(self) if name.endswith("_")]:
-                delattr(self, name)
-        return self
+        before = self.get_params()
+        try:
+            return super().set_params(**params)
+        finally:
+            after = self.get_params()
+            changed = {name for name in after if after[name] is not before.get(name)}
+            if {name.rpartition("__")[2] for name in changed} - {"max_memory", "verbose"}:
+                for name in [name for name in vars(self) if name.endswith("_")]:
+                    delattr(self, name)
 
     @torch.no_grad()
     @full_precision()

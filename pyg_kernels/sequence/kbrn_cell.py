@@ -268,14 +268,15 @@ def _track(norm: _BatchNorm, rows: Tensor, is_token: Tensor) -> None:
     mean, variance, batches = norm.running_mean, norm.running_var, norm.num_batches_tracked
     if mean is None or variance is None or batches is None:
         return
+    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))  # sums leave half precision
     count = is_token.sum()
     batches += count > 0
     rate = (count > 0).to(mean.dtype)
     rate = rate / batches.clamp(min=1) if norm.momentum is None else rate * norm.momentum
     center = torch.where(is_token, rows, 0).sum(0) / count.clamp(min=1)
     spread = torch.where(is_token, rows - center, 0).square().sum(0) / (count - 1).clamp(min=1)
-    mean.lerp_(center, rate)
-    variance.lerp_(spread, rate)
+    mean.lerp_(center.to(mean.dtype), rate)
+    variance.lerp_(spread.to(variance.dtype), rate)
 
 
 @contextmanager

@@ -120,6 +120,9 @@ def test_features_of_ones_own() -> None:
     assert found.x.tolist() == expected
     assert found.edge_attr[:, 0].tolist() == [0.0, 0.0, *[1.0] * 6]
     assert torch.equal(found.edge_attr[:, 1:], MolFeaturizer()("ClC1CC1").edge_attr)
+    single = Feature("type", ("SINGLE",), (1,), True)  # which is read without saying how
+    found = type("Types", (Own,), {"bond_features": (single,)})()("CC=C")
+    assert found.edge_attr.tolist() == [*[[1.0, 0.0]] * 2, *[[0.0, 1.0]] * 2]
     for name in ("atom_features", "bond_features"):
         with pytest.raises(ValueError, match="at least one feature of atoms and one of bonds"):
             type("None", (Own,), {name: ()})()("C")

@@ -276,6 +276,19 @@ def test_an_interruption_between_shard_and_manifest(
     assert contents(target) == contents(folder)
 
 
+def test_an_interruption_after_rows_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = tmp_path / "m.csv", tmp_path / "shards"
+    source.write_text("smiles,y\nxx,1\nyy,2\nCC,3\nCCO,4\nC,5\n")
+    how: dict[str, Any] = {"shard_size": 2, "skip_invalid": True, "num_workers": 0}
+    with monkeypatch.context() as patch:
+        interrupt_once(patch, shard_folder.ShardFolder, "write", lambda held: len(held.shards) == 2)
+        with pytest.raises(KeyboardInterrupt):
+            MoleculeShards.from_csv(source, target, **how)
+    assert list(MoleculeShards.from_csv(source, target, **how).smiles) == ["CC", "CCO", "C"]
+
+
 def test_a_finished_folder_is_opened_and_nothing_is_written(
     copied: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d
 
-from pyg_kernels.sequence import KBRNCell
+from pyg_kernels.sequence import KBRN, KBRNCell
 from tests.sequence.equations import FORMS, assert_same_running_set, read_in_form
 from tests.sequence.kbrn import (
     EVERY,
@@ -145,6 +145,15 @@ def test_padded_texts_compiled(momentum: float | None) -> None:
         close(compiled(x, lengths=given)[0], plain(x, lengths=given)[0])
         for found, expected in zip(kbrn.buffers(), plain.buffers(), strict=True):
             close(found, expected)
+
+
+@pytest.mark.traces
+def test_half_precision_compiled_is_summed_in_single() -> None:
+    torch.manual_seed(0)
+    kbrn = KBRN(SIZE, 3, num_centers=5).half().train()
+    compiled = torch.compile(kbrn, fullgraph=True, backend="aot_eager")
+    compiled(30 * torch.randn(30, 40, SIZE).half(), lengths=torch.full((40,), 20))
+    assert all(buffer.isfinite().all() for buffer in kbrn.buffers())
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])

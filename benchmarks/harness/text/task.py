@@ -55,7 +55,7 @@ class TextTask(ClassificationTask):
 
     def learner(self, model: TextModelConfig, optimizer: OptimizerConfig) -> TextClassifier:
         words, classes = self.data.vocabulary.words[2:], list(self.data.corpus.classes)
-        escapes = isinstance(self.data.corpus, TextCSV)
+        escapes = type(self.data.corpus) is TextCSV  # published sets have cleanings of their own
         classifier = TextClassifier(asdict(model), words, classes, asdict(optimizer), escapes)
         self.data.start(classifier.net.embedding)
         return classifier

@@ -23,6 +23,7 @@ def write(path: Path, targets: Sequence[str]) -> Path:
     ("targets", "task", "classes"),
     [
         (LETTERS, None, ("a", "b")),
+        (["None", "null"] * 20, None, ("None", "null")),
         (FEW * 15, None, tuple(sorted(FEW))),
         (FEW * 15, "regression", ()),
         ([*FEW, "0.5"] * 2, None, ()),
