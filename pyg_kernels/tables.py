@@ -328,11 +328,11 @@ def csv_text(frame: DataFrame, separator: str = ",", header: bool = True) -> str
     Python's writer leaves carriage returns without quotes, which end a row for readers, and a
     header with other separators would be taken apart at these.
     """
-    text: str = frame.to_csv(index=False, sep=separator, header=header, lineterminator="\n")
+    how: dict[str, Any] = {"sep": separator, "header": header, "lineterminator": "\n"}
+    text: str = frame.to_csv(index=False, **how)
     names = "".join(map(str, frame.columns)) if header else ""
     if "\r" in text or any(other in names for other in SEPARATORS if other != separator):
-        quoted: Any = {"quoting": csv.QUOTE_NONNUMERIC, "lineterminator": "\n"}
-        text = frame.to_csv(index=False, sep=separator, header=header, **quoted)
+        text = frame.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, **how)
     return text
 
 

@@ -42,13 +42,14 @@ class AGNews(TextCSV):
     def __init__(self, root: str | Path, seed: int = 0) -> None:
         train, test = self.train_file.find(root), self.test_file.find(root)
         if train is None and test is not None:
-            super().__init__(test, None, CLASSES, seed=seed, clean=_clean)
+            super().__init__(test, None, CLASSES, seed=seed, clean=clean)
             return
         # The training part first: alone it is no corpus, and the next call asks for the test part.
         train = train or self.train_file.obtain(root)
         test = test or self.test_file.obtain(root)
-        super().__init__(train, test, CLASSES, seed=seed, clean=_clean)
+        super().__init__(train, test, CLASSES, seed=seed, clean=clean)
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """A text with what it writes otherwise as it is meant."""
     return html.unescape(ENTITY.sub(r"&#\1;", text.replace("\\", " ")))

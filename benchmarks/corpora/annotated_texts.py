@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import pandas
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ from benchmarks.corpora.published_text import PartedTexts
 from pyg_kernels.datasets.text import read_text_table, tokenize
 from pyg_kernels.datasets.text.corpus import drawn
 from pyg_kernels.datasets.text.text_table import joined
-from pyg_kernels.tables import MISSING
+from pyg_kernels.tables import as_numbers
 
 SEPARATOR = "|"  # between phrases of evidence
 TEST_FRACTION = 0.2  # where there is no test part
@@ -70,13 +72,10 @@ class AnnotatedTexts(PartedTexts):
                 places.append(where)
                 self.evidence.append(_evidence(words, "".join(phrases), where))
             sizes.append(len(table))
-        known = [target for target in targets if target.lower() not in MISSING]
-        if (
-            0 < len(known) < len(targets)
-            and task != "classification"
-            and all(map(_is_number, known))
-        ):
-            where = next(p for p, t in zip(places, targets, strict=True) if t.lower() in MISSING)
+        numbers, worded = as_numbers(pandas.Series(targets))
+        lacking = np.isnan(numbers)
+        if task != "classification" and not worded.any() and 0 < lacking.sum() < len(lacking):
+            where = places[int(lacking.argmax())]
             raise ValueError(f"{where}: no target, where the others are numbers")
         self.classes, self.y = _targets(targets, task, f"{path}, column {target_column!r}")
         self.parts, self.split = self._parts(sizes, seed)
@@ -106,14 +105,6 @@ class AnnotatedTexts(PartedTexts):
             raise ValueError(f"no training text has the class {self.classes[min(unseen)]!r}")
         split += f", {100 * VALID_FRACTION:g}%{each} held out of training (seed {seed})"
         return {name: mask.nonzero().flatten() for name, mask in masks.items()}, split
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _targets(cells: Sequence[str], task: str | None, where: str) -> tuple[tuple[str, ...], Tensor]:

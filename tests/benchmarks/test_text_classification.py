@@ -22,7 +22,7 @@ from benchmarks.harness.options import parse
 from benchmarks.harness.text import models, options, report
 from benchmarks.harness.text.data import CORPORA, load_texts
 from benchmarks.harness.text.options import Texts
-from benchmarks.harness.text.task import TextClassifier, text_model_configs
+from benchmarks.harness.text.task import TextClassifier, TextTask, text_model_configs
 from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification, main
 from pyg_kernels.datasets.text import TextBatch, TextCorpus
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
@@ -343,6 +343,16 @@ def test_predictions_read_and_write_tables_as_training_did(call, tmp_path) -> No
     assert_refused(call(*predict, *explained), "file is a file: expected a folder")
     new.write_text("text,n,n\nsun,1,2\n")
     assert_refused(call(*predict, tmp_path / "q.parquet"), "Parquet has no two columns named 'n'")
+
+
+def test_new_texts_are_read_as_those_of_ag_news(tmp_path) -> None:
+    texts = [rf"oil\nominee &lt;wins&gt; Smith #39;s C:\new {k}" for k in range(80)]
+    rows = pandas.DataFrame({"class": [1 + k % 4 for k in range(80)], "text": texts})
+    rows.to_csv(tmp_path / "ag_news.test.csv", header=False, index=False)
+    data = load_texts(Texts(data=("ag_news",), root=str(tmp_path), vectors="none"))
+    (config,) = text_model_configs(parsed("--model cnn --hidden 4 --embedding 4"), data)
+    learner = TextTask(data).learner(config, OptimizerConfig())
+    assert [learner.tokens(text) for text in texts] == data.corpus.texts
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -22,9 +22,8 @@ from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table
 from benchmarks.harness.text.task import TextClassifier
-from pyg_kernels.datasets.text import TextBatch, Vocabulary, tokenize
+from pyg_kernels.datasets.text import TextBatch, Vocabulary
 from pyg_kernels.datasets.text.corpus import INTEGER
-from pyg_kernels.datasets.text.text_csv import unescape
 
 PREFIXES = 64  # beginnings of a text that are classified together
 INCHES_A_WORD = 0.42
@@ -172,8 +171,7 @@ def predict(options: Any) -> None:
         table, texts = tables.texts_of(options.data, columns, options.encoding)
     if options.out:
         tables.check_output(Path(options.out), table)
-    clean = unescape if classifier.hparams.get("escapes") else str
-    words = [tokenize(clean(text)) for text in texts]
+    words = list(map(classifier.tokens, texts))
     predictions = predicted(classifier, words, options.batch_size).set_index(table.index)
     tables.refuse_columns(table, predictions, options.data)
     table = pandas.concat([table, predictions], axis=1)

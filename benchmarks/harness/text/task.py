@@ -1,12 +1,14 @@
 """Classification of texts: what Lightning trains, and the task that the harness gives it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from torch import Tensor
 
+from benchmarks.corpora.ag_news import AGNews
+from benchmarks.corpora.ag_news import clean as clean_news
 from benchmarks.harness.classification import ClassificationTask, Classifier
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
@@ -15,8 +17,15 @@ from benchmarks.harness.task import Batches
 from benchmarks.harness.text import models
 from benchmarks.harness.text.data import TextData, text_batches
 from benchmarks.harness.text.options import CELL_WIDTH, TextModelConfig, TextModels
-from pyg_kernels.datasets.text import TextBatch, TextCSV, TextLoader
+from pyg_kernels.datasets.text import TextBatch, TextCSV, TextLoader, tokenize
+from pyg_kernels.datasets.text.text_csv import unescape
 
+# What is done with a text before it is split into words.
+CLEANINGS: dict[str, Callable[[str], str]] = {
+    "none": str,
+    "escapes": unescape,
+    "ag_news": clean_news,
+}
 SIZE_OPTIONS = "--hidden, --parameters, --layers, --embedding"
 
 
@@ -26,7 +35,7 @@ class TextClassifier(Classifier):
     All arguments are plain values, so that a checkpoint alone rebuilds the classifier.
     """
 
-    ADDED = ("escapes",)
+    ADDED = ("clean",)
 
     def __init__(
         self,
@@ -34,11 +43,15 @@ class TextClassifier(Classifier):
         words: list[str],
         classes: list[str],
         optimizer: dict[str, Any] | None = None,
-        escapes: bool = False,  # whether texts have line breaks and quotes as \\n and \\"
+        clean: str = "none",  # a key of CLEANINGS
     ) -> None:
         super().__init__(optimizer)
         self.save_hyperparameters(logger=False)
         self.net: models.TextNet = models.build_text_model(TextModelConfig(**model))
+
+    def tokens(self, text: str) -> list[str]:
+        """The words of a new text, read as those of the corpus were."""
+        return tokenize(CLEANINGS[self.hparams["clean"]](text))
 
     def scores(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         return self.net(batch), batch.y
@@ -55,8 +68,10 @@ class TextTask(ClassificationTask):
 
     def learner(self, model: TextModelConfig, optimizer: OptimizerConfig) -> TextClassifier:
         words, classes = self.data.vocabulary.words[2:], list(self.data.corpus.classes)
-        escapes = type(self.data.corpus) is TextCSV  # published sets have cleanings of their own
-        classifier = TextClassifier(asdict(model), words, classes, asdict(optimizer), escapes)
+        corpus = self.data.corpus
+        clean = "escapes" if isinstance(corpus, TextCSV) else "none"
+        clean = "ag_news" if isinstance(corpus, AGNews) else clean
+        classifier = TextClassifier(asdict(model), words, classes, asdict(optimizer), clean)
         self.data.start(classifier.net.embedding)
         return classifier
 
