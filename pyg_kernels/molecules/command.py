@@ -156,7 +156,7 @@ def parser() -> argparse.ArgumentParser:
     _add_new(explain, "DIR")
     explain.add_argument("--walks", type=_count, default=5, metavar="K", help="a molecule (5)")
     explain.add_argument("--limit", type=_count, default=20, metavar="N", help="molecules (20)")
-    explain.add_argument("--target", metavar="NAME", help="target, or class of three or more (first)")
+    explain.add_argument("--target", metavar="NAME", help="or a class of three or more (first)")
     embed = command("embed", "write the vectors of the molecules of a table, or a folder", reads)
     _add_new(embed, "FILE")
     _add_streams(embed)
