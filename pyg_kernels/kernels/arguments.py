@@ -52,7 +52,11 @@ def checked_names(value: Any, name: str) -> list[str]:
 
 
 def number_array(y: Any) -> NDArray[np.float64]:
-    """Numbers, NaN where one is missing, which is no number yet in pandas' nullable columns."""
+    """Numbers, NaN where one is missing: masked, or in pandas' nullable columns no number yet."""
+    if np.asarray(y).dtype.kind in "mM":
+        raise TypeError("y has dates or times: expected numbers")
+    if isinstance(y, np.ma.MaskedArray):
+        y = np.ma.filled(y.astype(np.float64), np.nan)
     given = y.to_numpy(dtype=float, na_value=np.nan) if hasattr(y, "iloc") else y
     return np.asarray(given, dtype=np.float64)
 

@@ -252,7 +252,7 @@ class CountKernel(GraphKernel, BoundedKernel):
         counts = self.collection_
         self.labels_ = counts.labels if self.min_count == 1 else counts.frequent(self.min_count)
         self.features_ = self._features(counts)
-        self.X_fit_ = X
+        self.X_fit_ = list(X) if isinstance(X, list) else X  # the caller's may change
 
     def _weights(self) -> NDArray[Any] | None:
         """The weight of each block of patterns, or None for 1."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from pyg_kernels.kernels.arguments import checked_count
 from pyg_kernels.kernels.count_kernel import CountKernel, LabelCounts
 from pyg_kernels.kernels.gp import KernelGP, KernelGPClassifier
+from pyg_kernels.kernels.kernel import full_precision
 from pyg_kernels.kernels.patterns import pattern_names
 from pyg_kernels.kernels.reading import read_chunks
 
@@ -116,10 +117,11 @@ def _signs(gp: KernelGP | KernelGPClassifier, target: int) -> dict[int, float]:
 
 
 @torch.no_grad()
+@full_precision()
 def _of_process(gp: KernelGP | KernelGPClassifier, x: Any, signs: dict[int, float]) -> Explanation:
     fits = [(gp._fits[number], sign) for number, sign in signs.items()]
     alphas = [sign * fit.scale * fit.alpha[:, 0].double().numpy() for fit, sign in fits]
-    factors = iter(np.stack([fit.weights / gp._scales for fit, _ in fits], 1))
+    factors = iter(np.stack([fit.factors for fit, _ in fits], 1))
     parts: list[tuple[int, CountKernel, LabelCounts, NDArray[Any]]] = []
     others: dict[int, float] = {}
     for number, kernel in enumerate(gp.kernels_):
@@ -181,6 +183,11 @@ def _explanation(
         names += pattern_names(kernel, [x], own.labels)
         (graphs,) = read_chunks([x], kernel._attributes())
         atoms = atoms if len(atoms) else np.zeros(graphs.num_nodes)
+        if len(atoms) != graphs.num_nodes:
+            raise ValueError(
+                f"kernels read x with {len(atoms)} and with {graphs.num_nodes} nodes: their "
+                "featurizers are to give the same ones"
+            )
         blocks = zip(kernel._occurrences(graphs, complete=True), own.labels, strict=True)
         for block, labels in blocks:
             nodes = block.nodes.cpu().numpy()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats.qmc import MultivariateNormalQMC
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -30,7 +30,7 @@ from pyg_kernels.kernels.arguments import (
     label_columns,
     number_array,
 )
-from pyg_kernels.kernels.kernel import Kernel
+from pyg_kernels.kernels.kernel import Forgetful, Kernel, full_precision
 from pyg_kernels.kernels.reading import graph_collection, with_molecules_read
 from pyg_kernels.kernels.string import TextKernel
 from pyg_kernels.kernels.wl import WLSubtreeKernel
@@ -54,16 +54,22 @@ class _Fit:
     scale: float  # the deviation by which it is standardized
     y: Tensor  # standardized
     variances: Tensor  # of known noise, likewise
-    weights: NDArray[Any]
+    scales: NDArray[Any]  # the mean of each term's diagonal over the items
+    weights: NDArray[Any]  # of the terms over their scales
     noise: float
     cholesky: Tensor = field(init=False)  # of the Gram matrix with noise
     alpha: Tensor = field(init=False)  # its solution for the standardized target
     likelihood: float = field(init=False)
     jitter: float = field(init=False)
 
+    @property
+    def factors(self) -> NDArray[Any]:
+        """Those of the terms in the sum."""
+        return self.weights / self.scales
+
 
 @dataclass(eq=False, repr=False)
-class _Process(BaseEstimator):
+class _Process(Forgetful):
     """What regression and classification share: processes of one or several targets."""
 
     kernel: Kernel | Sequence[Kernel] | None = None
@@ -102,7 +108,7 @@ class _Process(BaseEstimator):
         kernels: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
         if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
             raise TypeError(f"kernel={given!r}: expected a kernel of this package, or several")
-        self.kernels_ = [clone(kernel) for kernel in kernels]
+        self._forget()
         X = _items(X, kernels)
         if not len(X):
             raise ValueError("expected at least one item, got none")
@@ -110,57 +116,70 @@ class _Process(BaseEstimator):
         if targets.ndim not in (1, 2) or len(targets) != len(X) or not targets.size:
             raise ValueError(f"y has shape {targets.shape}: expected ({len(X)},) or ({len(X)}, T)")
         self._is_flat = targets.ndim == 1
+        self.kernels_ = [clone(kernel) for kernel in kernels]
         return X, targets.reshape(len(targets), -1)
 
     def _condition(self, X: Any, targets: NDArray[Any], variances: NDArray[Any]) -> Self:
         """Conditions a process on each column of the targets; `variances` are of known noise."""
-        measured = (~np.isnan(targets)).sum(0).astype(float)
+        there = ~np.isnan(targets)
+        measured = there.sum(0)
+        if measured.min() < 2:
+            number = int(measured.argmin())
+            raise ValueError(
+                f"target {number} was measured on {measured[number]} samples: expected at least 2"
+            )
         most = int(measured.max())
         self._dtype = torch.float64 if most <= DOUBLE_UP_TO else torch.float32
-        needed = self._dtype.itemsize * (most**2 + np.square(measured).sum())
-        if needed > (there := _machine_memory()):
+        needed = self._dtype.itemsize * (most**2 + np.square(measured.astype(float)).sum())
+        if needed > (machine := _machine_memory()):
             raise MemoryError(
                 f"the Gram matrix of {most} items and its factors take {needed / 1e9:.1f} GB, "
-                f"the machine has {there / 1e9:.1f}: fit a part of them, or Nyström features"
+                f"the machine has {machine / 1e9:.1f}: fit a part of them, or Nyström features"
             )
+        if not (some := there.any(1)).all():
+            X = [X[i] for i in np.flatnonzero(some).tolist()]
+            targets, variances, there = targets[some], variances[some], there[some]
         for kernel in self.kernels_:
             if "dtype" in kernel.get_params() and kernel.dtype is None:
                 kernel.set_params(dtype=self._dtype)
             kernel.fit(X)
-        diagonals = self._diagonals([kernel.collection_ for kernel in self.kernels_])
-        self._scales = [diagonal.double().mean().item() or 1.0 for diagonal in diagonals]
-        self._given = self._given_weights(targets.shape[1])
+        collections = [kernel.collection_ for kernel in self.kernels_]
+        diagonals = torch.stack([own.double() for own in self._diagonals(collections)])
+        weights, noises = self._given(len(diagonals), targets.shape[1])
         random = check_random_state(self.random_state)
         groups: list[list[_Fit]] = []  # of targets one after the other, measured on the same items
-        some, grams = None, None
+        drawn, grams = None, None
         for number, column in enumerate(targets.T):
-            items = np.flatnonzero(~np.isnan(column))
-            if len(items) < 2:
-                raise ValueError(
-                    f"target {number} was measured on {len(items)} samples: expected at least 2"
-                )
-            fit = self._standardized(number, items, column[items], variances[items, number])
+            items = np.flatnonzero(there[:, number])
+            scales = diagonals[:, items].mean(1).numpy()
+            fit = _Fit(
+                torch.from_numpy(items),
+                *_standardized(column[items], variances[items, number]),
+                scales=np.where(scales == 0, 1.0, scales),
+                weights=weights[:, number],
+                noise=float(noises[number]),
+            )
             if not groups or not np.array_equal(items, groups[-1][0].items.numpy()):
                 groups.append([])
                 if self.tune:
-                    some = random.permutation(len(items))[: self.tune_items]
-                    grams = self._grams(torch.from_numpy(items[some]))
+                    drawn = random.permutation(len(items))[: self.tune_items]
+                    grams = self._grams(torch.from_numpy(items[drawn]), fit.scales)
             if grams is not None:
-                y, known = fit.y[some], fit.variances[some]
+                y, known = fit.y[drawn], fit.variances[drawn]
                 fit.weights, fit.noise = learned_weights(grams, y, self.prior, known)
             groups[-1].append(fit)
         del grams  # those of all items need the memory
         for group in groups:
             self._solve(group)
         self._groups, self._fits = groups, [fit for group in groups for fit in group]
+        self.scales_ = np.stack([fit.scales for fit in self._fits], 1)
         self.weights_ = np.stack([fit.weights for fit in self._fits], 1)
         numbers = [(fit.noise, fit.likelihood, fit.jitter) for fit in self._fits]
         self.noise_, self.log_marginal_likelihood_, self.jitter_ = np.array(numbers).T
         return self
 
-    def _given_weights(self, targets: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _given(self, terms: int, targets: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """The weights and noises that are not learned, ``(T, targets)`` and ``(targets,)``."""
-        terms = len(self._scales)
         weights = 1 / terms if self.weights is None else np.asarray(self.weights, float)
         known = np.ndim(weights) == 0 or np.shape(weights) in ((terms,), (terms, targets))
         if not known or not np.all(np.isfinite(weights) & np.greater_equal(weights, 0)):
@@ -195,24 +214,24 @@ class _Process(BaseEstimator):
         pairs = zip(self.kernels_, collections, strict=True)
         return [k._diagonal(level).to("cpu") for k, c in pairs for level in self._levels(k, c)]
 
-    def _grams(self, items: Tensor) -> Tensor:
+    def _grams(self, items: Tensor, scales: NDArray[Any]) -> Tensor:
         """The Gram matrices of all terms, of fitted items, (T, n, n), in double precision."""
-        found = torch.empty(len(self._scales), len(items), len(items), dtype=torch.float64)
+        found = torch.empty(len(scales), len(items), len(items), dtype=torch.float64)
         pairs = zip(self.kernels_, self._fitted(items), strict=True)
         terms = (term for kernel, part in pairs for term in self._terms(kernel, part))
-        for term, gram, scale in zip(terms, found, self._scales, strict=True):
+        for term, gram, scale in zip(terms, found, scales.tolist(), strict=True):
             gram.copy_(term).div_(scale)
         return found
 
     def _sums(
-        self, first: Sequence[Any], second: Sequence[Any], weights: NDArray[Any]
+        self, first: Sequence[Any], second: Sequence[Any], factors: NDArray[Any]
     ) -> list[Tensor]:
-        """Weighted sums of the terms between collections, one for each column of weights."""
+        """Weighted sums of the terms between collections, one for each column of factors."""
         shape = len(first[0]), len(second[0])
-        totals = [torch.zeros(shape, dtype=self._dtype) for _ in weights.T]
-        factors = iter(weights / np.reshape(self._scales, (-1, 1)))
+        totals = [torch.zeros(shape, dtype=self._dtype) for _ in factors.T]
+        rows = iter(factors)
         for kernel, a, b in zip(self.kernels_, first, second, strict=True):
-            own = np.array([next(factors) for _ in self._levels(kernel, a)])
+            own = np.array([next(rows) for _ in self._levels(kernel, a)])
             needed = own[: np.flatnonzero(own.any(1)).max(initial=-1) + 1]
             terms = self._terms(kernel, a, b) if len(needed) else ()
             for row, gram in zip(needed, terms, strict=False):
@@ -222,12 +241,12 @@ class _Process(BaseEstimator):
                         total.add_(gram, alpha=float(factor))
         return totals
 
-    def _gram(self, rows: Tensor, weights: NDArray[Any]) -> list[Tensor]:
+    def _gram(self, rows: Tensor, factors: NDArray[Any]) -> list[Tensor]:
         """The lower halves of the sums' Gram matrices of fitted items."""
-        grams = [torch.zeros(len(rows), len(rows), dtype=self._dtype) for _ in weights.T]
+        grams = [torch.zeros(len(rows), len(rows), dtype=self._dtype) for _ in factors.T]
         for start in range(0, len(rows), _ROWS):
             stop = min(start + _ROWS, len(rows))
-            sums = self._sums(self._fitted(rows[start:stop]), self._fitted(rows[:stop]), weights)
+            sums = self._sums(self._fitted(rows[start:stop]), self._fitted(rows[:stop]), factors)
             for gram, block in zip(grams, sums, strict=True):
                 gram[start:stop, :stop] = block
         return grams
@@ -235,23 +254,9 @@ class _Process(BaseEstimator):
     def _fitted(self, rows: Tensor) -> list[Any]:
         return [kernel.collection_.part(rows) for kernel in self.kernels_]
 
-    def _standardized(self, number: int, items: Any, measured: Any, variances: Any) -> _Fit:
-        """A target with the weights that are given."""
-        mean, scale = float(measured.mean()), float(measured.std())
-        if not np.isfinite(scale):
-            raise ValueError("y has numbers whose squares are not finite: rescale them")
-        if np.ptp(measured) <= _CONSTANT * np.abs(measured).max():
-            scale = 1.0
-        if not scale:
-            raise ValueError("y has numbers whose squares vanish: rescale them")
-        y, known = (measured - mean) / scale, variances / scale**2
-        given = self._given[0][:, number].copy(), float(self._given[1][number])
-        items, y, known = map(torch.from_numpy, (items, y, known))
-        return _Fit(items, mean, scale, y, known, *given)
-
     def _solve(self, group: list[_Fit]) -> None:
         """Factors the Gram matrices of targets of the same items, and solves for them."""
-        grams = self._gram(group[0].items, np.stack([fit.weights for fit in group], 1))
+        grams = self._gram(group[0].items, np.stack([fit.factors for fit in group], 1))
         for fit in group:
             y, gram = fit.y.to(self._dtype), grams.pop(0)
             gram.diagonal().add_((fit.variances + fit.noise).to(self._dtype))
@@ -269,8 +274,7 @@ class _Process(BaseEstimator):
         self, group: list[_Fit], collections: Sequence[Any], number: int, with_variance: bool
     ) -> NDArray[Any]:
         """Means and variances of targets of the same items, ``(2, number, targets)``."""
-        known, weights = self._fitted(group[0].items), np.stack([fit.weights for fit in group], 1)
-        factors = torch.from_numpy(weights / np.reshape(self._scales, (-1, 1))).to(self._dtype)
+        known, factors = self._fitted(group[0].items), np.stack([fit.factors for fit in group], 1)
         found = torch.zeros(2, number, len(group), dtype=self._dtype)
         means, variances = found
         step = max(1, _ROWS // len(group))
@@ -279,18 +283,17 @@ class _Process(BaseEstimator):
             block = [collection.part(rows) for collection in collections]
             if with_variance:
                 diagonals = torch.stack([own.to(self._dtype) for own in self._diagonals(block)], 1)
-                variances[rows] = diagonals @ factors
-            for place, cross in enumerate(self._sums(block, known, weights)):
+                variances[rows] = diagonals @ torch.from_numpy(factors).to(self._dtype)
+            for place, cross in enumerate(self._sums(block, known, factors)):
                 fit = group[place]
                 means[rows, place] = (cross @ fit.alpha)[:, 0]
                 if with_variance:
                     half = torch.linalg.solve_triangular(fit.cholesky, cross.t(), upper=False)
                     variances[rows, place] -= half.square().sum(0)
         variances.clamp_min_(0)
-        scale, mean = torch.tensor([[fit.scale, fit.mean] for fit in group], dtype=self._dtype).t()
-        means.mul_(scale).add_(mean)
-        variances.mul_(scale**2)
-        return found.numpy()
+        scale, mean = np.array([[fit.scale, fit.mean] for fit in group]).T
+        means, variances = found.double().numpy()
+        return np.stack((means * scale + mean, variances * scale**2))
 
 
 class KernelGP(RegressorMixin, _Process):
@@ -298,13 +301,15 @@ class KernelGP(RegressorMixin, _Process):
 
     .. math::
         y_i = f(x_i) + \epsilon_i, \qquad \epsilon_i \sim N(0, s), \qquad
-        f \sim GP\Big(0, \sum_t w_t K_t\Big)
+        f \sim GP\Big(0, \sum_t w_t K_t / k_t\Big)
 
-    on standardized targets. The weights :math:`w_t` and the variance s of the noise maximize the
-    marginal likelihood times a prior :math:`N(0, 1 / (2 p))` on each logarithm (Rasmussen and
-    Williams, *Gaussian Processes for Machine Learning*, 2006, chapter 5). A kernel of counts gives
-    one term for its patterns up to each block: for each number of iterations of
-    :class:`WLSubtreeKernel`, so that their weights are learned too.
+    on standardized targets, with :math:`k_t` the mean of :math:`K_t(x_i, x_i)` over the items that
+    were measured, or 1 where that is 0. The weights :math:`w_t` and the variance s of the noise
+    maximize the marginal likelihood times a prior :math:`N(0, 1 / (2 p))` on each logarithm
+    (Rasmussen and Williams, *Gaussian Processes for Machine Learning*, 2006, chapter 5). A kernel
+    of counts gives one term for its patterns up to each block: for each number of iterations of
+    :class:`WLSubtreeKernel`, so that their weights are learned too. An item without any target
+    changes nothing.
 
     Args:
         kernel: A kernel of this package, or several, whose sum is learned; None:
@@ -323,6 +328,7 @@ class KernelGP(RegressorMixin, _Process):
     Attributes:
         kernels_: The fitted kernels.
         weights_: The weights of all terms, ``(T, targets)``.
+        scales_: :math:`k_t`, by which terms are divided, ``(T, targets)``.
         noise_: The variances of the noise, ``(targets,)``.
         log_marginal_likelihood_: That of the standardized targets, ``(targets,)``.
         jitter_: What was added to the diagonal beside the noise, ``(targets,)``; a warning says
@@ -351,6 +357,7 @@ class KernelGP(RegressorMixin, _Process):
     """
 
     @torch.no_grad()
+    @full_precision()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights and noise, and conditions the process on the targets."""
         X, targets = self._read(X, y, number_array)
@@ -359,6 +366,7 @@ class KernelGP(RegressorMixin, _Process):
         return self._condition(X, targets, np.zeros_like(targets))
 
     @torch.no_grad()
+    @full_precision()
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of a new measurement of each item, and its standard deviation.
 
@@ -371,7 +379,6 @@ class KernelGP(RegressorMixin, _Process):
         """
         mean, variance = self._posterior(X, return_std)
         std = np.sqrt(variance + [fit.noise * fit.scale**2 for fit in self._fits])
-        std = std.astype(mean.dtype, copy=False)
         if self._is_flat:
             mean, std = mean[:, 0], std[:, 0]
         return (mean, std) if return_std else mean
@@ -401,8 +408,8 @@ class KernelGPClassifier(ClassifierMixin, _Process):
 
     Attributes:
         classes_: The classes, sorted; a list of them for each target where there are several.
-        kernels_, weights_, noise_, log_marginal_likelihood_, jitter_: See :class:`KernelGP`, with a
-            target for each class.
+        kernels_, weights_, scales_, noise_, log_marginal_likelihood_, jitter_: See
+            :class:`KernelGP`, with a target for each class.
 
     Labels are ``(n,)`` or ``(n, targets)``; NaN and None were not measured. Targets measured on the
     same items share their Gram matrices.
@@ -425,6 +432,7 @@ class KernelGPClassifier(ClassifierMixin, _Process):
     """
 
     @torch.no_grad()
+    @full_precision()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights, and conditions a process for each class on the labels."""
         X, targets = self._read(X, y, label_array)
@@ -433,6 +441,8 @@ class KernelGPClassifier(ClassifierMixin, _Process):
             there = _measured(labels)
             measured = labels[there]
             if measured.dtype == object:
+                if len({isinstance(label, str) for label in measured}) > 1:
+                    raise ValueError(f"target {number} has words and numbers as labels")
                 measured = np.array(measured.tolist())
             check_classification_targets(measured)
             classes, places = np.unique(measured, return_inverse=True)
@@ -451,6 +461,7 @@ class KernelGPClassifier(ClassifierMixin, _Process):
         return self._condition(X, np.log(parameters) - variances / 2, variances)
 
     @torch.no_grad()
+    @full_precision()
     def predict_proba(self, X: Any) -> Any:
         """The probability of each class, ``(m, classes)``: the mean over the posterior.
 
@@ -481,6 +492,21 @@ class KernelGPClassifier(ClassifierMixin, _Process):
         return _mean_score(_accuracy, 1, label_array(y), self.predict(X), sample_weight)
 
 
+def _standardized(
+    measured: NDArray[Any], variances: NDArray[Any]
+) -> tuple[float, float, Tensor, Tensor]:
+    """The mean and the deviation of a target, both removed from it, and so its noise."""
+    mean, scale = float(measured.mean()), float(measured.std())
+    if not np.isfinite(scale):
+        raise ValueError("y has numbers whose squares are not finite: rescale them")
+    if np.ptp(measured) <= _CONSTANT * np.abs(measured).max():
+        scale = 1.0
+    if not scale:
+        raise ValueError("y has numbers whose squares vanish: rescale them")
+    y, known = (measured - mean) / scale, variances / scale**2
+    return mean, scale, torch.from_numpy(y), torch.from_numpy(known)
+
+
 def _measured(labels: NDArray[Any]) -> NDArray[Any]:
     """Which labels are neither None nor NaN, nor what pandas has for these."""
 
@@ -499,6 +525,8 @@ def _mean_score(score: Callable[..., Any], least: int, y: Any, found: Any, weigh
     """The mean over the targets that were measured at least so many times."""
     if not y.ndim or y.size != found.size or len(y) != len(found):
         raise ValueError(f"y has shape {y.shape}: expected {found.shape}")
+    if weights is not None and np.shape(weights) != (len(y),):
+        raise ValueError(f"sample_weight has shape {np.shape(weights)}: expected ({len(y)},)")
     scores = []
     for column, own in zip(*(v.reshape(len(v), -1).T for v in (y, found)), strict=True):
         there = _measured(column)

@@ -15,7 +15,8 @@ _MOST_EXACT = 2.0**53
 
 def token_hash(token: str) -> int:
     """The hash of a string."""
-    return int.from_bytes(blake2b(token.encode(), digest_size=8).digest(), "big", signed=True)
+    encoded = token.encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(encoded, digest_size=8).digest(), "big", signed=True)
 
 
 def mixed(values: Tensor) -> Tensor:

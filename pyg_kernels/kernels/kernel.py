@@ -34,7 +34,26 @@ def full_precision() -> Iterator[None]:
         yield
 
 
-class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class Forgetful(BaseEstimator):
+    """An estimator that forgets what it was fitted to where that is no longer true."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Sets arguments; those that change values forget what was fitted with others."""
+        before = self.get_params()
+        try:
+            return super().set_params(**params)
+        finally:
+            after = self.get_params()
+            changed = {name for name in after if after[name] is not before.get(name)}
+            if {name.rpartition("__")[2] for name in changed} - {"max_memory", "verbose"}:
+                self._forget()
+
+    def _forget(self) -> None:
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+
+
+class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
     r"""An exact kernel, called in scikit-learn's way or on two collections.
 
     ``kernel(xs, ys)`` is the Gram matrix :math:`K(x_i, y_j)` as a tensor, differentiable in
@@ -77,18 +96,6 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         tags.input_tags.two_d_array = False
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-    def set_params(self, **params: Any) -> Self:
-        """Sets arguments; those that change values forget what was fitted with others."""
-        before = self.get_params()
-        try:
-            return super().set_params(**params)
-        finally:
-            after = self.get_params()
-            changed = {name for name in after if after[name] is not before.get(name)}
-            if {name.rpartition("__")[2] for name in changed} - {"max_memory", "verbose"}:
-                for name in [name for name in vars(self) if name.endswith("_")]:
-                    delattr(self, name)
 
     @torch.no_grad()
     @full_precision()

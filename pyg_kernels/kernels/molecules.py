@@ -169,8 +169,9 @@ class VectorKernel(Kernel):
         \sum_l \exp\Big(-\frac{\lVert d - d' \rVert^2}{2 l^2 F}\Big)
 
     with :math:`d, d'` the graphs' F numbers less their mean over the fitted graphs (over all graphs
-    where the kernel is called) and divided by their deviation; numbers that do not vary there are
-    left out. In a :class:`KernelGP` every summand has a weight of its own.
+    where the kernel is called) and divided by their deviation; numbers whose deviation there is not
+    above :math:`10^{-8}` of the largest are left out. In a :class:`KernelGP` every summand has a
+    weight of its own.
 
     Args:
         graph_feature: The attribute of the vectors, ``(1, F)`` or ``(F,)``, of networkx's graphs
@@ -205,9 +206,8 @@ class VectorKernel(Kernel):
     def _check(self) -> None:
         super()._check()
         checked_choice(self.linear, "linear", (False, True))
-        if not isinstance(self.lengths, Iterable) or not all(
-            0 < length < float("inf") for length in self.lengths
-        ):
+        known = isinstance(self.lengths, Sequence | np.ndarray)
+        if not known or not all(0 < length < float("inf") for length in self.lengths):
             raise ValueError(f"lengths={self.lengths!r}: expected finite numbers above 0")
         if not checked_names(self.graph_feature, "graph_feature"):
             raise ValueError(f"graph_feature={self.graph_feature!r}: expected at least one name")
@@ -242,7 +242,12 @@ class VectorKernel(Kernel):
             lacking = [name for name in names if name not in known]
             if lacking:
                 raise ValueError(f"graph {number} has no {lacking[0]!r}")
-            found = (torch.as_tensor(known[name], dtype=torch.float64) for name in names)
+            try:
+                found = [torch.as_tensor(known[name], dtype=torch.float64) for name in names]
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"{self.graph_feature!r} of graph {number} is no tensor of numbers: {error}"
+                ) from None
             row = torch.cat([part.reshape(-1) for part in found])
             if width not in (None, len(row)):
                 raise ValueError(

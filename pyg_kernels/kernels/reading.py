@@ -22,6 +22,7 @@ from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.segments import place, pointers
 
 GRAPHS_AT_A_TIME = 4096
+_OF_NODES = ("x", "pos", "batch", "n_id", "feat", "node_type")  # by which PyG counts nodes
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ def _of_list(graphs: Iterable[Any], first: int, columns: list[Column]) -> _Chunk
         if edge_index is None:
             hint = "make one from its adj_t" if "adj_t" in store else "without edges it is (2, 0)"
             raise ValueError(f"graph {i} has no edge_index; {hint}")
-        num_nodes, num_edges = store.get("num_nodes"), _num_edges(edge_index, i)
+        num_nodes, num_edges = _num_nodes(store), _num_edges(edge_index, i)
         labeled = isinstance(graph, LabeledData)
         for column, values in zip(columns, chunk.values, strict=True):
             count = num_edges if column.of_edges else num_nodes
@@ -264,7 +265,7 @@ def _of_batch(batch: Batch, first: int, columns: list[Column]) -> _Chunk:
     graph = graph.clamp(max=max(len(ptr) - 2, 0))
     store, labeled = batch.stores[0], isinstance(batch, LabeledData)
     values = [
-        _value(store, column, first, num_edges if column.of_edges else int(ptr[-1]), labeled)
+        _value(store, column, first, num_edges if column.of_edges else int(ptr[-1]), labeled, True)
         for column in columns
     ]
     if bool((graph.diff() < 0).any()):
@@ -280,7 +281,12 @@ def _of_batch(batch: Batch, first: int, columns: list[Column]) -> _Chunk:
 
 
 def _value(
-    store: BaseStorage, column: Column, i: int, count: int | None, labeled: bool
+    store: BaseStorage,
+    column: Column,
+    i: int,
+    count: int | None,
+    labeled: bool,
+    in_batch: bool = False,
 ) -> Tensor | None:
     """What a graph has as an attribute; None where it may lack it."""
     name, value = column.name, store.get(column.name)
@@ -291,7 +297,7 @@ def _value(
             f"graph {i} has no {name!r}: name another attribute, or {column.argument}=None"
         )
     if not isinstance(value, Tensor):
-        words = _words(value)
+        words = _words(value, in_batch)
         if words is None:
             raise TypeError(
                 f"graph {i} has a {type(value).__name__} as {name!r}: expected a tensor, or a list "
@@ -310,13 +316,26 @@ def _value(
     return value
 
 
-def _words(value: Any) -> list[str] | None:
-    """A list or an array of strings, or one of these a graph, as a batch has them; else None."""
+def _words(value: Any, in_batch: bool) -> list[str] | None:
+    """A list or an array of strings, in a batch one of these a graph; else None."""
     if not isinstance(value, (list, tuple, np.ndarray)):
         return None
-    lists = [part if isinstance(part, (list, tuple, np.ndarray)) else [part] for part in value]
+    lists = [
+        part if in_batch and isinstance(part, (list, tuple, np.ndarray)) else [part]
+        for part in value
+    ]
     words = [word for words in lists for word in words]
     return words if all(isinstance(word, str) for word in words) else None
+
+
+def _num_nodes(store: BaseStorage) -> int | None:
+    """How many nodes a graph has by what it has of them; None where edges alone would say."""
+    number: int | None = store.get("num_nodes")
+    for name in _OF_NODES if number is None else ():
+        value = store.get(name)
+        if isinstance(value, Tensor | np.ndarray) and value.ndim:
+            return len(value)
+    return number
 
 
 def _num_edges(edge_index: Any, i: int) -> int:

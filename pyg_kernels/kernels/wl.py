@@ -138,7 +138,11 @@ class GeneralizedRelabeling:
         for name, values in ((node_feature, read.x), (self.edge_feature, read.edge_attr)):
             if values is not None and values.dim() != 2:
                 raise ValueError(f"{name!r} has labels: the generalised relabelling needs vectors")
-        nodes, edges = read.x.size(1), 0 if read.edge_attr is None else read.edge_attr.size(1)
+        nodes = read.x.size(1)
+        if self.edge_feature and read.edge_attr is None and not read.edge_index.size(1):
+            width = max(0, self.V.size(1) - nodes)
+            read = replace(read, edge_attr=read.x.new_zeros(0, width))
+        edges = 0 if read.edge_attr is None else read.edge_attr.size(1)
         if self.U1.size(1) != nodes or self.V.size(1) != nodes + edges:
             raise ValueError(
                 f"graph 0 has {nodes} node and {edges} edge features, but U1 is "
@@ -271,6 +275,8 @@ class WLKernel(Kernel):
             items = with_molecules_read(items, names.featurizer)
         base = self._base()
         dtype = getattr(base, "dtype", None)
+        if dtype is None and like is not None and isinstance(like.iterations[0], Graphs):
+            dtype = like.iterations[0].dtype
         graphs = relabeling.read(items, names.node_feature, dtype)
         first = None if like is None else like.graphs
         with_edges = read_graphs(items, replace(names, node_feature=None), dtype, first)

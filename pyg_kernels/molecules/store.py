@@ -18,7 +18,7 @@ from pyg_kernels.molecules.methods import KERNEL_METHODS, Examples, KernelMethod
 from pyg_kernels.molecules.networks import NETWORKS
 
 FILE = "estimator.npz"
-FORMAT = 5
+FORMAT = 6
 SHARED = ("extra_mean", "extra_scale", "model_weights", "scores")
 Arrays = dict[str, NDArray[Any]]
 

@@ -307,3 +307,15 @@ def test_refused(model: Any, match: str) -> None:
     model, target = clone(model).fit(GRAPHS, np.arange(16) % 3 + 1), int("target" in match)
     with pytest.raises(ValueError if target else TypeError, match=match):
         explain(model, NEW, target)
+
+
+def test_kernels_with_other_atoms() -> None:
+    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
+    def larger(molecule: Any) -> Data:
+        return Data(x=torch.zeros(len(molecule) + 1), edge_index=torch.zeros(2, 0).long())
+
+    kernels = [WLSubtreeKernel(1), WLSubtreeKernel(0, featurizer=larger)]
+    gp = KernelGP(kernels, tune=False).fit(["CCO", "C", "CC"], [0.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="read x with 3 and with 4 nodes"):
+        explain(gp, "CCO")

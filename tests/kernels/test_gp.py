@@ -1,6 +1,7 @@
 """Gaussian processes against their formulas, and data drawn from them."""
 
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import networkx as nx
@@ -13,6 +14,7 @@ from scipy.optimize import check_grad, minimize
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from torch_geometric.data import Batch, Data
@@ -256,6 +258,50 @@ def test_several_targets_that_miss_some(tune: bool) -> None:
     assert column.shape == (10, 1) and np.array_equal(column[:, 0], flat)
 
 
+@pytest.mark.parametrize("tune", [False, True])
+def test_items_without_targets(tune: bool) -> None:
+    """Those measured for none change nothing, those measured for another target alone no term."""
+    long = [nx.path_graph(60) for _ in range(3)]
+    for graph in long:
+        nx.set_node_attributes(graph, 1, "x")
+    kernels, given = [WLSubtreeKernel(2), ShortestPathKernel()], {"tune": tune, "random_state": 0}
+    alone = KernelGP(kernels, **given).fit(OLD, OLD_Y)
+    process = KernelGP(kernels, **given).fit([*long, *OLD], np.append([np.nan] * 3, OLD_Y))
+    for name in ("scales_", "weights_", "noise_"):
+        assert np.array_equal(getattr(process, name), getattr(alone, name))
+    assert np.array_equal(process.predict(NEW, True), alone.predict(NEW, True))
+    targets = np.full((33, 2), np.nan)
+    targets[3:, 0], targets[:3, 1] = OLD_Y, [1, 2, 3]
+    process = KernelGP(kernels, **given).fit([*long, *OLD], targets)
+    same(np.array(process.predict(NEW, True))[:, :, 0], alone.predict(NEW, True), 1e-6)
+
+
+def test_terms_over_their_scales_are_the_process() -> None:
+    """As scikit-learn's of the same Gram matrix."""
+    kernel = WLSubtreeKernel(2)
+    process = KernelGP(kernel, split=False, tune=False, weights=[0.7], noise=0.3).fit(OLD, OLD_Y)
+    (scale,) = process.scales_[:, 0]
+    same(scale, kernel.diagonal(OLD).mean())
+    gram = 0.7 / scale * kernel([*OLD, *NEW]).numpy()
+    solved = np.linalg.solve(gram[:30, :30] + 0.3 * np.eye(30), (OLD_Y - OLD_Y.mean()))
+    same(process.predict(NEW), gram[30:, :30] @ solved + OLD_Y.mean(), 1e-9)
+
+
+def test_what_was_fitted_is_forgotten() -> None:
+    """Where arguments change, and where another fit is refused."""
+    process = KernelGP(WLSubtreeKernel(2), tune=False).fit(OLD, OLD_Y)
+    process.set_params(split=True).predict(NEW)
+    for change in (
+        lambda: process.set_params(split=False),
+        lambda: process.fit(OLD, [1.0] + 29 * [np.nan]),
+    ):
+        with suppress(ValueError):
+            change()
+        with pytest.raises(NotFittedError):
+            process.predict(NEW)
+        process.fit(OLD, OLD_Y)
+
+
 def test_units() -> None:
     """Of targets; each term is divided by its mean over the fitted items, also where it is learned.
 
@@ -319,6 +365,8 @@ def test_score_of_what_was_measured() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             process.score(items, y)
+    with pytest.raises(ValueError, match=r"sample_weight has shape \(29,\): expected \(30,\)"):
+        process.score(OLD, held, weight[1:])
 
 
 def graphs_and_classes(count: int, seed: int = 0) -> tuple[list[Data], Array]:
@@ -435,6 +483,8 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (KernelGP(), np.ones((6, 1, 1)), "y has shape"),
     (KernelGP(), None, "requires y"),
     (KernelGP(), [1, 2, 3, 4, 5, np.inf], "infinite"),
+    (KernelGP(), np.ma.array(Y, mask=[0] + 5 * [1]), "measured on 1 sample"),
+    (KernelGP(), pd.Series(pd.to_timedelta([1, None] * 3)), "y has dates or times"),
     (KernelGP(), [1] + [np.nan] * 5, "measured on 1 sample"),
     (KernelGP(), np.stack([Y, np.full(6, np.nan)], 1), "measured on 0 samples"),
     (KernelGP(), [1e300, -1e300] * 3, "are not finite: rescale them"),
@@ -450,6 +500,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (KernelGP(random_state=-1), Y, "Seed"),
     (KernelGPClassifier(), ["a"] * 6, "target 0 has 1 class"),
     (KernelGPClassifier(), np.arange(6) + 0.5, "Unknown label type"),
+    (KernelGPClassifier(), ["a", 0] * 3, "target 0 has words and numbers as labels"),
     (KernelGPClassifier(), np.stack([[0, 1] * 3, [1] * 6], 1), "target 1 has 1 class"),
     *((KernelGP(kernel), Y, "expected a kernel") for kernel in ("minmax", [], [SUM[0], 3], Kernel)),
 ]
@@ -491,6 +542,11 @@ def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(kernel.dtype == torch.float32 for kernel in process.kernels_)
     same(process.predict(NEW, True), expected.predict(NEW, True), 2e-3)
     same(process.log_marginal_likelihood_, expected.log_marginal_likelihood_, 1e-3)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = KernelGP(SUM, random_state=0).fit(OLD, OLD_Y).predict(NEW, True)
+    assert np.array_equal(found, process.predict(NEW, True))
+    far = KernelGP(SUM, random_state=0).fit(OLD, OLD_Y + 1e8)
+    same(far.predict(NEW) - 1e8, expected.predict(NEW), 2e-3)  # its mean is added in float64
     sizes = np.random.default_rng(0).integers(2, 60, 300)
     paths = [torch.arange(n) for n in sizes]
     graphs = [Data(x=0 * path, edge_index=torch.stack([path[:-1], path[1:]])) for path in paths]

@@ -200,6 +200,14 @@ def test_types_that_differ() -> None:
             kernel = WLKernel(RandomWalkKernel(2), relabel, 2)
             found, expected = kernel([graph]).double(), kernel([double])
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+            if dtype == torch.float32:  # in the type of those to compare with
+                for a, b in ((graph, double), (double, graph)):
+                    value = torch.from_numpy(kernel.fit([a]).transform([b]))
+                    assert value.dtype == a.x.dtype
+                    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
+    one, kernel = Data(x=x[:1], edge_index=RING[:, :0]), WLKernel(RandomWalkKernel(2), wide, 2)
+    graph = ring(x=x, edge_attr=edges.float())
+    close(kernel([one, one]), kernel([one, graph])[:1, :1].expand(2, 2))  # no edge in a collection
 
 
 def test_networkx() -> None:
@@ -252,7 +260,10 @@ def test_what_is_read() -> None:
     kernel = WLSubtreeKernel(3, "kind", "bond")
     expected = kernel([alike(g) for g in GRAPHS[:2]], GRAPHS[0])
     close(kernel(Stored(GRAPHS[:2], alike), GRAPHS[0]), expected)
-    graph = ring()
+    graph, listed = ring(), GRAPHS[:2]
+    names = kernel.fit(listed).get_feature_names_out()
+    listed.clear()
+    assert np.array_equal(kernel.get_feature_names_out(), names)
     fitted = RandomWalkKernel(2).fit([graph])
     before = fitted.transform([ring()])
     graph.x.mul_(10)
@@ -356,6 +367,7 @@ TYPE_ERRORS: list[tuple[Any, Any, str]] = [
         for items in ({"a": 1}, pd.DataFrame({"text": ["a", "b"]}), iter([]))
     ),
     (WALK, HETERO, "not of HeteroData"),
+    (SUBTREES, [ring(x=np.array([["C", "sp3"]] * 3))], "graph 0 has a ndarray as 'x'"),
     (SUBTREES, [ring(x=["C", None, "N"])], r"graph 0 has a list as 'x'.*strings"),
     *(
         (WLKernel(base), rings(), "base=")
@@ -391,6 +403,16 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (WALK, [LABELS, LABELS, NUMBERS], r"graph 2 .* labels of one type"),
     (WALK, CODES, "graph 2 has integers other than 0 and 1 in 'x'"),
     (WALK, [ring(x=torch.ones(3, 1, 1))], "one or two dimensions"),
+    *(
+        (
+            WLSubtreeKernel(0, node_label="degree"),
+            [Data(degree=torch.ones(2), edge_index=RING, **known)],
+            "graph 0 has 2 rows of 'degree' for 3",
+        )
+        for known in ({"x": torch.ones(3, 1)}, {"pos": torch.ones(3, 2)}, {"num_nodes": 3})
+    ),
+    (VectorKernel("name"), [ring(name="C")], "'name' of graph 0 is no tensor of numbers"),
+    (VectorKernel(lengths=iter([1.0])), GRAPHS, "lengths="),
     (DeepGraphKernel(), BOTH_CODES, r"graph 2 .* 'x'"),
     (SUBTREES, [ring(2, torch.int64), ring()], r"graph 1 .*one type"),
     (SUBTREES, [ring(nan)], "graph 0"),
