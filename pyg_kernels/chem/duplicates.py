@@ -11,7 +11,7 @@ import pandas
 from numpy.typing import ArrayLike, NDArray
 from rdkit import Chem, rdBase
 
-from pyg_kernels.chem.encoding import checked_strings, parse
+from pyg_kernels.chem.encoding import checked_strings, parse_unmapped
 from pyg_kernels.chem.processes import map_chunks
 
 
@@ -50,6 +50,8 @@ class MergedMolecules(NamedTuple):
 
 def canonical_smiles(smiles: Sequence[str], num_workers: int | None = None) -> list[str]:
     """RDKit's canonical SMILES of each molecule, with stereochemistry and isotopes.
+
+    Numbers of atom maps are left out.
 
     Args:
         smiles: M SMILES strings.
@@ -156,7 +158,7 @@ def merge_duplicates(
 
 def _canonical_chunk(chunk: tuple[int, Sequence[str]]) -> list[str]:
     with rdBase.BlockLogs():
-        return [Chem.MolToSmiles(parse(smiles)) for smiles in chunk[1]]
+        return [Chem.MolToSmiles(parse_unmapped(smiles)) for smiles in chunk[1]]
 
 
 def _occurrences(smiles: Sequence[str], num_workers: int | None) -> dict[str, list[int]]:

@@ -57,6 +57,15 @@ def parse(smiles: str) -> Chem.Mol:
     return mol
 
 
+def parse_unmapped(smiles: str) -> Chem.Mol:
+    """The same without the numbers of atom maps, which tell molecules apart that are the same."""
+    mol = parse(smiles)
+    if ":" in smiles:
+        for atom in mol.GetAtoms():
+            atom.SetAtomMapNum(0)
+    return mol
+
+
 def checked_strings(smiles: Iterable[str]) -> list[str]:
     """The SMILES as a list."""
     if isinstance(smiles, str):

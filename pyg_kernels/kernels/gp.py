@@ -388,7 +388,7 @@ class KernelGP(RegressorMixin, _Process):
 
         Targets that were measured less than twice do not count.
         """
-        return _mean_score(r2_score, 2, number_array(y), self.predict(X), sample_weight)
+        return mean_score(r2_score, 2, number_array(y), self.predict(X), sample_weight)
 
 
 class KernelGPClassifier(ClassifierMixin, _Process):
@@ -489,7 +489,7 @@ class KernelGPClassifier(ClassifierMixin, _Process):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on what was measured, its mean over the targets."""
-        return _mean_score(_accuracy, 1, label_array(y), self.predict(X), sample_weight)
+        return mean_score(accuracy, 1, label_array(y), self.predict(X), sample_weight)
 
 
 def _standardized(
@@ -517,11 +517,12 @@ def _measured(labels: NDArray[Any]) -> NDArray[Any]:
     return np.array(list(map(is_one, labels.tolist())), dtype=bool)
 
 
-def _accuracy(labels: Any, found: Any, sample_weight: Any) -> Any:
+def accuracy(labels: Any, found: Any, sample_weight: Any) -> Any:
+    """The share of labels that were found; of words and numbers too, which differ."""
     return np.average(labels == found, weights=sample_weight)
 
 
-def _mean_score(score: Callable[..., Any], least: int, y: Any, found: Any, weights: Any) -> float:
+def mean_score(score: Callable[..., Any], least: int, y: Any, found: Any, weights: Any) -> float:
     """The mean over the targets that were measured at least so many times."""
     if not y.ndim or y.size != found.size or len(y) != len(found):
         raise ValueError(f"y has shape {y.shape}: expected {found.shape}")

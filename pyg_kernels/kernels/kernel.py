@@ -37,6 +37,8 @@ def full_precision() -> Iterator[None]:
 class Forgetful(BaseEstimator):
     """An estimator that forgets what it was fitted to where that is no longer true."""
 
+    _no_matter: ClassVar[set[str]] = {"max_memory", "verbose"}  # what may change afterwards
+
     def set_params(self, **params: Any) -> Self:
         """Sets arguments; those that change values forget what was fitted with others."""
         before = self.get_params()
@@ -45,7 +47,7 @@ class Forgetful(BaseEstimator):
         finally:
             after = self.get_params()
             changed = {name for name in after if after[name] is not before.get(name)}
-            if {name.rpartition("__")[2] for name in changed} - {"max_memory", "verbose"}:
+            if {name.rpartition("__")[2] for name in changed} - self._no_matter:
                 self._forget()
 
     def _forget(self) -> None:

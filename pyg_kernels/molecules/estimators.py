@@ -11,19 +11,20 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pandas import isna
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from pyg_kernels.chem import featurizer_by_name, standardize_many
-from pyg_kernels.kernels.arguments import label_array, label_columns
+from pyg_kernels.kernels.arguments import checked_choice, label_array, label_columns
+from pyg_kernels.kernels.gp import accuracy, mean_score
+from pyg_kernels.kernels.kernel import Forgetful
 from pyg_kernels.molecules.analogues import analogues
 from pyg_kernels.molecules.inputs import (
     Molecules,
@@ -54,8 +55,10 @@ LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, repr=False)
-class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
+class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
     """What regression and classification of molecules share: members, and their mixture."""
+
+    _no_matter: ClassVar[set[str]] = {"device", "progress"}
 
     model: str | Sequence[str] = "gp"
     ensemble_size: int = 1
@@ -104,7 +107,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             X: M SMILES or molecules of RDKit, or a table with a column ``smiles`` whose other
                 columns are numbers, which are standardized.
             y: ``(M,)`` or ``(M, T)``, NaN where a target was not measured.
-            sample_weight: ``(M,)``; Gaussian processes take none.
+            sample_weight: ``(M,)``, to networks ratios, to other models as to scikit-learn's;
+                Gaussian processes take none. The weights of a stack, and intervals, count each
+                measurement of the validation part whose weight is above 0 alike.
             validation: The positions of the validation part, or a mask; None: drawn at random, for
                 each member of an ensemble another one. Gaussian processes do without, ``[]``; there
                 are then no intervals, and several have equal weights.
@@ -147,11 +152,21 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             LOGGER.info(f"auto is {', '.join(models)} here, of {len(molecules):,} molecules")
             if self.distill:
                 self._check_distill(models, start_from)
+        processes = [m for m in models if issubclass(KERNEL_METHODS.get(m, object), ProcessMethod)]
+        if processes and bool((weight != 1).any()):
+            raise ValueError(f"model={processes[0]!r} takes no sample_weight")
+        before = molecules.columns if start_from is None else start_from.columns_
+        if len(before) == len(molecules.columns) and before != molecules.columns:
+            raise ValueError(
+                f"start_from has the extra columns {before}, X has {molecules.columns}"
+            )
         self.models_ = models
         self.columns_ = molecules.columns
         self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
+        if not np.isfinite(spread).all():
+            raise ValueError("extra columns have squares that are not finite: rescale them")
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
-        self.extra_scale_ = np.where(varies, spread, 1.0)
+        self.extra_scale_ = np.where(varies, spread, np.inf)  # nothing is learned of the others
         molecules = self._scaled(molecules)
         if {*models} & {*KERNEL_METHODS}:
             molecules.graphs()  # read once, and what cannot be read is named by its position
@@ -237,6 +252,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 raise ValueError(f"model={AUTO!r} starts from networks: start_from has {others}")
         for name in WHOLE:
             _check(name, getattr(self, name), Integral, min_val=1)
+        for name in ("standardize", "refit", "hurdle"):
+            checked_choice(getattr(self, name), name, (False, True))
+        if start_from is not None and not isinstance(start_from, MoleculeEstimator):
+            raise ValueError(f"start_from={start_from!r}: expected a fitted estimator")
         for name, least, most, included in (
             ("validation_fraction", 0, 1, "neither"),
             ("learning_rate", 0, math.inf, "neither"),
@@ -514,7 +533,7 @@ def _check(name: str, value: Any, kind: type, **limits: Any) -> None:
 
 
 def _deviation(found: Outputs) -> NDArray[np.float64]:
-    return np.asarray(np.sqrt(np.maximum(found.variance, 1e-24)))
+    return np.asarray(np.sqrt(np.maximum(found.variance, np.finfo(float).tiny)))
 
 
 class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
@@ -679,7 +698,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         """The coefficient of determination of what was measured, its mean over the targets."""
         found = self._outputs(X).mean
         values = read_numbers(y, len(found))
-        return _mean_score(r2_score, values, found, sample_weight, 2)
+        return mean_score(r2_score, 2, values, found, sample_weight)
 
 
 class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
@@ -734,20 +753,4 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on what was measured, its mean over the targets."""
         found = self.predict(X)
-        values = label_array(y).reshape(len(found), -1)
-        return _mean_score(accuracy_score, values, found.reshape(values.shape), sample_weight, 1)
-
-
-def _mean_score(
-    metric: Any, y: NDArray[Any], found: NDArray[Any], sample_weight: Any, least: int
-) -> float:
-    scores = []
-    for column, own in zip(y.T, found.T, strict=True):
-        there = ~isna(column)
-        if there.sum() >= least:
-            weight = None if sample_weight is None else np.asarray(sample_weight)[there]
-            known, said = (np.array(labels[there].tolist()) for labels in (column, own))
-            scores.append(metric(known, said, sample_weight=weight))
-    if not scores:
-        raise ValueError("y has no target with enough measurements to score")
-    return float(np.mean(scores))
+        return mean_score(accuracy, 1, label_array(y), found, sample_weight)

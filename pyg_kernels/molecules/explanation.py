@@ -210,23 +210,31 @@ def _with_extra(net: Any, extra: NDArray[np.float64]) -> Any:
     return fixed.net
 
 
+def _row_of_class(member: Any, seen: NDArray[Any], target: int) -> tuple[int, float]:
+    """Which of a classifier's functions is of a class, and its sign: two classes share one."""
+    places = np.flatnonzero(seen == target)
+    if not len(places):
+        raise ValueError(f"target={target}: model={member.model!r} saw none of this class")
+    place = int(places[0])
+    return (0, 2.0 * place - 1) if len(seen) == 2 else (place, 1.0)
+
+
 def _of_kernels(member: Any, molecules: Molecules, k: int, target: int) -> Iterator[_Parts]:
     """Shares of atoms alone: what counts of patterns add, divided among their atoms."""
     graphs = molecules.graphs()
-    row, models = target, []
+    row, sign, models = target, 1.0, []
     shares: Any = np.ones((1, len(graphs)))
     if member.model in PROCESSES and (member.is_regression or member.model != "pooled"):
         models = member.pool
         if member.task.kind == "multiclass":
-            places = np.flatnonzero(models[0].classes_[0] == target)
-            if not len(places):
-                raise ValueError(f"target={target}: model={member.model!r} saw none of this class")
-            row = int(places[0])
+            row, sign = _row_of_class(member, models[0].classes_[0], target)
         if len(models) > 1:
             shares = member.pooled(graphs)[1][:, :, target]
     elif member.model == "wl-ridge" and not molecules.columns:
-        place = 0 if member.task.kind == "multiclass" else target
-        row = target - place
+        place, row = target, 0
+        if member.task.kind == "multiclass":
+            place = 0
+            row, sign = _row_of_class(member, member.estimators[0].classes_, target)
         models = [make_pipeline(member.counting(), member.estimators[place])]
     else:
         raise ValueError(
@@ -241,6 +249,6 @@ def _of_kernels(member: Any, molecules: Molecules, k: int, target: int) -> Itera
             else kernels.explain(model, graph, row)
             for model in models
         ]
-        atoms = sum(share * part.atoms for share, part in zip(own, parts, strict=True))
-        said = sum(share * part.prediction for share, part in zip(own, parts, strict=True))
+        atoms = sign * sum(share * part.atoms for share, part in zip(own, parts, strict=True))
+        said = sign * sum(share * part.prediction for share, part in zip(own, parts, strict=True))
         yield atoms, np.zeros(mol.GetNumBonds()), [], said

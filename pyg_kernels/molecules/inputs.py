@@ -207,7 +207,10 @@ def read_classes(y: Any, number: int) -> tuple[NDArray[np.float64], list[NDArray
     classes = []
     for place, column in enumerate(values.T):
         there = ~pandas.isna(column)
-        known = np.array(column[there].tolist())
+        labels = column[there].tolist()
+        if len({isinstance(label, str) for label in labels}) > 1:
+            raise ValueError(f"target {place} has words and numbers as labels")
+        known = np.array(labels)
         check_classification_targets(known)
         if known.dtype.kind == "f" and (known == known.round()).all():
             known = known.astype(np.int64)  # 0 and 1 with a missing value come as 0.0 and 1.0

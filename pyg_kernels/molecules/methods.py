@@ -380,8 +380,6 @@ class ProcessMethod(KernelMethod):
     noises: Any
 
     def learn(self, examples: Examples) -> None:
-        if not (examples.weight == 1).all():
-            raise ValueError(f"model={self.model!r} takes no sample_weight")
         self.weights = None
 
     def condition(self, y: Numbers, weight: Numbers) -> None:

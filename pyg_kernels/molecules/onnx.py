@@ -128,8 +128,12 @@ def _outputs(estimator: Any) -> list[str]:
 
 def exported(estimator: Any) -> Any:
     """The program that :func:`torch.onnx.export` makes, for any numbers of atoms and bonds."""
+    limits = np.finfo(np.float32)
     for member in estimator.members_:
         member.net.cpu().eval()
+        numbers = np.concatenate([member.std**2, member.noise])
+        if ((numbers > 0) & ((numbers < limits.tiny) | (numbers > limits.max))).any():
+            raise ValueError("the targets' variances leave single precision: rescale them")
     number = len(estimator.columns_)
     molecules = Molecules(EXAMPLES, estimator.columns_, np.zeros((len(EXAMPLES), number)))
     batch = next(iter(MoleculeBatches(molecules, estimator.featurizer)))

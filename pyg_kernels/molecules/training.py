@@ -128,7 +128,9 @@ class MoleculeBatches(MoleculeLoader):
         super().__init__(molecules.dataset(featurizer), **options)
         self.extra = torch.from_numpy(molecules.extra).float()
         self.y = None if y is None else torch.from_numpy(y).float()
-        self.weight = torch.ones(len(molecules)) if y is None else torch.from_numpy(weight).float()
+        self.weight = torch.ones(len(molecules))
+        if y is not None:  # ratios alone matter, and single precision has a range
+            self.weight = torch.from_numpy(weight / (weight.max(initial=0) or 1)).float()
 
     def assemble(self, indices: Tensor) -> Batch:
         """This process's share of the batch of the molecules at these positions.
@@ -350,7 +352,7 @@ class TrainedNetwork(Method):
             learner.bar = bar
             trainer = lightning.Trainer(
                 **trainer_devices(device),
-                max_epochs=options.epochs,
+                max_epochs=int(options.epochs),
                 gradient_clip_val=5.0,
                 logger=False,
                 enable_checkpointing=False,

@@ -67,6 +67,7 @@ NAN = np.nan
 def test_canonical_smiles_are_those_of_rdkit() -> None:
     assert canonical_smiles(["OCC", "c1ccccc1", "[2H]C"]) == ["CCO", "c1ccccc1", "[2H]C"]
     assert canonical_smiles(["OCC"] * 1100, num_workers=2) == ["CCO"] * 1100
+    assert canonical_smiles(["[CH3:7]O", "C[OH:1]", "C:1:C:C:C:C:C:1"]) == ["CO", "CO", "c1ccccc1"]
 
 
 def test_duplicates_within_and_across_parts() -> None:
@@ -106,6 +107,7 @@ def test_scaffolds() -> None:
         "CCO": "",
         "C[C@H]1CCCCN1": "C1CCNCC1",
         "[Na+].[O-]C(=O)C1CC1": "C1CC1",
+        "[CH3:1][c:2]1[cH:3]cccc1": "c1ccccc1",
     }
     assert murcko_scaffolds(list(known)) == list(known.values())
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from rdkit import Chem
+from sklearn.exceptions import NotFittedError
 
 from pyg_kernels.kernels import KernelGP, molecule_kernels
 from pyg_kernels.molecules import KERNEL_METHODS, NETWORKS, MoleculeClassifier, MoleculeRegressor
@@ -122,7 +123,7 @@ def test_extra_columns_are_read(model: str, tmp_path: Path) -> None:
     found = fitted.predict(table)
     other = table.assign(pH=table["pH"] + 3, unused="text")
     assert np.abs(fitted.predict(other) - found).max() > 1e-3
-    assert np.abs(fitted.predict(table.assign(one=0.6))).max() < 100  # it was constant
+    np.testing.assert_array_equal(fitted.predict(table.assign(one=1e9)), found)  # was constant
     reordered = table[["one", "pH", "smiles"]]
     np.testing.assert_array_equal(fitted.predict(reordered), found)
     if model != "random-walk-gp":
@@ -199,6 +200,33 @@ def test_molecules_of_weight_zero_have_no_influence(model: str) -> None:
             [SMILES[place] for place in there], LOGP[there], validation=np.arange(4)
         )
         np.testing.assert_allclose(mean, without.predict(SMILES), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-50, 1e50])
+def test_ratios_of_weights_train_networks(scale: float) -> None:
+    weight = np.linspace(0.5, 2, len(SMILES))
+    found, expected = (
+        regressor("wl", epochs=np.int64(2)).fit(SMILES, LOGP, factor * weight).predict(SMILES)
+        for factor in (scale, 1)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert not np.allclose(found, regressor("wl").fit(SMILES, LOGP).predict(SMILES), rtol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["gp", "wl"])
+def test_units_of_targets(model: str) -> None:
+    std, small = (
+        regressor(model).fit(SMILES, unit * LOGP).predict(SMILES[:5], return_std=True)[1] / unit
+        for unit in (1.0, 1e-30)
+    )
+    np.testing.assert_allclose(small, std, rtol=1e-2)
+
+
+def test_arguments_that_change_forget_what_was_fitted() -> None:
+    fitted = regressor("wl-ridge").fit(SMILES, LOGP)
+    fitted.set_params(progress=None, num_layers=2).predict(SMILES[:2])
+    with pytest.raises(NotFittedError):
+        fitted.set_params(num_layers=4).predict(SMILES[:2])
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
@@ -289,6 +317,10 @@ def test_networks_start_from_another_ones_weights(model: str) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             made.fit(SMILES, LOGP, start_from=start)
+    tables = [pd.DataFrame({"smiles": SMILES, name: LOGP}) for name in ("T", "pH")]
+    first = regressor(model).fit(tables[0], LOGP)
+    with pytest.raises(ValueError, match="start_from has the extra columns"):
+        regressor(model).fit(tables[1], LOGP, start_from=first)
 
 
 BAD = [*SMILES[:3], "C1CC", *SMILES[4:], "", "not"]
@@ -302,6 +334,12 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (["wl", "wl"], {}, "different models"),
     ("wl", {"ensemble_size": 0}, "ensemble_size == 0"),
     ("wl", {"epochs": 1.5}, "epochs must be an instance of"),
+    *(("wl", {name: "no"}, f"{name}='no'") for name in ("standardize", "refit", "hurdle")),
+    (
+        "wl-gp",
+        {"X": pd.DataFrame({"smiles": SMILES[:2], "pH": [1e200, 0]}), "y": LOGP[:2]},
+        "extra columns have squares that are not finite",
+    ),
     ("wl", {"validation_fraction": 1.0}, "validation_fraction == 1.0"),
     ("wl", {"learning_rate": 0.0}, "learning_rate == 0.0"),
     *(
@@ -345,6 +383,8 @@ def test_what_does_not_fit_is_refused(model: Any, given: dict[str, Any], message
 def test_what_is_no_list_one_class_and_vectors_of_atoms_are_refused() -> None:
     with pytest.raises(TypeError, match="expected a sequence"):
         regressor("gp").fit("CCO", [1.0])
+    with pytest.raises(ValueError, match="has words and numbers as labels"):
+        MoleculeClassifier("gp").fit(SMILES, [0, "a"] * 20)
     with pytest.raises(ValueError, match="target 0 has 1 classes"):
         MoleculeClassifier("gp").fit(SMILES, np.ones(40))
     fitted = regressor("tests.molecules.nets:OnNodes").fit(SMILES, LOGP)

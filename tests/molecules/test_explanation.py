@@ -58,6 +58,24 @@ def test_log_odds_of_logistic_regression() -> None:
             np.testing.assert_allclose(logits[0] - logits[1], expected)
 
 
+@pytest.mark.parametrize("model", ["wl-ridge", "wl-gp"])
+@pytest.mark.parametrize("names", [["a", "b", "c", "d"], ["a", "b", "c"]])
+def test_a_class_that_was_not_fitted(model: str, names: list[str]) -> None:
+    """The first class is in the validation part alone; the others keep their numbers."""
+    labels = np.array([names[1 + i % (len(names) - 1)] for i in range(40)])
+    labels[:5] = "a"
+    fitted = MoleculeClassifier(model, refit=False).fit(SMILES, labels, validation=np.arange(10))
+    likely = fitted.predict_proba(SMILES[12:15])
+    with pytest.raises(ValueError, match="saw none of this class"):
+        fitted.explain(SMILES[12:15], target=0)
+    said = [fitted.explain(SMILES[12:15], target=k).output for k in range(1, len(names))]
+    if len(names) == 3:
+        np.testing.assert_allclose(said[0], -np.array(said[1]))
+        assert ((np.array(said[1]) > 0) == (likely[:, 2] > 0.5)).all()
+    elif model == "wl-ridge":
+        np.testing.assert_allclose(said[0] - said[1], np.log(likely[:, 1] / likely[:, 2]))
+
+
 def test_pictures_and_pages(tmp_path: Path) -> None:
     fitted = MoleculeClassifier("wl", **SMALL).fit(SMILES, AROMATIC)
     found = fitted.explain([SMILES[0], "[Na+]"], k=2)

@@ -25,12 +25,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("onnx")
     frame = pd.DataFrame({"smiles": SMILES, "y": 10 * LOGP + 5, "z": -LOGP, "kind": AROMATIC})
     frame.loc[::2, "z"] = 0.0  # which is learned as two targets
-    frame = frame.assign(pH=np.linspace(2, 9, len(SMILES)))
+    frame = frame.assign(pH=np.linspace(2, 9, len(SMILES)), tiny=1e-30 * LOGP)
     pd.concat([frame, frame]).to_csv(folder / "m.csv", index=False)
     for name, words in {
         "two": f"y z --model wl gine --extra-columns pH {NETWORK}",
         "classes": f"kind --model random-walk {NETWORK} --num-layers 2",
         "ridge": "y --model wl-ridge",
+        "tiny": f"tiny --model wl {NETWORK}",
         "attentive": f"y --model attentive-fp {NETWORK}",
     }.items():
         train(folder, name, words)
@@ -81,6 +82,7 @@ def test_what_is_no_graph_is_refused_in_one_line(folder: Path) -> None:
     for words, message in (
         ("+ridge +o.onnx", "wl-ridge keeps its molecules"),
         ("+attentive +o.onnx", "cannot export attentive-fp"),
+        ("+tiny +o.onnx", "variances leave single precision: rescale them"),
         ("+ridge +o.txt", "expected a file .onnx in a folder that exists"),
     ):
         last = run(folder, f"export {words}", status=2).splitlines()[-1]
