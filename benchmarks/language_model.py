@@ -112,7 +112,10 @@ def compare(options: LanguageModel) -> None:
         models=language_setups(options, corpus),
         # What all models have in common; the rest is each preset's own.
         training=TrainingConfig(
-            device=options.device, precision=options.precision, show=options.show()
+            device=options.device,
+            precision=options.precision,
+            logger=options.logger,
+            show=options.show(),
         ),
         files=report.FILES,
     )

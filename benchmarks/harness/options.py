@@ -310,7 +310,13 @@ def run_commands(
 
 def parse(program: str, command: Command, words: Sequence[str]) -> Any:
     """The options that words ask for."""
-    found = vars(parser(program, command).parse_args(_files_first(command.options, words)))
+    made, given = parser(program, command), _files_first(command.options, words)
+    found = vars(made.parse_args(given))
+    for one in fields(command.options):
+        if one.metadata["positional"] and not found[one.name]:  # jsonargparse drops those of files
+            files = [_load(Path(path).read_text("utf-8")) for path in found["config"] or ()]
+            lists = [file[one.name] for file in files if isinstance(file.get(one.name), list)]
+            found = vars(made.parse_args([*given, *lists[-1]])) if lists else found
     types_ = get_type_hints(command.options)
     values = {}
     for one in fields(command.options):

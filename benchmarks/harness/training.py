@@ -24,7 +24,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from torch import Tensor
 from tqdm import tqdm
 
-from benchmarks.harness.checkpoint import DAMAGE
+from benchmarks.harness.checkpoint import UNREADABLE
 from benchmarks.harness.devices import accelerator
 from benchmarks.harness.errors import DivergenceError, InputError, naming_files, say
 from benchmarks.harness.files import write_bytes
@@ -72,7 +72,9 @@ def _naming_damage(path: Path) -> Iterator[None]:
     """Turns the errors of reading a file of an earlier run into one that names it."""
     try:
         yield
-    except DAMAGE as e:
+    except PermissionError:
+        raise
+    except UNREADABLE as e:
         raise InputError(f"{path} is damaged; remove it to train this run again") from e
 
 

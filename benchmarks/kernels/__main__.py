@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.harness.errors import as_input_error, naming_extras
 from benchmarks.harness.options import Command, run_command
-from benchmarks.kernels.options import TASKS, Kernels, Measurement, planned
+from benchmarks.kernels.options import MUTAG, TASKS, Kernels, Measurement, planned
 
 PROGRAM = "benchmarks.kernels"
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "rdkit", "grakel")
@@ -40,11 +40,14 @@ def carry_out(asked: Kernels) -> None:
         import pyg_kernels.chem  # noqa: F401
         from benchmarks.harness.devices import torch_device
         from benchmarks.harness.study import Report, Study
-        from benchmarks.kernels import libraries, measure, report
+        from benchmarks.kernels import accuracy, libraries, measure, report
     options = replace(asked, device=str(torch_device(asked.device)))
     with as_input_error():
         number = len(libraries.load(options))
     train = len(libraries.parts_of(number)["train"])
+    for name in options.sets if "accuracy" in options.tasks and not options.report else ():
+        if name != MUTAG:
+            accuracy.rows_of(name)
     out = Path(options.out or f"runs/kernels-{options.dataset}")
     study = Study(PROGRAM, options, out, {"molecules": number}, PACKAGES)
     study.open()

@@ -84,13 +84,21 @@ def mutag() -> tuple[list[Data], NDArray[Any]]:
     return graphs, data.y.numpy()
 
 
-def _of_file(name: str, seed: int) -> tuple[list[Data], NDArray[Any]]:
+def rows_of(name: str) -> list[list[str]]:
+    """The SMILES and the class of each row of FILE:COLUMN."""
     path, _, column = name.rpartition(":")
+    if not path:
+        raise InputError(f"--sets {name}: expected {MUTAG} or FILE:COLUMN")
     try:
         table = pandas.read_csv(path, dtype=str, keep_default_na=False)
-        rows = table[["smiles", column]].to_numpy().tolist()
+        rows: list[list[str]] = table[["smiles", column]].to_numpy().tolist()
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"--sets {name}: {error}") from None
+    return rows
+
+
+def _of_file(name: str, seed: int) -> tuple[list[Data], NDArray[Any]]:
+    rows = rows_of(name)
     order = np.random.default_rng(seed).permutation(len(rows))
     molecules: list[Any] = []
     classes: list[str] = []

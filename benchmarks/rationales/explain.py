@@ -42,6 +42,9 @@ def explain(options: Explain) -> None:
         raise InputError(f"no text of {options.data} has words")
     lacking = [row not in kept for row in every]
     tables.tell_lines(table, lacking, "no words and no rationale")
+    known = set(learner.hparams["words"])
+    unknown = [bool(words) and known.isdisjoint(words) for words in every.values()]
+    tables.tell_lines(table, unknown, "no known word")
     read = list(kept.values())
     added = rationales(learner, read, options.batch_size).set_index(table.index[list(kept)])
     shown = zip(added["predicted"], added["selection"], read, strict=True)

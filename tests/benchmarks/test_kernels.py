@@ -19,7 +19,7 @@ from benchmarks.harness.study import in_own_process
 from benchmarks.harness.task import PARTS
 from benchmarks.kernels import __main__ as kernels
 from benchmarks.kernels import accuracy, libraries, measure, options, regression
-from tests.benchmarks.conftest import metrics_of, printed
+from tests.benchmarks.conftest import assert_refused, metrics_of, printed
 
 SMALL = options.Kernels(
     device="cpu", molecules=40, walk_molecules=3, copies=(1, 2), features=(8, 16), rounds=1
@@ -170,6 +170,8 @@ def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path
     values.parent.mkdir()
     values.write_bytes(b"")
     assert run(*words, "--report")[0] == 0 and values.exists()
+    for name, why in (("none.csv:y", "No such file"), ("nocolon", "expected MUTAG or FILE:COLUMN")):
+        assert_refused(run("--tasks", "accuracy", "--sets", name, "--overwrite"), why)
     for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
         assert measure.outcome(SMALL, options.Measurement("accuracy", name, 0), tmp_path)["failed"]
 

@@ -187,9 +187,10 @@ def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> 
     file.write_text("".join(lines), encoding="latin-1")
     small = ("--preset", "rcnn-5m", "--hidden", 4, "--epochs", 1)
     assert_refused(compare("--data", file, *small), "story.txt is not in the encoding utf-8: ")
-    assert compare("--data", file, "--encoding", "latin-1", *small)[0] == 0
+    assert compare("--data", file, "--encoding", "latin-1", "--logger", "csv", *small)[0] == 0
     (record,) = metrics_of(tmp_path / "out")
-    assert record["dataset"] == "story"
+    assert (record["dataset"], record["split"]) == ("story", "lines in order")
+    assert list(tmp_path.glob("out/runs/*/csv/version_0/metrics.csv"))
     checkpoint = tmp_path / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
     scored = ("score", "--checkpoint", checkpoint, "--file", file, "--device", "cpu")
     assert "is not in the encoding utf-8" in call(*scored)[2]

@@ -169,6 +169,8 @@ def test_own_pairs_from_training_to_ranking(call_main, tmp_path) -> None:
     assert call_main(main, *ranked, "--best", 3, "--batch-size", 1, "--overwrite")[0] == 0
     again = pandas.read_csv(tmp_path / "ranked.csv")
     assert again["cosine"].tolist() == pytest.approx(table["cosine"].tolist(), abs=1e-6)
+    (tmp_path / "texts.csv").write_text("text\nthe\nqqq zzz\n")
+    assert "1 of 2 texts has no known word: lines 3" in call_main(main, *ranked, "--overwrite")[2]
     (tmp_path / "texts.csv").write_text("text\na\n.\n \n")
     assert_refused(call_main(main, *ranked, "--overwrite"), "texts.csv, line 4: no words")
 

@@ -169,20 +169,21 @@ def test_questions_by_words_of_their_bodies(compare: Call, tmp_path: Path) -> No
 
 def test_new_texts_are_explained(whole: Path, call: Call, tmp_path: Path) -> None:
     new = tmp_path / "new.parquet"
-    texts = ["a superb film", "", "w1 awful film w2"]
-    pandas.DataFrame({"body": texts, "n": range(3)}).to_parquet(new)
+    texts = ["a superb film", "", "w1 awful film w2", "qqqq zzzz"]
+    pandas.DataFrame({"body": texts, "n": range(4)}).to_parquet(new)
     run = whole / "out" / "runs" / "independent-seed0"
     explain = ("explain", "--data", new, "--text-column", "body", "--checkpoint")
     for name, size in (("explained", 256), ("again", 1)):
         words = (run, "--out", tmp_path / name, "--batch-size", size)
         status, _, err = call(*explain, *words)
-        assert (status, err.count("\n")) == (0, 1)
-        assert "1 of 3 texts has no words and no rationale: lines 2" in err
+        assert (status, err.count("\n")) == (0, 2)
+        assert "1 of 4 texts has no words and no rationale: lines 2" in err
+        assert "1 of 4 texts has no known word: lines 4" in err
     written = [(tmp_path / name / "rationales.csv").read_text() for name in ("explained", "again")]
     assert written[0] == written[1]
     table = pandas.read_csv(tmp_path / "again" / "rationales.csv", keep_default_na=False)
     assert list(table) == ["body", "n", "predicted", "full", "rest", "selection", "words"]
-    assert table["n"].tolist() == [0, 1, 2]
+    assert table["n"].tolist() == [0, 1, 2, 3]
     assert table.loc[1, "predicted"] == table.loc[1, "words"] == ""
     for row in (0, 2):
         words = texts[row].split()

@@ -17,8 +17,9 @@ from torch_geometric.utils import contains_self_loops, is_undirected
 from benchmarks.harness import memory
 from benchmarks.harness.language_model.models import LanguageModel, fitted
 from benchmarks.harness.language_model.options import PRESETS
+from benchmarks.harness.options import parse
 from benchmarks.speed import cases
-from benchmarks.speed.__main__ import TABLES, main
+from benchmarks.speed.__main__ import SPEED, TABLES, main
 from benchmarks.speed.timing import Case, Contestant, medians, table
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.ops import backend
@@ -27,6 +28,14 @@ from tests.benchmarks.conftest import assert_refused, printed
 
 CPU = torch.device("cpu")
 SMALL = ("--shapes", "3x2x8", "--rounds", 1, "--threads", 1)
+
+
+def test_tables_of_a_file(tmp_path) -> None:
+    file = tmp_path / "speed.yaml"
+    file.write_text("tables: [kbrn, rkm]\nthreads: 1\n")
+    for words, expected in (([], ("kbrn", "rkm")), (["scan"], ("scan",))):
+        assert parse("", SPEED, [*words, "--config", str(file)]).tables == expected
+    assert parse("", SPEED, []).tables == TABLES[:6]
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])

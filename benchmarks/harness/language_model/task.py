@@ -42,7 +42,8 @@ class LanguageTask(Task):
 
     def __init__(self, corpus: TextStreams) -> None:
         self.corpus = corpus
-        self.dataset, self.split = corpus.name, "given parts"
+        cut = isinstance(corpus, OwnText)
+        self.dataset, self.split = corpus.name, "lines in order" if cut else "given parts"
         self.parts = corpus.streams
 
     def identity(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def rank(options: Any) -> None:
     tables.check_output(out)
     ranker = load_learner(options.checkpoint, QuestionRanker)
     columns = list(options.text_column) or ["text"]
-    texts, vectors = [], []
+    texts, vectors, known = [], [], set(ranker.hparams["words"])
     for name in (options.data, options.among):
         with as_input_error():
             table = read_text_table(name, columns, options.encoding)
@@ -31,6 +31,8 @@ def rank(options: Any) -> None:
         for line, text in zip(table.index, words, strict=True):
             if not text:
                 raise InputError(f"{name}, line {line}: no words")
+        unknown = list(map(known.isdisjoint, words))
+        tables.tell_lines(table, unknown, "no known word")
         with torch.inference_mode():
             batches = tables.batches_of(ranker, words, options.batch_size)
             found = torch.cat([ranker.net.texts(batch) for batch in batches])

@@ -1,5 +1,6 @@
 """The tables and the pictures of finished trials."""
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,7 +12,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from benchmarks.harness.figures import panels
 from benchmarks.harness.study import Record, Study, grouped, rows_table
-from benchmarks.harness.summary import spread
+from benchmarks.harness.summary import spread, spread_or_dash
 from benchmarks.harness.table import Table
 from benchmarks.papers.activations import problems
 from benchmarks.papers.activations.expansion import Expansion, expansions
@@ -113,7 +114,7 @@ def charging_report(
     )
 
     def percent(value: Callable[[Record], float]) -> Callable[[Group], str]:
-        return lambda group: spread([100 * value(record) for record in group], ".2f")
+        return lambda group: spread_or_dash([100 * value(record) for record in group], ".2f")
 
     columns: Columns = {
         "model": COMMON["model"],
@@ -189,7 +190,9 @@ REPORTS: dict[str, Callable[..., tuple[list[Table], Pictures]]] = {
 
 
 def accuracy_at(record: Record, iteration: int) -> float:
-    """The test accuracy by the last check until an iteration."""
+    """The test accuracy by the last check until an iteration; NaN where a trial gave up before."""
+    if not record["learned"] and record["iterations"] < iteration:
+        return math.nan
     return float([c["accuracy"] for c in record["history"] if c["iteration"] <= iteration][-1])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.harness.checkpoint import DAMAGE
+from benchmarks.harness.checkpoint import UNREADABLE
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.study import Record
@@ -237,6 +237,6 @@ def trained_network(trial: Trial, folder: Path) -> Any:
 def _reading(path: Path) -> Iterator[dict[str, Any]]:
     try:
         yield torch.load(path, map_location="cpu", weights_only=True)
-    except DAMAGE as error:
+    except UNREADABLE as error:
         hint = "remove its folder to train this trial again"
         raise InputError(f"{path} is damaged; {hint}") from error
