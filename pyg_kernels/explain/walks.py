@@ -120,7 +120,9 @@ def walk_contributions(
         ends = checked_head(head, walk_layer.out_channels, x).expand(x.size(0), -1)
         walks = walk_sum(walk_layer, x, edges, ends)
         total = checked_finite(walks.total())
-        checked_output(walks.arriving[-1], walk_layer(x, edges))
+        output = walk_layer(x, edges)
+        output = output[-1] if walk_layer.return_states else output
+        checked_output(walks.arriving[-1], output)
     return WalkContributions(
         walks.nodes(), walks.edges(), best_of(walks, k), total, walks.single_nodes()
     )

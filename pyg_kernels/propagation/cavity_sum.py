@@ -34,8 +34,9 @@ def find_reverse(edges: Edges) -> ReverseEdges:
     Args:
         edges: The edges of a graph whose source and target nodes are the same.
     """
-    key = edges.source * edges.num_targets + edges.target
-    key_back = edges.target * edges.num_targets + edges.source
+    source, target = edges.source.long(), edges.target.long()
+    key = source * edges.num_targets + target
+    key_back = target * edges.num_targets + source
     if torch.onnx.is_in_onnx_export():  # neither stable sorts nor binary search
         same, back = (k.unsqueeze(1) == key for k in (key, key_back))
         answered = back.int().argmax(1).masked_fill(~back.any(1), edges.num_edges)

@@ -13,6 +13,7 @@ from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from pyg_kernels.ops.edges import Edges, distinct_rows
 from pyg_kernels.ops.neighbor_sum import Gate, neighbor_sum
+from pyg_kernels.ops.operator import is_plain
 
 EdgeSource: TypeAlias = Tensor | SparseTensor | EdgeIndex | Edges
 NeighborSum = Callable[[Tensor, Edges, Gate | None, Tensor | None], Tensor]
@@ -203,7 +204,7 @@ def _read_values(
 
 
 def _all_ones(values: Tensor) -> bool:
-    constant = not values.requires_grad and not torch.compiler.is_compiling()
+    constant = not values.requires_grad and not torch.compiler.is_compiling() and is_plain(values)
     return constant and bool((values == 1).all())
 
 
@@ -247,4 +248,5 @@ def _may_repeat(edge_attr: Tensor) -> bool:
         edge_attr.device.type == "cpu"
         and not edge_attr.requires_grad
         and not torch.compiler.is_compiling()
+        and is_plain(edge_attr)  # tangents and batches have no equal rows
     )

@@ -287,7 +287,7 @@ class RCNNCell(SequenceCell[State]):
             read = p if gate is None else torch.cat((gate, p), 1)
             only_decay = torch.cat((params[:1], torch.zeros_like(params[1:])))
             state, _, end = walk_scan(bare, layout, read, only_decay, c0, h, weight)
-            out = self._output(state, output, highway, x)
+            out = _without_padding(self._output(state, output, highway, x), layout)
             if selection is not None:
                 out = linear_scan(1.0 - selection, out, layout, h, normalize=True)
         end = end.transpose(0, 1)
@@ -302,7 +302,8 @@ class RCNNCell(SequenceCell[State]):
         _, output, p, highway = self._columns(products)
         table, decay = SumTable(best.transpose(0, 1), seen), cast("float | Tensor", self.decay)
         state, table = sum_max_scan(p, decay, layout, table, self.readout)
-        return self._output(state, output, highway, x), (table.best.transpose(0, 1), table.seen)
+        out = _without_padding(self._output(state, output, highway, x), layout)
+        return out, (table.best.transpose(0, 1), table.seen)
 
     def _columns(
         self, products: Tensor
@@ -433,3 +434,8 @@ def _biased(logits: Tensor, bias: Tensor | None) -> Tensor:
 def _mapped(state: Tensor, lin: Module) -> Tensor:
     """The map of a state in the state's precision."""
     return F.linear(state, weight_of(lin).to(state.dtype))
+
+
+def _without_padding(out: Tensor, layout: Layout) -> Tensor:
+    """Outputs that are zero, and give no gradient, where there is no token."""
+    return torch.where(layout.is_token(), out, 0) if layout.form == "padded" else out

@@ -110,6 +110,13 @@ def test_wl_layer_is_explained_by_its_walk() -> None:
     assert found.walks == expected.walks
 
 
+def test_a_layer_that_returns_all_states() -> None:
+    graph, conv = random_graph(2), random_conv(False, 3)
+    expected = explain(conv, graph)
+    conv.return_states = True
+    assert torch.equal(explain(conv, graph).nodes, expected.nodes)
+
+
 def test_messages_that_a_hook_changes() -> None:
     graph, conv = random_graph(2), random_conv(False, 3)
     handle = conv.register_message_forward_hook(lambda module, inputs, output: 2 * output)

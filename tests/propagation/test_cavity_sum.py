@@ -67,6 +67,13 @@ def test_reverse_edges(name: str) -> None:
     assert back == reverse.reverse_pair.tolist()
 
 
+def test_reverse_edges_among_many_nodes_in_int32() -> None:
+    target, source = divmod(2**32 + 100, 70_000)  # as 0 -> 100 in 32 bits
+    ends = torch.tensor([[0, source, 5], [100, target, source]], dtype=torch.int32)
+    narrow, wide = (find_reverse(Edges(*each, 70_000, 70_000)) for each in (ends, ends.long()))
+    assert torch.equal(narrow.reverse_pair, wide.reverse_pair)
+
+
 def test_sums_keep_single_precision_under_autocast() -> None:
     edges = edges_of(RING)
     message = torch.randn(len(RING), 3)

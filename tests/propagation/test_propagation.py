@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import Form, walk_scan
 from pyg_kernels.propagation import PathPropagation
@@ -65,6 +66,17 @@ def test_kinds_are_found_only_where_no_gradient_is_needed() -> None:
     assert as_edges(graph.edge_index, 6, 6, graph.edge_attr, 3).attr.size(0) == 2
     attr = graph.edge_attr.clone().requires_grad_()
     assert as_edges(graph.edge_index, 6, 6, attr, 3).attr is attr
+    conv = RandomWalkConv(3, 4, edge_dim=3).double()
+
+    def output(attr: torch.Tensor) -> torch.Tensor:
+        return conv(graph.x[:, :3], graph.edge_index, attr)
+
+    attr = graph.edge_attr
+    found = torch.func.vmap(output)(torch.stack([attr, 2 * attr]))
+    torch.testing.assert_close(found, torch.stack([output(attr), output(2 * attr)]))
+    _, slope = torch.func.jvp(output, (attr,), (attr,))
+    expected = torch.func.vjp(output, attr)[1](torch.ones(6, 4).double())[0]
+    torch.testing.assert_close(slope.sum(), (expected * attr).sum())
 
 
 def test_parallel_entries_of_an_adjacency_are_added_up() -> None:

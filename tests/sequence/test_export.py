@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -52,6 +53,26 @@ def test_compiles_in_one_graph() -> None:
         torch.testing.assert_close(*results)
     kept = [dict(module.layers[2].named_buffers()) for module in (layers, plain)]
     torch.testing.assert_close(*kept)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"act": "sigmoid"},
+        {"output_map": True, "output_gate": True},
+        {"pooling": "max", "combine": "add"},
+    ],
+)
+def test_compiled_padding_is_zero_and_gives_no_gradient(options: dict[str, Any]) -> None:
+    rcnn, x, lengths = RCNN(3, 4, **options), torch.randn(5, 2, 3), torch.tensor([5, 1])
+    torch.nn.init.ones_(rcnn.cells[0].bias)
+    found = []
+    for run in (rcnn, torch.compile(rcnn, fullgraph=True, backend="aot_eager")):
+        output, _ = run(x, lengths=lengths)
+        assert not output[1:, 1].any()
+        parameters = list(rcnn.parameters())
+        found.append([output, *torch.autograd.grad(output.square().sum(), parameters)])
+    torch.testing.assert_close(*found)
 
 
 def test_onnx() -> None:

@@ -11,6 +11,7 @@ from torch.nn import Module
 from torch.nn.utils import prune
 from torch.nn.utils.parametrizations import weight_norm
 
+from pyg_kernels.sequence import RCNN
 from tests.sequence.equations import assert_equations
 from tests.sequence.layers import EVERY, FAMILIES
 from tests.sequence.texts import SIZE, close, random_text, texts
@@ -108,3 +109,12 @@ def test_weights_made_of_others_are_trained(
     weights[f"{name}.weight"] = layer.cells[0].get_submodule(name).weight
     given = {f"cells.0.{k}": w for k, w in weights.items()}
     close(torch.func.functional_call(plain, given, x)[0], output)
+
+
+def test_a_map_with_a_bias_is_no_matrix() -> None:
+    rcnn = RCNN(3, 4, output_map=True, decay="recurrent")
+    lin = rcnn.cells[0].output_lin = torch.nn.Linear(4, 4)
+    with pytest.raises(ValueError, match="adds a constant: expected a linear map without bias"):
+        rcnn(torch.rand(5, 2, 3))
+    torch.nn.init.zeros_(lin.bias)
+    rcnn(torch.rand(5, 2, 3))
