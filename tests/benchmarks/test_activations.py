@@ -177,6 +177,9 @@ def test_charging_table_has_means_over_seeds() -> None:
     (row,) = table.rows
     assert row[:5] == ["KBRN", "45", "0, 1", "80.00 ± 28.28", "85.00 ± 21.21"]
     assert row[5:] == ["85.00 ± 21.21", "80.00 ± 28.28", "1 of 2", "550", f"{8000 / 1100:.1f}"]
+    records[1] = record(0, [0.25, 0.5, 0.7], False)  # that never came to iteration 1,000
+    (table,), _ = report.charging_report(Charging(), records, None)
+    assert table.rows[0][5:7] == ["85.00 ± 21.21", "-"]
 
 
 def test_a_trial_that_diverges_ends_as_not_learned(train, tmp_path, monkeypatch) -> None:

@@ -113,6 +113,11 @@ def charging_report(
         f"(ended); {TIMES}"
     )
 
+    def reached(record: Record, iteration: int) -> float:
+        """NaN where a trial gave up before."""
+        gave_up = not record["learned"] and record["iterations"] < iteration
+        return math.nan if gave_up else accuracy_at(record, iteration)
+
     def percent(value: Callable[[Record], float]) -> Callable[[Group], str]:
         return lambda group: spread_or_dash([100 * value(record) for record in group], ".2f")
 
@@ -122,8 +127,8 @@ def charging_report(
         "seeds": COMMON["seeds"],
         "accuracy": percent(lambda r: r["accuracy"]),
         "best": percent(lambda r: max(c["accuracy"] for c in r["history"])),
-        "at 100": percent(lambda r: accuracy_at(r, 100)),
-        "at 1,000": percent(lambda r: accuracy_at(r, 1000)),
+        "at 100": percent(lambda r: reached(r, 100)),
+        "at 1,000": percent(lambda r: reached(r, 1000)),
         "ended": COMMON["successes"],
         "iterations": lambda g: f"{statistics.mean(r['iterations'] for r in g):,.0f}",
         "ms/iteration": _milliseconds,
@@ -190,9 +195,7 @@ REPORTS: dict[str, Callable[..., tuple[list[Table], Pictures]]] = {
 
 
 def accuracy_at(record: Record, iteration: int) -> float:
-    """The test accuracy by the last check until an iteration; NaN where a trial gave up before."""
-    if not record["learned"] and record["iterations"] < iteration:
-        return math.nan
+    """The test accuracy by the last check until an iteration."""
     return float([c["accuracy"] for c in record["history"] if c["iteration"] <= iteration][-1])
 
 
