@@ -108,7 +108,7 @@ class _Process(Forgetful):
         kernels: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
         if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
             raise TypeError(f"kernel={given!r}: expected a kernel of this package, or several")
-        vars(self).pop("weights_", None)  # a fit that is refused leaves none
+        self.__dict__.pop("weights_", None)  # a fit that is refused leaves none
         X = _items(X, kernels)
         if not len(X):
             raise ValueError("expected at least one item, got none")
