@@ -28,23 +28,30 @@ _OPS = {
     "and": "{} & {}",
     "or": "{} | {}",
     "select": "tl.where({}, {}, {})",
-    "sum": "zeros + tl.sum(tl.where(inside, {}, 0.0))",
+    "sum": "zeros + tl.sum(tl.where(inside, {}, 0.0){axes})",
     "count": "zeros + D",
 }
 
 
-def statements(values: Sequence[Value], name: dict[int, str], dtype: str) -> list[str]:
+def statements(
+    values: Sequence[Value],
+    name: dict[int, str],
+    dtype: str,
+    shape: str = "[BLOCK]",
+    axes: str = "",
+) -> list[str]:
     """What computes values for a block of channels; adds their names to those that are known.
 
-    Sums and counts are of the `D` channels `inside`, and take `zeros` of the block.
+    Sums and counts are of the `D` channels `inside`, and take `zeros` of the block's shape; `axes`
+    are further arguments of sums.
     """
     found = []
     for value in in_order(values, name):
         if id(value) not in name:
             args = [name[id(arg)] for arg in value.args]
             name[id(value)] = f"v{len(name)}"
-            full = f"tl.full([BLOCK], {value.data!r}, {dtype})"
-            made = full if value.op == "constant" else _OPS[value.op].format(*args)
+            full = f"tl.full({shape}, {value.data!r}, {dtype})"
+            made = full if value.op == "constant" else _OPS[value.op].format(*args, axes=axes)
             found.append(f"{name[id(value)]} = {made}")
     return found
 

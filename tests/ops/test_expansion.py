@@ -335,7 +335,7 @@ def compiled() -> None:
         a, c = torch.zeros(70, 5, dtype=dtype), torch.zeros(5, 9, dtype=dtype)
         leaves = [t.requires_grad_() for t in (a, c, torch.ones_like(c))]
         kernel_expansion(*leaves, green, BANDWIDTH).sum().backward()  # type: ignore[arg-type]
-    assert len(made) == 9 and not any("atom." in ptx for ptx in made)
+    assert len(made) == 9 and not any("atom." in kernel.asm["ptx"] for kernel in made)
 
 
 def test_triton_interpreted(interpreter: ProcessPoolExecutor) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -220,6 +220,11 @@ INTERPRETED = {
     "walks": in_turn(*WALKS.values(), SOME["largest products"]),
     "memories": in_turn(*list(MEMORIES.values())[::2], *list(MEMORIES.values())[1::4]),
     "activations": in_turn(*list(ACTIVATIONS.values())[::5], *list(SOME.values())[-3:]),
+    "steps": in_turn(WALKS["walk 5"], SOME["lstm, norm"], MEMORIES["static, fed back"]),
+    "several texts": [  # more than a program has, and as many
+        case._replace(layout=Layout.of_grid(2, texts, CPU), channels=20)
+        for case, texts in [(SOME["walk"], 21), (MEMORIES["lstm"], 16)]
+    ],
     "sizes": [  # several blocks of channels, or one; nothing to read
         case._replace(layout=Layout.of_grid(*sizes, CPU), channels=channels, dtype=torch.float32)
         for *sizes, channels in [(0, 2, 5), (1, 1, 1), (3, 0, 5), (2, 1, 70)]
@@ -228,15 +233,21 @@ INTERPRETED = {
 }
 
 
-def interpreted(cases: Sequence[Case]) -> None:
+def interpreted(cases: Sequence[Case], by_steps: bool) -> None:
+    from pyg_kernels.ops.scan import cuda
+
     for case in cases:
         assert case.scan._module([torch.zeros(1)]).endswith("cuda")
-    check_all(cases)
+    with pytest.MonkeyPatch.context() as patch:
+        if by_steps:  # as where maps are large
+            patch.setattr(cuda, "_MAP", 0)
+        check_all(cases)
 
 
 @pytest.mark.parametrize("kind", INTERPRETED)
 def test_interpreted(kind: str, interpreter: ProcessPoolExecutor) -> None:
-    interpreter.submit(interpreted, INTERPRETED[kind]).result()
+    """With feedback, programs make the products, or take steps between them."""
+    interpreter.submit(interpreted, INTERPRETED[kind], kind == "steps").result()
 
 
 def compiled_under_autocast() -> None:
@@ -256,9 +267,9 @@ def test_compiled_under_autocast(interpreter: ProcessPoolExecutor) -> None:
     interpreter.submit(compiled_under_autocast).result()
 
 
-def second_derivatives_and_nan() -> None:
+def second_derivatives_and_nan(fed: int) -> None:
     """NaN stays in its text, and padding's goes nowhere; so with a fixed decay."""
-    case = SOME["walk"]._replace(fed=0, layout=PADDED, channels=2)
+    case = SOME["walk"]._replace(fed=fed, layout=PADDED, channels=2)
     tensors, results = case.tensors(), []
     leaves = some(tensors)
     for run in (case.run, case.define):
@@ -269,7 +280,8 @@ def second_derivatives_and_nan() -> None:
     torch.testing.assert_close(*results)
     text, step = PADDED.places()
     padding = step >= PADDED.length[text]
-    x, initial = leaves[0], leaves[2]
+    x, initial = leaves[0], tensors[6]
+    assert initial is not None
     with torch.no_grad():
         x[padding] = torch.nan
         x[1] = torch.nan  # the first token of the second text
@@ -283,8 +295,9 @@ def second_derivatives_and_nan() -> None:
         assert not grad[padding].any() and grad[text != 1].isfinite().all()
 
 
-def test_second_derivatives_and_nan(interpreter: ProcessPoolExecutor) -> None:
-    interpreter.submit(second_derivatives_and_nan).result()
+@pytest.mark.parametrize("fed", [0, 2])
+def test_second_derivatives_and_nan(fed: int, interpreter: ProcessPoolExecutor) -> None:
+    interpreter.submit(second_derivatives_and_nan, fed).result()
 
 
 def compiled() -> None:
@@ -300,9 +313,21 @@ def compiled() -> None:
         case = case._replace(layout=Layout.of_grid(1, 70, CPU))
         outs = case.run(case.tensors())
         torch.cat([out.flatten() for out in outs]).sum().backward()
-    assert len(made) == 6 + 9 and not any("atom." in ptx for ptx in made)
-    assert all("cp.async" in ptx for ptx in made[:6])
+    assert len(made) == 6 + 9 and not any("atom." in kernel.asm["ptx"] for kernel in made)
+    assert all("cp.async" in kernel.asm["ptx"] for kernel in made[:6])
 
 
-def test_compiled(compiler: ProcessPoolExecutor) -> None:
-    compiler.submit(compiled).result()
+def compiled_with_products() -> None:
+    """By tensor cores, with all that an H100's program can hold, and no more."""
+    made = compiled_kernels()
+    for case, fed, channels in [(MEMORIES["lstm"], 4, 64), (SOME["activated memory"], 1, 128)]:
+        given = {"layout": Layout.of_grid(1, 17, CPU), "channels": channels}
+        outs = case._replace(fed=fed, masked=False, dtype=torch.float32, **given)
+        torch.cat([out.flatten() for out in outs.run(outs.tensors())]).sum().backward()
+    assert len(made) == 4 and all("mma" in kernel.asm["ptx"] for kernel in made)
+    assert all(kernel.metadata.shared <= 227 * 2**10 for kernel in made)
+
+
+@pytest.mark.parametrize("kernels", [compiled, compiled_with_products])
+def test_compiled(kernels: Callable[[], None], compiler: ProcessPoolExecutor) -> None:
+    compiler.submit(kernels).result()

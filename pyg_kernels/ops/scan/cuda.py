@@ -2,14 +2,16 @@
 
 A program takes one text and one block of channels through time, with what is carried in registers.
 No two programs write to the same place, and what they share is added up after them, so that results
-are the same bits every run. Where products of the outputs before are needed, programs take a step
-at a time, with what is carried in memory, and the products are made between them.
+are the same bits every run. Where products of the outputs before are needed, a program takes all
+channels of several texts and makes the products itself, with their map kept near. If the map is too
+large for that, programs take a step at a time, with what is carried in memory, and the products are
+made between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -24,10 +26,14 @@ from pyg_kernels.ops.triton_source import kernel_of, launcher, statements
 _BLOCK = 32  # channels of a program, which is one warp, unless channels depend on each other
 # Loads are issued some steps ahead of their use. Of eight settings none was better on an H100.
 _STEPS, _LOADS, _BYTES = 12, 48, 2**16  # at most: steps, loads of all of them, what these hold
+# Of a program that makes products: its texts; the numbers of its map, at most; the bytes that each
+# of these takes, in single precision as the sum of two; and those that are held beside the map.
+_TEXTS, _MAP, _NUMBER_BYTES, _OTHER_BYTES = 16, 2**14, 8, 2**15
 
 _CARRIED = {"out": "h", "after": "c", "to_h": "g_h", "to_c": "g_c"}  # from token to token
 _NUMBER = {Index.ALL: "0", Index.TOKEN: "token", Index.BEFORE: "before"}  # else the text's
-_SIZES = ("stride", "N", "D")  # the rows from token to token, those of all tokens; the channels
+_SIZES = ("stride", "B", "N", "D")  # rows from token to token; texts, rows of all tokens, channels
+_PRODUCT = 'tl.dot({}, {}, input_precision="tf32x3")'  # as exact as single precision
 _BETWEEN = ("begin", "end")  # the first step, and that after the last
 _SOURCE = """\
 def kernel({arguments}, BLOCK: tl.constexpr, STAGES: tl.constexpr):
@@ -45,6 +51,30 @@ def kernel({arguments}, BLOCK: tl.constexpr, STAGES: tl.constexpr):
         {body}
     {after}
 """
+_SOURCE_OF_TEXTS = """\
+def kernel({arguments}, BLOCK: tl.constexpr, STAGES: tl.constexpr, TEXTS: tl.constexpr):
+    text = (tl.program_id(0).to(tl.int64) * TEXTS + tl.arange(0, TEXTS))[:, None]
+    row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    zeros = tl.zeros([TEXTS, BLOCK], {dtype})
+    k = tl.zeros([TEXTS, BLOCK], tl.int32) + column
+    there = text < B
+    inside = there & (k < D)
+    first = tl.load(start + text, mask=there, other=0)
+    steps = tl.load(length + text, mask=there, other=0)
+    last = tl.max(tl.max(steps, 1), 0)
+    before = N + text
+    {ahead}
+    for i in tl.range(begin, last, num_stages=STAGES):
+        t = {step}
+        there = t < steps
+        inside = there & (k < D)
+        token = first + t * stride
+        before = tl.where(t > 0, token - stride, N + text)
+        {body}
+    there = text < B
+    inside = there & (k < D)
+    {after}
+"""
 
 
 class Kernel:
@@ -59,22 +89,36 @@ class Kernel:
         whole: Whether a program must hold all channels.
     """
 
+    _source, _backwards = _SOURCE, "begin + steps - 1 - i"
+    _shape, _axes, _mask = (
+        "[BLOCK]",
+        "",
+        "",
+    )  # of all numbers; of sums over channels, and their mask
+
     def __init__(self, inputs: Inputs, outputs: Written, dtype: torch.dtype) -> None:
         written = [one for some in outputs.values() for one in some]
         every = list(in_order([value for _, value in written]))
         self.whole = any(value.op in ("sum", "count") for value in every)
         self.whole = self.whole or not all(row.wide for row, _ in written)
+        self._of, self._back = (inputs, outputs, dtype), "to_c" in outputs
         self._rows = {name: len(some) for name, some in (*inputs.items(), *outputs.items()) if some}
         self._size, self._dtype = dtype.itemsize, str(dtype).replace("torch", "tl")
         self._ahead, self._body, self._after = list[str](), list[str](), list[str]()
         self._name: dict[int, str] = {}
         self._read(inputs, outputs, {id(value) for value in every})
-        self._body += statements(every, self._name, self._dtype)
+        self._body += statements(every, self._name, self._dtype, self._shape, self._axes)
         for name, some in outputs.items():
             for j, (row, value) in enumerate(some):
                 self._write(name, j, row, self._name[id(value)])
-        self._carry(inputs, outputs)
-        self._function = self._compiled("to_c" in outputs)
+        self._carry(
+            [
+                (f"{before}_{j}", self._name[id(value)])
+                for name, before in _CARRIED.items()
+                for j, (_, value) in enumerate(outputs.get(name, ())[: len(inputs.get(before, ()))])
+            ]
+        )
+        self._function = self._compiled()
 
     def along(
         self, layout: Layout, memory: Memory, stages: int = _STEPS
@@ -84,22 +128,46 @@ class Kernel:
         if not (layout.num_texts and channels):
             return lambda begin, end: None
         args: list[Any] = [layout.start.contiguous(), layout.length.contiguous()]
-        args += [layout.stride, layout.num_rows, channels]
+        args += [layout.stride, layout.num_texts, layout.num_rows, channels]
         for name, count in self._rows.items():
             table = memory[name][0][0]
             args += [table, table.stride(0), *(column for _, column in memory[name][:count])]
-        block = max(_BLOCK, triton.next_power_of_2(channels)) if self.whole else _BLOCK
+        texts, block = self._tile(channels)
         loads = max(1, sum("tl.load" in line for line in self._body))
-        ahead = max(1, min(stages, _LOADS // loads, _BYTES // (loads * block * self._size)))
+        bytes_ahead = self._bytes_ahead(block, layout.start.device)
+        ahead = min(stages, _LOADS // loads, bytes_ahead // (loads * texts * block * self._size))
         return launcher(
             self._function,
-            (layout.num_texts, triton.cdiv(channels, block), 1),
+            (triton.cdiv(layout.num_texts, texts), triton.cdiv(channels, block), 1),
             args,
             BLOCK=block,
-            STAGES=ahead,
-            num_warps=max(1, min(8, block // 128)),
+            STAGES=max(1, ahead),
+            **self._options(block),
             enable_fp_fusion=not self.whole,  # equal values differ by exactly 0
         )
+
+    @cache  # noqa: B019 (kept as long as the kernels are)
+    def of_texts(self, masked: bool) -> KernelOfTexts:
+        """What runs along several texts and makes the products, perhaps with factors in them."""
+        return KernelOfTexts(*self._of, masked)
+
+    def makes_products(self, feed: Tensor) -> bool:
+        """Whether there is such a kernel that holds the map."""
+        fed, channels = self._of[0]["kept"], feed.size(1)
+        numbers = len(fed) * _block_of_texts(channels) ** 2
+        fits = _NUMBER_BYTES * numbers + _OTHER_BYTES <= _shared_bytes(feed.device)
+        return fits and numbers <= _MAP and channels > 0 and all(value.data.wide for value in fed)
+
+    def _tile(self, channels: int) -> tuple[int, int]:
+        """The texts and the channels of a program."""
+        return 1, max(_BLOCK, triton.next_power_of_2(channels)) if self.whole else _BLOCK
+
+    def _bytes_ahead(self, block: int, device: torch.device) -> int:
+        """What loads ahead of their use may hold."""
+        return _BYTES
+
+    def _options(self, block: int) -> dict[str, int]:
+        return {"num_warps": max(1, min(8, block // 128))}
 
     def _read(self, inputs: Inputs, outputs: Written, used: set[int]) -> None:
         after = {_CARRIED.get(name) for name in outputs}
@@ -121,33 +189,28 @@ class Kernel:
             self._body.append(f"{name}_{j} += {found}")
         if row.index != Index.TOKEN:
             found = f"{_CARRIED.get(name, name)}_{j}"
-        place, mask = _place(name, j, row), ", mask=inside" if row.wide else ""
+        place, mask = _place(name, j, row), ", mask=inside" if row.wide else self._mask
         if not row.wide:
-            found = f"tl.sum(tl.where(inside, {found}, 0.0))"
+            found = f"tl.sum(tl.where(inside, {found}, 0.0){self._axes})"
         if row.index == Index.PART:
             found = f"tl.load({place}{mask}) + {found}"
         to.append(f"tl.store({place}, {found}{mask})")
 
-    def _carry(self, inputs: Inputs, outputs: Written) -> None:
+    def _carry(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Hands what is computed to the next token, or to what is stored after the loop."""
-        pairs = [
-            (f"{before}_{j}", self._name[id(value)])
-            for name, before in _CARRIED.items()
-            for j, (_, value) in enumerate(outputs.get(name, ())[: len(inputs.get(before, ()))])
-        ]
         self._body.append(" = ".join(", ".join(side) for side in zip(*pairs, strict=True)))
 
-    def _compiled(self, backwards: bool) -> Any:
+    def _compiled(self) -> Any:
         sizes = [*_SIZES, *_BETWEEN]
         arguments = ["start", "length", *_SIZES]
         for name, count in self._rows.items():
             sizes += [f"{name}_row", *(f"{name}_at{j}" for j in range(count))]
             arguments += [f"{name}_base", *sizes[-1 - count :]]
         arguments += _BETWEEN
-        source = _SOURCE.format(
+        source = self._source.format(
             arguments=", ".join(arguments),
             dtype=self._dtype,
-            step="begin + steps - 1 - i" if backwards else "i",
+            step=self._backwards if self._back else "i",
             ahead="\n    ".join(self._ahead),
             body="\n        ".join(self._body),
             after="\n    ".join(self._after),
@@ -155,10 +218,94 @@ class Kernel:
         return kernel_of(source, sizes)
 
 
+class KernelOfTexts(Kernel):
+    """The same for all channels of several texts, with the products of the outputs before.
+
+    Args:
+        inputs: The leaves.
+        outputs: What is written.
+        dtype: Of all rows.
+        masked: Whether there are factors on the outputs before.
+    """
+
+    _source, _backwards = _SOURCE_OF_TEXTS, "last - 1 - i"
+    _shape, _axes, _mask = "[TEXTS, BLOCK]", ", 1, keep_dims=True", ", mask=there"
+
+    def __init__(self, inputs: Inputs, outputs: Written, dtype: torch.dtype, masked: bool) -> None:
+        self._masked = masked
+        super().__init__(inputs, outputs, dtype)
+
+    def _tile(self, channels: int) -> tuple[int, int]:
+        return _TEXTS, _block_of_texts(channels)
+
+    def _bytes_ahead(self, block: int, device: torch.device) -> int:
+        map_bytes = _NUMBER_BYTES * len(self._of[0]["kept"]) * block**2
+        return _shared_bytes(device) - map_bytes - _OTHER_BYTES
+
+    def _options(self, block: int) -> dict[str, int]:
+        warps = max(4, block // 8)
+        return {"TEXTS": _TEXTS, "num_warps": warps, "maxnreg": min(255, 2**11 // warps)}
+
+    def _read(self, inputs: Inputs, outputs: Written, used: set[int]) -> None:
+        """Products take the place of those that are read, and are kept for the derivative."""
+        fed, own = inputs["kept"], dict(inputs)
+        entry = "(row + {0} * D) * D + column" if self._back else "(column + {0} * D) * D + row"
+        self._rows["feed"] = 1
+        for j in range(len(fed)):
+            place = f"feed_base + {entry.format(j)}"
+            load = f"tl.load({place}, mask=(row < D) & (column < D), other=0.0)"
+            self._ahead.append(f"feed_{j} = {load}")
+        for name in ["factor"] * self._masked + ["past"] * (not self._back):
+            self._rows[name] = 1
+            place = _place(name, 0, Row(Index.TEXT))
+            self._ahead.append(f"{name}_0 = tl.load({place}, mask=inside, other=0.0)")
+        if not self._back:
+            del own["kept"]
+            self._body.append("read = tl.where(inside, past_0, 0.0)" + " * factor_0" * self._masked)
+            for j, value in enumerate(fed):
+                self._name[id(value)] = f"kept_{j}"
+                self._body.append(f"kept_{j} = {_PRODUCT.format('read', f'feed_{j}')}")
+                self._write("kept", j, value.data, f"kept_{j}")
+        super()._read(own, outputs, used)
+
+    def _write(self, name: str, j: int, row: Row, found: str) -> None:
+        adds = row.index == Index.PART
+        super()._write(name, j, row, f"tl.where(inside, {found}, 0.0)" if adds else found)
+
+    def _carry(self, pairs: Sequence[tuple[str, str]]) -> None:
+        inputs, outputs, _ = self._of
+        given = dict(pairs)
+        if self._back:
+            found = [self._name[id(value)] for _, value in outputs["to_x"][: len(inputs["kept"])]]
+            for j, one in enumerate(found):
+                one = f"tl.where(inside, {one}, 0.0)"
+                self._body.append(f"given_{j} = {_PRODUCT.format(one, f'feed_{j}')}")
+            total = " + ".join(f"given_{j}" for j in range(len(found)))
+            given["g_h_0"] += f" + ({total})" + " * factor_0" * self._masked
+        else:
+            given["past_0"] = self._name[id(outputs["out"][0][1])]
+        pairs = [(name, f"tl.where(inside, {new}, {name})") for name, new in given.items()]
+        super()._carry(pairs)
+
+
 def _place(name: str, j: int, row: Row) -> str:
     """Where numbers lie."""
     number = _NUMBER.get(Index(row.index), "text")
     return f"{name}_base + {number} * {name}_row + {name}_at{j}{' + k' if row.wide else ''}"
+
+
+def _block_of_texts(channels: int) -> int:
+    return max(_TEXTS, triton.next_power_of_2(channels))
+
+
+@cache
+def _shared_bytes(device: torch.device) -> int:
+    """What a program may hold in shared memory; none where there are no fast products for it."""
+    if device.type != "cuda":  # interpreted, or compiled for an H100
+        return 227 * 2**10
+    properties = torch.cuda.get_device_properties(device)
+    bytes_there: int = getattr(properties, "shared_memory_per_block_optin", 0)
+    return bytes_there if properties.major >= 8 else 0
 
 
 class _Steps:
@@ -188,6 +335,11 @@ def _run(kernel: Kernel, layout: Layout, memory: Memory, fed: Sequence[Any], bac
     with torch.cuda.device_of(layout.start):
         if not fed:
             kernel.along(layout, memory)(0, layout.num_steps)
+            return
+        feed, mask, past, *_ = fed
+        if kernel.makes_products(feed):
+            memory |= {"feed": [(feed, 0)], "factor": [(mask, 0)], "past": [(past, 0)]}
+            kernel.of_texts(mask is not None).along(layout, memory)(0, layout.num_steps)
             return
         launch, steps = kernel.along(layout, memory, stages=1), _Steps(layout)
         if back:
