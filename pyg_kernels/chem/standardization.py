@@ -12,6 +12,8 @@ from pyg_kernels.chem.codes import InvalidSmiles
 from pyg_kernels.chem.encoding import checked_strings, parse, sanitized
 from pyg_kernels.chem.processes import map_chunks
 
+_ROUNDS = 5  # at most
+
 
 class StandardizedRow(NamedTuple):
     """A molecule that standardization has changed.
@@ -42,7 +44,9 @@ def standardize(molecule: str | Chem.Mol) -> str | Chem.Mol:
 
     RDKit's ``rdMolStandardize``: ``Cleanup`` (explicit hydrogens removed, metals disconnected,
     functional groups drawn in one way, acids ionized from the strongest on), then
-    ``LargestFragmentChooser``, then ``Uncharger``. Tautomers and stereochemistry stay as they are.
+    ``LargestFragmentChooser``, then ``Uncharger``; of a molecule that these change again and again
+    until they do not, so that what is standardized stays as it is. Tautomers and stereochemistry
+    stay as they are.
 
     Args:
         molecule: a SMILES string, or an RDKit molecule, which is left as it is.
@@ -117,15 +121,20 @@ def _standardized(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[str, ...]]:
         "fragment": rdMolStandardize.LargestFragmentChooser().choose,
         "charge": rdMolStandardize.Uncharger().uncharge,
     }
-    changed = []
+    changed: dict[str, None] = {}
     before = Chem.MolToSmiles(mol)
-    for name, step in steps.items():
-        try:
-            mol = step(mol)
-        except (RuntimeError, ValueError) as error:
-            raise InvalidSmiles(before, f"RDKit cannot standardize it ({name}): {error}") from error
-        after = Chem.MolToSmiles(mol)
-        if after != before:
-            changed.append(name)
-        before = after
-    return mol, tuple(changed)
+    for _ in range(_ROUNDS):
+        first = before
+        for name, step in steps.items():
+            try:
+                mol = step(mol)
+            except (RuntimeError, ValueError) as error:
+                reason = f"RDKit cannot standardize it ({name}): {error}"
+                raise InvalidSmiles(before, reason) from error
+            after = Chem.MolToSmiles(mol)
+            if after != before:
+                changed[name] = None
+            before = after
+        if before == first:
+            break
+    return mol, tuple(name for name in steps if name in changed)

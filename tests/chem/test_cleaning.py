@@ -29,6 +29,10 @@ KNOWN = {
     "CCO.O": ("CCO", ("fragment",)),
     "C[C@H]([NH3+])C(=O)[O-]": ("C[C@H](N)C(=O)O", ("charge",)),
     "CS(C)=O": ("C[S+](C)[O-]", ("cleanup",)),
+    "C[N+](C)(C)CC(C(=O)[O-])OP(=O)([O-])[O-]": (  # in two rounds
+        "C[N+](C)(C)CC(OP(=O)([O-])O)C(=O)O",
+        ("cleanup", "charge"),
+    ),
     "F/C=C/F": ("F/C=C/F", ()),
     "OCC": ("CCO", ()),
     "*C": ("*C", ()),
