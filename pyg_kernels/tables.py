@@ -287,9 +287,12 @@ def numbers(
     values, wrong = as_numbers(frame[column])
     if wrong.any():
         first = int(wrong.argmax())
+        cell = frame[column].iloc[first]
+        if np.isfinite(_pandas().to_numeric(str(cell).replace(",", ""), errors="coerce")):
+            advice = "; decimals have a point, thousands no mark"
         raise FileError(
-            f"{path}, line {frame.index[first]}: {frame[column].iloc[first]!r} in column "
-            f"{column!r} is no finite number ({int(wrong.sum())} are not{advice})"
+            f"{path}, line {frame.index[first]}: {cell!r} in column {column!r} is no finite "
+            f"number ({int(wrong.sum())} are not{advice})"
         )
     return values
 

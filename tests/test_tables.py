@@ -315,3 +315,13 @@ def test_dates_are_no_targets(tmp_path: Path) -> None:
     assert read_molecule_table(tmp_path / "o.parquet").target_names == ["y"]
     with pytest.raises(FileError, match=r"line 2: Timestamp.* in column 'day' is no finite number"):
         numbers(read_table(tmp_path / "o.parquet"), "day", "o.parquet")
+
+
+def test_commas_within_numbers() -> None:
+    """Of decimals, or of thousands: neither is guessed."""
+    for cell in ("-1,5", "1,234.5"):
+        frame = pd.DataFrame({"y": ["2", cell]}, index=[2, 3])
+        with pytest.raises(FileError, match=rf"line 3: '{cell}' .*; decimals have a point, thou"):
+            numbers(frame, "y", "own.csv", "; advice")
+    with pytest.raises(FileError, match="; advice"):
+        numbers(pd.DataFrame({"y": ["low, high"]}), "y", "own.csv", "; advice")
