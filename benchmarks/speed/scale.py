@@ -11,7 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.harness.errors import InputError, MeasurementError, naming_extras
+from benchmarks.harness.errors import (
+    InputError,
+    MeasurementError,
+    as_input_error,
+    naming_extras,
+)
 from benchmarks.harness.options import Command, Results, setting
 from benchmarks.harness.study import Record, Report, Study, in_own_process, rows_table
 
@@ -73,6 +78,9 @@ def carry_out(options: Scale) -> None:
         import pyg_kernels.chem  # noqa: F401
         from benchmarks.speed.epoch import check_networks
     check_networks([options.model])
+    if not options.report:
+        with as_input_error():
+            _source(options.dataset, options.root)
     study = Study(PROGRAM, options, Path(options.out or "runs/scale"), packages=("torch", "rdkit"))
     study.open()
     cells = [Molecules(number) for number in sorted(options.molecules)]
@@ -128,9 +136,7 @@ def replicate(path: Path, dataset: str, root: str, number: int) -> Record:
     import pandas
     from rdkit import Chem
 
-    from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
-
-    molecules = CEP(root) if dataset == "cep" else ChEMBLSulfonamides()
+    molecules = _source(dataset, root)
     times, rest = divmod(number, len(molecules.smiles))
     counts = [times + (place < rest) for place in range(len(molecules.smiles))]
     table = pandas.DataFrame(molecules.targets.numpy(), columns=molecules.target_names)
@@ -142,6 +148,13 @@ def replicate(path: Path, dataset: str, root: str, number: int) -> Record:
         copies += Chem.MolToRandomSmilesVect(molecule, count, randomSeed=1)
     table.assign(smiles=copies).to_csv(path, index=False)
     return {}
+
+
+def _source(dataset: str, root: str) -> Any:
+    """The molecules that are written many times over."""
+    from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
+
+    return CEP(root) if dataset == "cep" else ChEMBLSulfonamides()
 
 
 def featurise(path: Path, shards: Path, number: int, workers: int) -> Record:

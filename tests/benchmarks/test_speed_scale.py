@@ -99,3 +99,8 @@ def test_a_finished_number_is_not_measured_again(tmp_path, monkeypatch, call_mai
     records = json.loads((tmp_path / "out/metrics.json").read_text())
     assert [record["molecules"] for record in records] == [40, 50]
     assert re.search(r"^40 +4,600 +150 +4,600 +300 +300$", out, re.MULTILINE)
+    (tmp_path / "cep-processed.csv").write_text("smiles,PCE\nnonsense,1\n")
+    wrong = ("--dataset", "cep", "--root", tmp_path, "--overwrite")
+    status, _, err = call_main(main, *words, 40, *wrong)
+    assert status == 2 and "cep-processed.csv" in err
+    assert (tmp_path / "out/runs/000000040/record.json").exists()
