@@ -26,9 +26,9 @@ from pyg_kernels.ops.triton_source import kernel_of, launcher, statements
 _BLOCK = 32  # channels of a program, which is one warp, unless channels depend on each other
 # Loads are issued some steps ahead of their use. Of eight settings none was better on an H100.
 _STEPS, _LOADS, _BYTES = 12, 48, 2**16  # at most: steps, loads of all of them, what these hold
-# Of a program that makes products: its texts; the numbers of its map, at most; the bytes that each
-# of these takes, in single precision as the sum of two; and those that are held beside the map.
-_TEXTS, _MAP, _NUMBER_BYTES, _OTHER_BYTES = 16, 2**14, 8, 2**15
+# Of a program that makes products: its texts; the bytes that a number of its map takes, in single
+# precision as the sum of two; and those that are held beside the map.
+_TEXTS, _NUMBER_BYTES, _OTHER_BYTES = 16, 8, 2**15
 
 _CARRIED = {"out": "h", "after": "c", "to_h": "g_h", "to_c": "g_c"}  # from token to token
 _NUMBER = {Index.ALL: "0", Index.TOKEN: "token", Index.BEFORE: "before"}  # else the text's
@@ -154,9 +154,9 @@ class Kernel:
     def makes_products(self, feed: Tensor) -> bool:
         """Whether there is such a kernel that holds the map."""
         fed, channels = self._of[0]["kept"], feed.size(1)
-        numbers = len(fed) * _block_of_texts(channels) ** 2
-        fits = _NUMBER_BYTES * numbers + _OTHER_BYTES <= _shared_bytes(feed.device)
-        return fits and numbers <= _MAP and channels > 0 and all(value.data.wide for value in fed)
+        map_bytes = _NUMBER_BYTES * len(fed) * _block_of_texts(channels) ** 2
+        fits = map_bytes + _OTHER_BYTES <= _shared_bytes(feed.device)
+        return fits and channels > 0 and all(value.data.wide for value in fed)
 
     def _tile(self, channels: int) -> tuple[int, int]:
         """The texts and the channels of a program."""
@@ -261,7 +261,7 @@ class KernelOfTexts(Kernel):
             self._ahead.append(f"{name}_0 = tl.load({place}, mask=inside, other=0.0)")
         if not self._back:
             del own["kept"]
-            self._body.append("read = tl.where(inside, past_0, 0.0)" + " * factor_0" * self._masked)
+            self._body.append("read = past_0" + " * factor_0" * self._masked)  # 0 beyond D
             for j, value in enumerate(fed):
                 self._name[id(value)] = f"kept_{j}"
                 self._body.append(f"kept_{j} = {_PRODUCT.format('read', f'feed_{j}')}")
