@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 
 from pyg_kernels.ops import backend
+from pyg_kernels.sequence import RCNN, RKM
 from tests.sequence.layers import EVERY, of_every
 from tests.sequence.texts import SIZE, close, pointers, texts
 from tests.sequence.variants import Variant, parts_of
@@ -25,8 +28,20 @@ DEVICE = "cuda"
 def test_same_numbers_as_on_the_cpu(
     variant: Variant, lengths: list[int], dtype: torch.dtype
 ) -> None:
-    layer, pieces = variant.build(scale=0.3).to(dtype), texts(*lengths)
-    results = []
+    assert_same(variant.build(scale=0.3).to(dtype), lengths)
+
+
+@pytest.mark.parametrize("lengths", [[70, 3, 41, 0, 1], [70, 70]], ids=str)
+@pytest.mark.parametrize("build", [partial(RCNN, decay="recurrent"), RKM])
+def test_wide_layers(build: Any, lengths: list[int]) -> None:
+    """Whose maps a kernel does not hold."""
+    torch.manual_seed(0)
+    assert_same(build(SIZE, 160).double(), lengths)
+
+
+def assert_same(layer: torch.nn.Module, lengths: list[int]) -> None:
+    """As on the CPU, outputs, states and gradients."""
+    dtype, pieces, results = next(layer.parameters()).dtype, texts(*lengths), []
     for device in ("cpu", DEVICE):
         moved = copy.deepcopy(layer).to(device)
         x = torch.cat(pieces).to(device, dtype).requires_grad_()
