@@ -62,7 +62,12 @@ def number_array(y: Any) -> NDArray[np.float64]:
 
 
 def label_array(y: Any) -> NDArray[Any]:
-    """Labels as they are: NumPy alone would make words of numbers and of NaN beside words."""
+    """Labels as they are: NumPy alone would make words of numbers and of NaN beside words.
+
+    Masked ones are missing, None.
+    """
+    if isinstance(y, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(y), None, y.data.astype(object))
     return np.asarray(y) if hasattr(y, "dtype") or hasattr(y, "iloc") else np.asarray(y, object)
 
 

@@ -152,19 +152,10 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             LOGGER.info(f"auto is {', '.join(models)} here, of {len(molecules):,} molecules")
             if self.distill:
                 self._check_distill(models, start_from)
-        processes = [m for m in models if issubclass(KERNEL_METHODS.get(m, object), ProcessMethod)]
-        if processes and bool((weight != 1).any()):
-            raise ValueError(f"model={processes[0]!r} takes no sample_weight")
-        before = molecules.columns if start_from is None else start_from.columns_
-        if len(before) == len(molecules.columns) and before != molecules.columns:
-            raise ValueError(
-                f"start_from has the extra columns {before}, X has {molecules.columns}"
-            )
+        self.check_data(models, molecules, weight, start_from)
         self.models_ = models
         self.columns_ = molecules.columns
         self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
-        if not np.isfinite(spread).all():
-            raise ValueError("extra columns have squares that are not finite: rescale them")
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
         self.extra_scale_ = np.where(varies, spread, np.inf)  # nothing is learned of the others
         molecules = self._scaled(molecules)
@@ -283,6 +274,25 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         if self.distill:
             self._check_distill(models, start_from)
         return models
+
+    def check_data(
+        self,
+        models: Sequence[str],
+        molecules: Molecules,
+        weight: NDArray[np.float64],
+        start_from: MoleculeEstimator | None = None,
+    ) -> None:
+        """Refuses weights and extra columns that models, or what they start from, do not take."""
+        processes = [m for m in models if issubclass(KERNEL_METHODS.get(m, object), ProcessMethod)]
+        if processes and bool((weight != 1).any()):
+            raise ValueError(f"model={processes[0]!r} takes no sample_weight")
+        before = molecules.columns if start_from is None else start_from.columns_
+        if len(before) == len(molecules.columns) and before != molecules.columns:
+            raise ValueError(
+                f"start_from has the extra columns {before}, X has {molecules.columns}"
+            )
+        if not np.isfinite(molecules.extra.std(0)).all():
+            raise ValueError("extra columns have squares that are not finite: rescale them")
 
     def _check_distill(self, models: Sequence[str], start_from: Any) -> None:
         reason = ""

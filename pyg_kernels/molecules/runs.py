@@ -17,6 +17,7 @@ from sklearn import metrics as measures
 from sklearn.preprocessing import label_binarize
 
 from pyg_kernels.molecules.command import METRICS, say
+from pyg_kernels.molecules.inputs import read_weights
 from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
 from pyg_kernels.molecules.store import FILE
@@ -57,7 +58,7 @@ def train(options: Namespace) -> None:
         f"measured: {', '.join(map(str, data.y.notna().sum()))}"
     )
     estimator, name = made_estimator(options, data), split_name(options)
-    estimator.check_arguments(start, options.freeze)
+    check_estimator(estimator, data, start, options.freeze)
     parts = list(splits(data, options))
     begin(out, options)  # from here on, what an earlier run has left is gone
     if options.resume and (out / SETTINGS).is_file():
@@ -128,6 +129,13 @@ def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
         hurdle=not options.no_hurdle,
         **{name: value for name, value in {**given, **others}.items() if value is not None},
     )
+
+
+def check_estimator(estimator: Any, data: Data, start: Any = None, frozen: bool = False) -> None:
+    """Refuses what `fit` would, before anything is written."""
+    models = estimator.check_arguments(start, frozen)
+    weight = read_weights(data.cells("weight"), len(data))
+    estimator.check_data(models, data.molecules, weight, start)
 
 
 def fit_part(estimator: Any, data: Data, part: Part, **options: Any) -> None:

@@ -18,6 +18,7 @@ from pyg_kernels.molecules.networks import NETWORKS
 from pyg_kernels.molecules.resuming import FREE, begin, begun_output
 from pyg_kernels.molecules.runs import (
     COVERAGE,
+    check_estimator,
     check_metrics,
     fit_part,
     made_estimator,
@@ -85,7 +86,7 @@ def tune(options: Namespace) -> None:
         raise ValueError(f"--model {options.model[0]}: every option to search for is given")
     data = read_data(options)
     metric = _metric(options, data)
-    made_estimator(options, data).check_arguments()
+    check_estimator(made_estimator(options, data), data)
     parts = list(searched(data, options))
     begin(out, options)
     if not options.resume:

@@ -168,6 +168,8 @@ def test_a_run_starts_from_another(folder: Path) -> None:
 
 
 def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
+    frame = pd.read_csv(folder / "m.csv")
+    frame.assign(twice=1 + frame.index % 2).to_csv(folder / "m.csv", index=False)
     train(folder, "run", "y --model mean")
     before = {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
     for words, message in (
@@ -176,6 +178,7 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
         ("--model wl-ridge --featurizer ogbb", "ogbb"),
         ("--model gin --device cudda", "cudda"),
         ("--model gin --freeze", "start_from"),
+        ("--model gp --weight-column twice", "takes no sample_weight"),
         (f"--model gin --start-from {folder}/run", "start_from has no 'gin'"),
         ("--model wl-ridge --folds 50", "number of splits"),
         ("--model wl-ridge --groups-column kind --fractions 0.8 0.8 0.1", "add up to 1"),
