@@ -67,7 +67,9 @@ def label_array(y: Any) -> NDArray[Any]:
     Masked ones are missing, None.
     """
     if isinstance(y, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(y), None, y.data.astype(object))
+        labels = y.data.astype(object)
+        labels[np.ma.getmaskarray(y)] = None
+        return labels
     return np.asarray(y) if hasattr(y, "dtype") or hasattr(y, "iloc") else np.asarray(y, object)
 
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.harness import sizes
+from benchmarks.harness.text.counts import NGramClassifier
 from benchmarks.harness.text.options import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
@@ -291,7 +292,11 @@ def _rcnn(config: TextModelConfig, size: int, num_layers: int) -> RCNN:
 
 
 class TextNet(nn.Module):
-    """Word vectors, an encoder, and its classifier."""
+    """Word vectors, an encoder, and its classifier, and beside them one of n-grams.
+
+    The latter is fitted, not trained: a network that is trained does without it, and afterwards
+    log-probabilities are the mean of both.
+    """
 
     def __init__(self, config: TextModelConfig, encoder: Encoder) -> None:
         super().__init__()
@@ -300,11 +305,18 @@ class TextNet(nn.Module):
         self.encoder = encoder
         self.head = encoder.classifier(config.num_classes)
         self.dropout = config.dropout
+        self.counts: NGramClassifier | None = None
+        if config.counts:
+            sizes = config.num_words, config.num_ngrams, config.num_classes
+            self.counts = NGramClassifier(config.counts, *sizes)
 
     def forward(self, batch: TextBatch) -> Tensor:
         words = F.dropout(self.embedding(batch.ids), self.dropout, self.training)
         text = F.dropout(self.encoder(words, batch), self.dropout, self.training)
-        return self.head(text)
+        scores = self.head(text)
+        if self.counts is None or self.training:
+            return scores
+        return (scores.log_softmax(1) + self.counts(batch)) / 2
 
     def at_words(self, batch: TextBatch) -> Tensor:
         """Scores of the classes where each word stands, ``(N, C)``: the classifier on its features.
@@ -331,7 +343,7 @@ def build_text_model(config: TextModelConfig) -> TextNet:
 
 def count_parameters(config: TextModelConfig) -> int:
     """Number of trained numbers of a configuration's network, without those of word vectors."""
-    bare = replace(config, fixed_embedding=True)
+    bare = replace(config, fixed_embedding=True, counts=0)
     return sizes.count_parameters(lambda: build_text_model(bare))
 
 

@@ -23,6 +23,8 @@ MODELS: tuple[Kind, ...] = get_args(Kind)
 CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran")
 LAYERED = ("rcnn", "lstm", "bi-lstm")  # whose number of layers is chosen
 READOUT = {"rcnn": "mean", "lstm": "last", "bi-lstm": "last"}  # unless one is chosen
+COUNTS = {"rcnn": 2}  # unless chosen
+MOST_COUNTED = 3  # words in an n-gram, whose number is one of 64 bits
 COMPARED = MODELS[:3]  # where none is named
 OWN = "csv"  # texts of one's own
 CORPORA = ("trec", "trec-fine", "sst-fine", "sst-binary", "mr", "ag_news")
@@ -59,6 +61,8 @@ class TextModelConfig:
     # words that the filters of a recurrent kernel machine read, whose kind is one of :data:`CELLS`;
     # 0: it is none
     ngram: int = 0
+    counts: int = 0
+    num_ngrams: int = 0  # different ones of the training part, of up to `counts` words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +151,8 @@ class TextModels(Options):
             first summed over all orders
         readout: of rcnn, lstm, bi-lstm: the last layer at the last word, or the means over words of
             all layers, side by side (mean for rcnn)
+        counts: beside each network a linear classifier of which n-grams of up to so many words a
+            text has; their log-probabilities are averaged; 0: none (2 for rcnn, 0 for others)
         dropout: of word vectors, between layers, and of the text's vector
         embedding: size of learned word vectors (100)
     """
@@ -164,6 +170,7 @@ class TextModels(Options):
     activation: Literal["relu", "tanh", "none"] = setting("relu", free=True)
     rcnn_readout: Literal["sum", "c", "z"] = setting("sum", free=True)
     readout: Literal["last", "mean"] | None = setting(None, free=True)
+    counts: int | None = setting(None, least=0, most=MOST_COUNTED, free=True)
     dropout: float = setting(0.2, least=0, below=1, free=True)
     embedding: int | None = setting(None, least=1, most=LARGEST_WIDTH, free=True)
 
@@ -184,7 +191,11 @@ class TextModels(Options):
                     f"{name} does not go with {'--ngram' if self.ngram else others}: it is no "
                     "recurrent kernel machine; compare it in a call of its own"
                 )
-        same: dict[str, Any] = {"num_layers": 1, "dropout": self.dropout}
+        same: dict[str, Any] = {
+            "num_layers": 1,
+            "dropout": self.dropout,
+            "counts": self.counts or 0,
+        }
         return [
             {"name": f"{cell}-{n}gram", "kind": cell, "ngram": n, **same}
             for cell, n in product(self.models or CELLS, self.ngram or (1,))
@@ -201,6 +212,7 @@ class TextModels(Options):
             name += f"-decay-{said}" * (len(decays) > 1)
             own = {"name": name, "kind": kind, "num_layers": number, "decay": decay}
             own["readout"] = self.readout or READOUT.get(kind, "last")
+            own["counts"] = COUNTS.get(kind, 0) if self.counts is None else self.counts
             same = ("dropout", "order", "activation", "rcnn_readout")
             found.append(own | {name: getattr(self, name) for name in same})
         return found

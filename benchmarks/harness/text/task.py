@@ -13,8 +13,9 @@ from benchmarks.harness.classification import ClassificationTask, Classifier
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
-from benchmarks.harness.task import Batches
+from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.text import models
+from benchmarks.harness.text.counts import NGramClassifier, ngrams_of
 from benchmarks.harness.text.data import TextData, text_batches
 from benchmarks.harness.text.options import CELL_WIDTH, TextModelConfig, TextModels
 from pyg_kernels.datasets.text import TextBatch, TextCSV, TextLoader, tokenize
@@ -65,6 +66,7 @@ class TextTask(ClassificationTask):
         self.dataset, self.split = data.choice.dataset, data.corpus.split
         self.parts = data.corpus.parts
         self.labels, self.classes = data.corpus.labels, data.corpus.classes
+        self._counts: dict[int, dict[str, Tensor]] = {}  # by the most words of an n-gram
 
     def learner(self, model: TextModelConfig, optimizer: OptimizerConfig) -> TextClassifier:
         words, classes = self.data.vocabulary.words[2:], list(self.data.corpus.classes)
@@ -73,7 +75,18 @@ class TextTask(ClassificationTask):
         clean = "ag_news" if isinstance(corpus, AGNews) else clean
         classifier = TextClassifier(asdict(model), words, classes, asdict(optimizer), clean)
         self.data.start(classifier.net.embedding)
+        if classifier.net.counts is not None:
+            classifier.net.counts.load_state_dict(self._counted(model))
         return classifier
+
+    def _counted(self, model: TextModelConfig) -> dict[str, Tensor]:
+        """What a classifier of n-grams has learned of the texts, once for all models and seeds."""
+        if model.counts not in self._counts:
+            sizes = model.num_words, model.num_ngrams, model.num_classes
+            parts = (self.data.encoded.batch(self.parts[part]) for part in PARTS[:2])
+            fitted = NGramClassifier(model.counts, *sizes).fit(*parts)
+            self._counts[model.counts] = fitted.state_dict()
+        return self._counts[model.counts]
 
     def batches(self, learner: TextClassifier, batch_size: int, seed: int) -> Batches:
         return text_batches(self.parts, partial(TextLoader, self.data.encoded), batch_size, seed)
@@ -124,6 +137,10 @@ def text_model_configs(options: TextModels, data: TextData) -> list[TextModelCon
                     budget = models.count_parameters(rcnn)
                 config = models.fit_hidden_size(config, budget)
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
+            if config.counts:
+                train = data.encoded.batch(data.corpus.parts["train"])
+                ngrams = ngrams_of(train, config.counts, config.num_words)
+                config = replace(config, num_ngrams=len(ngrams))
             number = models.count_parameters(config) + learned
             check_parameters(config.name, config.hidden, number, SIZE_OPTIONS)
         configs.append(config)

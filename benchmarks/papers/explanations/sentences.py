@@ -66,7 +66,7 @@ def train_classifier(data: TextData, seed: int, folder: Path, **options: Any) ->
     One layer of an RCNN of order 2 with an input-gated decay, the sum over orders, ReLU, and the
     output at the last word: up to a constant its scores are sums over words and pairs of words.
     """
-    models = TextModels(models=("rcnn",), hidden=100, layers=(1,), readout="last")
+    models = TextModels(models=("rcnn",), hidden=100, layers=(1,), readout="last", counts=0)
     (config,) = text_model_configs(models, data)
     run = train(TextTask(data), config, seed, replace(TRAINING, **options), folder)
     (folder / LAST).unlink(missing_ok=True)
