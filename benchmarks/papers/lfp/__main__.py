@@ -32,8 +32,7 @@ def carry_out(options: Lfp) -> None:
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.papers.lfp import report, task
-        from benchmarks.papers.lfp.data import load_recordings
-    recordings = load_recordings(options)
+    recordings = task.load_recordings(options)
     tasks = task.recording_tasks(recordings)
     folds = dict(list(tasks.items())[: options.number_of_folds(len(tasks))])
     name = "lfp" if options.data is None else f"lfp-{Path(options.data).stem}"

@@ -1,9 +1,8 @@
 """The tables and the pictures of an experiment on recordings."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain
 
 import matplotlib
 import torch
@@ -11,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings
+from benchmarks.harness import summary
 from benchmarks.harness.figures import panels
-from benchmarks.harness.study import Record, Report, Study, grouped, rows_table
-from benchmarks.harness.summary import spread
+from benchmarks.harness.study import Report, Study, grouped
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.training import BEST, Run
-from benchmarks.papers.lfp.filters import NEAR
+from benchmarks.papers.lfp.networks import NEAR
 from benchmarks.papers.lfp.options import CELLS
 from benchmarks.papers.lfp.task import (
     RecordingClassifier,
@@ -33,15 +32,26 @@ WAVELETS = 3  # drawn of each cell
 
 def report(study: Study, runs: Sequence[Run], recordings: Recordings) -> Report:
     """Tables and pictures, cell by cell in one order, whatever the order of training."""
-    places = {subject: place for place, subject in enumerate(recordings.subjects)}
-    records = sorted(
-        (run.record for run in runs),
-        key=lambda r: (CELLS.index(r["model"]), places[r["subject"]], r["seed"]),
-    )
-    tables = [_comparison(records, recordings), _by_subject(records, recordings)]
+
+    def order(run: Run) -> tuple[int, int, int]:
+        place = recordings.subjects.index(run.record["subject"])
+        return CELLS.index(run.record["model"]), place, run.record["seed"]
+
+    groups = summary.by_model(sorted(runs, key=order))
+    tables = [_comparison(groups, recordings), _by_subject(groups, recordings)]
+    planted: list[float] = []
     if isinstance(recordings, PlantedRecordings):
-        tables.append(_planted(records))
-    return Report(tables, pictures(study, records, recordings))
+        tables.append(_planted(groups))
+        planted = sorted({state.frequency for state in recordings.states})
+    found = {}
+    for group in groups:
+        name = group[0].record["model"]
+        found[name] = [_classifier(study, run, recordings) for run in group]
+    pictures = {
+        "wavelets.png": partial(wavelet_plot, found, planted),
+        "spectra.png": partial(spectrum_plot, found, planted),
+    }
+    return Report(tables, pictures)
 
 
 def describe(recordings: Recordings) -> str:
@@ -55,21 +65,10 @@ def describe(recordings: Recordings) -> str:
     )
 
 
-def pictures(
-    study: Study, records: Sequence[Record], recordings: Recordings
-) -> dict[str, Callable[[], Figure]]:
-    """The filters of each cell and their spectra."""
-    found: dict[str, list[RecordingClassifier]] = {}
-    for record in records:
-        model, seed = record["model"], record["seed"]
-        name = f"{fold_name(recordings, record['subject'])}-{model}-seed{seed}"
-        found.setdefault(model, []).append(load_classifier(study.folder(name) / BEST, seed))
-    states = recordings.states if isinstance(recordings, PlantedRecordings) else ()
-    planted = sorted({state.frequency for state in states})
-    return {
-        "wavelets.png": partial(wavelet_plot, found, planted),
-        "spectra.png": partial(spectrum_plot, found, planted),
-    }
+def _classifier(study: Study, run: Run, recordings: Recordings) -> RecordingClassifier:
+    model, seed = run.record["model"], run.record["seed"]
+    name = f"{fold_name(recordings, run.record['subject'])}-{model}-seed{seed}"
+    return load_classifier(study.folder(name) / BEST, seed)
 
 
 def wavelet_plot(
@@ -130,8 +129,9 @@ def spectrum_plot(
     return figure
 
 
-def _comparison(records: Sequence[Record], recordings: Recordings) -> Table:
-    record, seeds = records[0], sorted({record["seed"] for record in records})
+def _comparison(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
+    runs = [run for group in groups for run in group]
+    record, seeds = runs[0].record, sorted({run.record["seed"] for run in runs})
     averaged = f"mean over seeds {', '.join(map(str, seeds))}, as far as there are runs"
     largest = int(recordings.y.bincount().max()) / len(recordings)
     caption = (
@@ -141,41 +141,37 @@ def _comparison(records: Sequence[Record], recordings: Recordings) -> Table:
         f"{averaged if len(seeds) > 1 else 'one seed'}; the largest class has {100 * largest:.2f}"
     )
 
-    def spread_of(part: str) -> Callable[[Sequence[Record]], str]:
-        return lambda g: spread(list(_subject_means(g, part).values()), DIGITS)
+    def spread_of(part: str) -> summary.Column:
+        return lambda group: summary.spread(list(_subject_means(group, part).values()), DIGITS)
 
-    columns: dict[str, Callable[[Sequence[Record]], object]] = {
-        "model": lambda g: g[0]["model"],
-        "parameters": lambda g: f"{g[0]['num_parameters']:,}",
-        "subjects": lambda g: len({r["subject"] for r in g}),
+    columns: summary.Columns = {
+        "subjects": lambda group: len({run.record["subject"] for run in group}),
         **{part: spread_of(part) for part in PARTS},
-        "s/epoch": lambda g: f"{statistics.mean(r['seconds_per_epoch'] for r in g):.2f}",
+        "s/epoch": lambda group: f"{summary.mean_seconds(group):.2f}",
     }
-    return rows_table(caption, grouped(records, "model"), columns)
+    return summary.model_table(caption, runs, columns)
 
 
-def _by_subject(records: Sequence[Record], recordings: Recordings) -> Table:
-    groups = grouped(records, "model")
+def _by_subject(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
     means = [_subject_means(group, "test") for group in groups]
     rows = [
         [name, *[f"{mean[name]:{DIGITS}}" if name in mean else "" for mean in means]]
         for name in recordings.subjects
         if any(name in mean for mean in means)
     ]
-    header = ("left out", *[group[0]["model"] for group in groups])
+    header = ("left out", *[group[0].record["model"] for group in groups])
     return Table("Test accuracy in percent by the subject left out", header, rows)
 
 
-def _planted(records: Sequence[Record]) -> Table:
+def _planted(groups: Sequence[list[Run]]) -> Table:
     """What the filters found of each planted state, before and after training."""
     rows = []
-    for group in grouped(records, "model"):
-        for k, state in enumerate(group[0]["planted"]):
-            entries = [run["planted"][k] for run in group]
-            cells = [group[0]["model"], state["state"], f"{state['hz']:g}"]
+    for group in groups:
+        for states in zip(*[run.record["planted"] for run in group], strict=True):
+            cells = [group[0].record["model"], states[0]["state"], f"{states[0]['hz']:g}"]
             for key, digits in (("nearest_hz", ".1f"), ("share", ".2f"), ("agreement", ".2f")):
                 for when in ("start", "trained"):
-                    values = [e[when][key] for e in entries if e[when][key] is not None]
+                    values = [e[when][key] for e in states if e[when][key] is not None]
                     cells.append(f"{statistics.median(values):{digits}}" if values else "-")
             rows.append(cells)
     caption = (
@@ -184,13 +180,15 @@ def _planted(records: Sequence[Record]) -> Table:
         f"of the influence; share: of the influence, within {NEAR:g} Hz; phases: the best fit to "
         "the planted phases among those filters within that distance, 1 at most"
     )
-    measures = [(f"{name} (start)", name) for name in ("nearest", "share", "phases")]
-    return Table(caption, ("model", "state", "Hz", *chain.from_iterable(measures)), rows)
+    header = ["model", "state", "Hz"]
+    for name in ("nearest", "share", "phases"):
+        header += [f"{name} (start)", name]
+    return Table(caption, header, rows)
 
 
-def _subject_means(records: Sequence[Record], part: str) -> dict[str, float]:
+def _subject_means(runs: Sequence[Run], part: str) -> dict[str, float]:
     """The accuracy with each subject left out, the mean over seeds."""
-    groups = grouped(records, "subject")
+    groups = grouped([run.record for run in runs], "subject")
     return {group[0]["subject"]: statistics.mean(r[part] for r in group) for group in groups}
 
 
