@@ -109,23 +109,21 @@ class AnnotatedTexts(PartedTexts):
 
 def _targets(cells: Sequence[str], task: str | None, where: str) -> tuple[tuple[str, ...], Tensor]:
     """The names of classes, none for numbers, and the classes or numbers of texts."""
+    numbers = torch.zeros(0)  # where cells are words
     try:
         numbers = torch.tensor([float(cell) for cell in cells], dtype=torch.double)
     except ValueError as error:
         if task == "regression":
             raise ValueError(f"{where}: {error}") from None
-        numbers = None
-    if numbers is not None and task != "classification":
-        is_quantity = bool((numbers != numbers.floor()).any()) or len(set(cells)) > MOST_CLASSES
-        if task == "regression" or is_quantity:
-            if not numbers.isfinite().all():
-                raise ValueError(f"{where}: a target is no finite number")
-            return (), numbers
+    is_quantity = bool((numbers != numbers.floor()).any()) or len(set(cells)) > MOST_CLASSES
+    if len(numbers) and task != "classification" and (task == "regression" or is_quantity):
+        if not numbers.isfinite().all():
+            raise ValueError(f"{where}: a target is no finite number")
+        return (), numbers
     classes = tuple(sorted(set(cells)))
     if len(classes) < 2:
         raise ValueError(f"{where}: all texts have the class {classes[0]!r}; two are needed")
-    place = {name: index for index, name in enumerate(classes)}
-    return classes, torch.tensor([place[cell] for cell in cells])
+    return classes, torch.tensor([classes.index(cell) for cell in cells])
 
 
 def _evidence(words: Sequence[str], cell: str, where: str) -> Tensor | None:

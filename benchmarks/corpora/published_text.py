@@ -61,6 +61,7 @@ class PartedTexts:
     texts: list[list[str]]
     parts: dict[str, Tensor]  # of 'train', 'valid' and 'test' the positions of its texts, int64
     split: str  # how the parts came about, in a few words
+    classes: tuple[str, ...] = ()  # their names; none where numbers are predicted
 
     def __len__(self) -> int:
         return len(self.texts)

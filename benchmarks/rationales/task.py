@@ -11,8 +11,12 @@ from torch import Tensor
 
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.retrieval.batches import question_batches, ranked_pairs
-from benchmarks.harness.retrieval.data import QuestionData, load_questions
+from benchmarks.harness.retrieval.data import (
+    QuestionData,
+    load_questions,
+    question_batches,
+    ranked_pairs,
+)
 from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import RetrievalTask
@@ -21,8 +25,7 @@ from benchmarks.harness.task import PARTS, Batches, Task
 from benchmarks.harness.text.data import text_batches
 from benchmarks.harness.words import Words
 from benchmarks.rationales.data import Items, load_items, word_sizes
-from benchmarks.rationales.goals import NumberGoal, RankingGoal
-from benchmarks.rationales.learner import READINGS, RationaleLearner
+from benchmarks.rationales.learner import READINGS, NumberGoal, RankingGoal, RationaleLearner
 from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
 from benchmarks.rationales.options import (
     ATTENTION,

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.utils import scatter
 
-from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
+from benchmarks.harness.retrieval.data import QuestionBatch, TitleBatch
 from benchmarks.harness.sizes import count_parameters
 from benchmarks.harness.text.models import recurrent_outputs, word_embedding
 from pyg_kernels.datasets.text import TextBatch

@@ -9,10 +9,9 @@ import torch.nn.functional as F
 
 from benchmarks.harness import tables_of_texts as tables
 from benchmarks.harness.checkpoint import load_learner
-from benchmarks.harness.errors import InputError, as_input_error, say
+from benchmarks.harness.errors import InputError, say
 from benchmarks.harness.retrieval.task import QuestionRanker
 from pyg_kernels.datasets.text import tokenize
-from pyg_kernels.datasets.text.text_table import joined, read_text_table
 
 
 def rank(options: Any) -> None:
@@ -24,15 +23,13 @@ def rank(options: Any) -> None:
     columns = list(options.text_column) or ["text"]
     texts, vectors, known = [], [], set(ranker.hparams["words"])
     for name in (options.data, options.among):
-        with as_input_error():
-            table = read_text_table(name, columns, options.encoding)
-        texts.append(joined(table, columns))
-        words = [tokenize(text) for text in texts[-1]]
+        table, read = tables.texts_of(name, columns, options.encoding)
+        words = list(map(tokenize, read))
         for line, text in zip(table.index, words, strict=True):
             if not text:
                 raise InputError(f"{name}, line {line}: no words")
-        unknown = list(map(known.isdisjoint, words))
-        tables.tell_lines(table, unknown, "no known word")
+        tables.tell_lines(table, list(map(known.isdisjoint, words)), "no known word")
+        texts.append(read)
         with torch.inference_mode():
             batches = tables.batches_of(ranker, words, options.batch_size)
             found = torch.cat([ranker.net.texts(batch) for batch in batches])

@@ -19,20 +19,22 @@ from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
-from benchmarks.harness.retrieval.data import QuestionData
-from benchmarks.harness.retrieval.metrics import METRICS
+from benchmarks.harness.retrieval.data import RANKED, QuestionData
 from benchmarks.harness.retrieval.models import QuestionNet
-from benchmarks.harness.retrieval.task import PretrainingTask, QuestionRanker, RetrievalTask
+from benchmarks.harness.retrieval.task import (
+    METRICS,
+    PretrainingTask,
+    QuestionRanker,
+    RetrievalTask,
+)
 from benchmarks.harness.study import RUNS, Report, grouped, rows_table
 from benchmarks.harness.table import Table
 from benchmarks.harness.training import BEST, Run
 from pyg_kernels.datasets.text import TextBatch
 
-CURVES, GATES = "learning_curves.png", ("gates_by_position.png", "gates_by_word.png")
-BASELINES, PRETRAINING = "baselines.json", "pretraining.png"
-FILES = (BASELINES, CURVES, PRETRAINING, *GATES)
+BASELINES, CURVES, PRETRAINING = "baselines.json", "learning_curves.png", "pretraining.png"
+FILES = (BASELINES, CURVES, PRETRAINING, "gates_by_position.png", "gates_by_word.png")
 DIGITS = ".1f"
-RANKED = ("valid", "test")
 RCNNS = ("rcnn-scalar", "rcnn")  # a scalar decay needs no mean over units
 FEWEST_TEXTS = 10  # that have a word at a position that is drawn
 TEXTS_AT_ONCE = 256  # of which a gate's weights are in memory
@@ -68,20 +70,16 @@ def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path
         found.append(_perplexities(pretraining))
         pictures[PRETRAINING] = partial(pretraining_plot, pretraining)
     if nets := _nets_with_gates(runs, out):
-        pictures |= {
-            GATES[0]: partial(gates_by_position, nets, task.data),
-            GATES[1]: partial(gates_by_word, nets, task.data),
-        }
+        both = gates_by_position, gates_by_word
+        pictures |= {f"{draw.__name__}.png": partial(draw, nets, task.data) for draw in both}
     scores = json.dumps(baselines.measures, indent=1)
     return Report(found, pictures, lambda out: write_text(out / BASELINES, scores))
 
 
 def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
     """The table and the learning curves of pre-training."""
-    curves = partial(
-        summary.learning_curves, runs, task.measure, "perplexity", f"{task.dataset}, titles"
-    )
-    return Report([_perplexities(runs)], {CURVES: curves})
+    shown = runs, task.measure, "perplexity", f"{task.dataset}, titles"
+    return Report([_perplexities(runs)], {CURVES: partial(summary.learning_curves, *shown)})
 
 
 def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
@@ -145,11 +143,8 @@ def _perplexities(runs: Sequence[Run]) -> Table:
 
 def _numbers(measures: Sequence[Measures]) -> list[str]:
     """Each measure of both parts, over some runs."""
-    return [
-        summary.spread([one[part][key] for one in measures], DIGITS)
-        for part in RANKED
-        for key in METRICS
-    ]
+    places = [(part, key) for part in RANKED for key in METRICS]
+    return [summary.spread([one[p][key] for one in measures], DIGITS) for p, key in places]
 
 
 def pretraining_plot(runs: Sequence[Run]) -> Figure:
@@ -219,10 +214,10 @@ def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figur
         batches = [data.texts.batch(some) for some in rows.split(TEXTS_AT_ONCE)]
         mean, largest, texts = weights_by_position(net, batches)
         shown = int((texts >= min(FEWEST_TEXTS, len(rows))).sum())
-        lines = [("mean", "-", mean)]
-        if net.config.encoder != "rcnn-scalar":
-            lines.append(("largest", "--", largest))
-        for kind, style, values in lines:
+        lines = {"mean": ("-", mean), "largest": ("--", largest)}
+        if net.config.encoder == "rcnn-scalar":
+            del lines["largest"]
+        for kind, (style, values) in lines.items():
             steps, label = range(1, shown + 1), f"{name}, {kind}"
             axes.plot(steps, values[:shown].tolist(), style, color=f"C{k % 10}", label=label)
     axes.set(xlabel="word", ylabel="1 - λ", ylim=(0, 1))
@@ -251,7 +246,6 @@ def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
         panel.bar(range(len(title)), heights.tolist(), width=0.7)
         panel.set_xticks(range(len(title)), title, rotation=30, ha="right", fontsize="x-small")
         panel.set(ylim=(0, 1), ylabel="1 - λ")
-    scalar = nets[name].config.encoder == "rcnn-scalar"
-    kind = "scalar decay" if scalar else "mean over units"
+    kind = "scalar decay" if nets[name].config.encoder == "rcnn-scalar" else "mean over units"
     figure.suptitle(f"{data.choice.dataset}, {name} ({kind})", fontsize="medium")
     return figure

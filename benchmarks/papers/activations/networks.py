@@ -61,9 +61,8 @@ class SigmoidRNN(nn.Module):
         self.lin_recurrent = nn.Linear(hidden_size, hidden_size, bias=False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        inputs = self.lin_input(x)
+        inputs, states = self.lin_input(x), []
         h = inputs.new_zeros(inputs.shape[1:])
-        states = []
         for step in inputs.unbind():
             h = torch.sigmoid(step + self.lin_recurrent(h))
             states.append(h)
@@ -139,10 +138,8 @@ def expansions(activation: KernelActivation) -> list[Expansion]:
     units, d = activation.num_units, activation.num_centers
 
     def rows(parameter: Tensor | None, columns: int) -> Floats:
-        if parameter is None:
-            return np.zeros((units, columns))
-        values = parameter.detach().to("cpu", torch.float64).reshape(-1, columns)
-        return values.expand(units, columns).numpy()
+        values = torch.zeros(columns) if parameter is None else parameter.detach().cpu()
+        return values.double().reshape(-1, columns).expand(units, columns).numpy()
 
     centers, coefficients = rows(activation.centers, d), rows(activation.coefficients, d)
     slope, intercept = rows(activation.slope, 1), rows(activation.intercept, 1)

@@ -19,8 +19,8 @@ from benchmarks.papers.activations.options import FUNCTIONS, KBRN, Charging, Lon
 from benchmarks.papers.activations.trials import (
     ChargingTrial,
     LongTermTrial,
-    Parity,
     XorTrial,
+    parity,
     trained_network,
 )
 
@@ -80,12 +80,12 @@ def xor_report(options: Xor, records: Group, study: Study) -> Report:
         for axes, record in zip(each, first, strict=True):
             place = {key: record[key] for key in ("inputs", "centers", "l1")}
             trial = XorTrial(options, "cpu", "unit", record["seed"], place)
-            parity = Parity.of(trained_network(trial, study.folder(trial.name)), record["inputs"])
-            margin = 0.15 * np.ptp(parity.inputs) + 1e-3
-            low, high = parity.inputs.min() - margin, parity.inputs.max() + margin
-            ends, _ = parity.function.slopes(low, high)
-            axes.plot(ends, parity.function(ends), linewidth=1.2)
-            axes.scatter(parity.inputs, parity.targets, c=parity.targets, cmap="coolwarm", s=22)
+            network = trained_network(trial, study.folder(trial.name))
+            function, a, targets = parity(network, record["inputs"])
+            margin = 0.15 * np.ptp(a) + 1e-3
+            ends, _ = function.slopes(a.min() - margin, a.max() + margin)
+            axes.plot(ends, function(ends), linewidth=1.2)
+            axes.scatter(a, targets, c=targets, cmap="coolwarm", s=22)
             solved = "" if record["learned"] else ", not solved"
             name = f"d = {record['centers']}, l1 {record['l1']:g}, seed {trial.seed}\n"
             name += f"variation {record['variation']:.1f}{solved}"

@@ -30,7 +30,7 @@ from benchmarks.papers.activations.networks import (
     expansions,
     sequence_network,
 )
-from benchmarks.papers.activations.options import Charging, LongTerm, Xor
+from benchmarks.papers.activations.options import Charging, Xor
 from pyg_kernels.nn import KernelActivation
 
 CHECKPOINT = "checkpoint.pt"
@@ -110,22 +110,14 @@ class Trial(ABC):
         return {}
 
 
-@dataclass(frozen=True)
-class Parity:
-    """The function of a unit and what it has to do, in float64."""
-
-    function: Expansion  # learned
-    inputs: Floats  # what the patterns give before the activation
-    targets: Floats  # of the patterns, 0 or 1
-
-    @classmethod
-    def of(cls, network: Unit, inputs: int) -> "Parity":
-        """That of a unit on this many bits."""
-        z, targets = patterns(inputs, "cpu")
-        weight, bias = (p.detach().to("cpu", torch.float64) for p in network.lin.parameters())
-        (function,) = expansions(network.activation)
-        a = z.double() @ weight.squeeze(0) + bias
-        return cls(function, a.numpy(), targets.double().numpy())
+def parity(network: Unit, inputs: int) -> tuple[Expansion, Floats, Floats]:
+    """The function of a unit on this many bits, what the patterns give before it, and their
+    targets, 0 or 1, in float64.
+    """
+    z, targets = patterns(inputs, "cpu")
+    weight, bias = (p.detach().to("cpu", torch.float64) for p in network.lin.parameters())
+    (function,) = expansions(network.activation)
+    return function, (z.double() @ weight.squeeze(0) + bias).numpy(), targets.double().numpy()
 
 
 class XorTrial(Trial):
@@ -152,14 +144,13 @@ class XorTrial(Trial):
 
     def details(self, network: Any, history: Sequence[Record]) -> Record:
         solved = [one["iteration"] for one in history if one["accuracy"] == 1]
-        parity = Parity.of(network, self.place["inputs"])
-        error = parity.function(parity.inputs) - parity.targets
-        low, high = float(parity.inputs.min()), float(parity.inputs.max())
-        over_data = parity.function.variation(low, high)
+        function, a, targets = parity(network, self.place["inputs"])
+        low, high = float(a.min()), float(a.max())
+        over_data = function.variation(low, high)
         return {
             "solved_after": solved[0] if solved else None,
-            "squared_error": float((error**2).mean()),
-            "variation": parity.function.variation(),
+            "squared_error": float(((function(a) - targets) ** 2).mean()),
+            "variation": function.variation(),
             "variation_over_data": over_data,
             "variation_times_range": over_data * (high - low),
         }
@@ -188,20 +179,16 @@ class ChargingTrial(Trial):
 
     def sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Charges, and whether the system is charged."""
-        device = self.device
-        order = torch.rand(number, LENGTH, generator=generator, device=device)
-        places = order.topk(ENTRIES, dim=1).indices
-        values = torch.randint(VALUES, places.shape, generator=generator, device=device)
-        x = torch.zeros(number, LENGTH, device=device)
-        x.scatter_(1, places, values.float())
-        x = x.t().contiguous()
+        drawn: dict[str, Any] = {"generator": generator, "device": self.device}
+        places = torch.rand(number, LENGTH, **drawn).topk(ENTRIES, dim=1).indices
+        values = torch.randint(VALUES, places.shape, **drawn).float()
+        x = values.new_zeros(number, LENGTH).scatter_(1, places, values).t().contiguous()
         return x, charged(x).float()
 
 
 def charged(x: Tensor) -> Tensor:
     """Equation 7: whether the system is charged after each step."""
-    h = torch.zeros_like(x[0])
-    states = []
+    h, states = torch.zeros_like(x[0]), []
     for step in x:
         h = step + (h - 1).clamp(min=0)
         states.append(h > 0)
@@ -242,7 +229,6 @@ def trials_of(options: Any, device: str) -> list[Trial]:
     if isinstance(options, Charging):
         pairs = product(options.seeds, options.models)
         return [ChargingTrial(options, device, model, seed) for seed, model in pairs]
-    assert isinstance(options, LongTerm)
     return [
         LongTermTrial(options, device, model, seed, {"function": function, "length": length})
         for length, function, model, seed in options.grid()

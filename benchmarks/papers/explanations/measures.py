@@ -96,9 +96,8 @@ def explain(explainer: Explainer, molecule: Data, seed: int) -> tuple[Tensor, fl
 
 def selected_atoms(values: Tensor, number: int) -> Tensor:
     """``(N,)`` bool, True for the atoms with the largest values; of equals the first ones."""
-    chosen = torch.zeros(len(values), dtype=torch.bool)
-    chosen[values.argsort(descending=True, stable=True)[:number]] = True
-    return chosen
+    order = values.argsort(descending=True, stable=True)
+    return torch.isin(torch.arange(len(values)), order[:number])
 
 
 class Fidelity:
@@ -135,14 +134,8 @@ class Fidelity:
 def _explainer(
     net: nn.Module, algorithm: ExplainerAlgorithm, config: dict[str, str], nodes: str = "object"
 ) -> Explainer:
-    return Explainer(
-        model=net,
-        algorithm=algorithm,
-        explanation_type="model",
-        model_config=config,
-        node_mask_type=nodes,
-        edge_mask_type="object",
-    )
+    masks = {"node_mask_type": nodes, "edge_mask_type": "object"}
+    return Explainer(net, algorithm, explanation_type="model", model_config=config, **masks)
 
 
 def _finish(molecule: Data) -> None:

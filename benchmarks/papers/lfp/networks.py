@@ -46,15 +46,9 @@ class RecordingNet(nn.Module):
 
     def __init__(self, config: RecordingModelConfig) -> None:
         super().__init__()
-        self.rkm = RKM(
-            config.num_channels,
-            config.hidden,
-            cell=config.name,
-            ngram=config.ngram,
-            filters="syncnet" if config.filters == "syncnet" else "dense",
-            layer_norm=config.layer_norm,
-            batch_first=True,
-        )
+        options: dict[str, Any] = {"filters": config.filters, "layer_norm": config.layer_norm}
+        options |= {"cell": config.name, "ngram": config.ngram, "batch_first": True}
+        self.rkm = RKM(config.num_channels, config.hidden, **options)
         self.pooling = config.pooling
         self.norm = nn.BatchNorm1d(config.hidden, affine=False)
         self.head = nn.Linear(config.hidden, config.num_classes)
