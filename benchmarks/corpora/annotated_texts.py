@@ -81,7 +81,6 @@ class AnnotatedTexts(PartedTexts):
         self.parts, self.split = self._parts(sizes, seed)
 
     def digest(self) -> str:
-        """A fingerprint of texts, targets, evidence and parts: equal only if all are."""
         evidence = [None if marks is None else marks.tolist() for marks in self.evidence]
         return self.fingerprint((self.classes, evidence), self.y)
 

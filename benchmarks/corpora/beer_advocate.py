@@ -55,7 +55,6 @@ class BeerAdvocate(PartedTexts):
         self.split = "published parts, annotated reviews to test on"
 
     def digest(self) -> str:
-        """A fingerprint of texts, ratings, evidence and parts: equal only if all are."""
         marks = [marks for marks in self.evidence if marks is not None]
         return self.fingerprint(self.aspect, self.ratings, *marks)
 

@@ -82,7 +82,6 @@ class PlantedEvidence(TextCorpus):
         self.y = self.labels
 
     def digest(self) -> str:
-        """A fingerprint of texts, classes, parts and evidence: equal only if all are."""
         content = hashlib.sha256(super().digest().encode())
         content.update(torch.cat(self.evidence).numpy().tobytes())
         return content.hexdigest()[:16]

@@ -67,7 +67,6 @@ class PartedTexts:
         return len(self.texts)
 
     def part(self, name: str) -> list[list[str]]:
-        """The texts of a part, lists of words."""
         return [self.texts[i] for i in self.parts[name].tolist()]
 
     def fingerprint(self, words: Any, *numbers: Tensor) -> str:

@@ -59,7 +59,6 @@ class Items:
         return f"{about}\n{mean}; {evidence}\n{self.about}"
 
     def texts(self, part: str) -> list[list[str]]:
-        """The words of the texts of a part."""
         return [self.lines[place].split(" ") for place in self.parts[part].tolist()]
 
     def marked(self, place: int, chosen: Tensor) -> Markup:
@@ -80,7 +79,6 @@ class Items:
         return draw_molecule(self.lines[place], chosen.double(), scale=1.0, **options)
 
     def right(self, part: str) -> Tensor:
-        """The targets of a part."""
         return self.y[self.parts[part]]
 
     def goal(self) -> ClassGoal | NumberGoal:

@@ -48,7 +48,6 @@ class ClassGoal:
         return output
 
     def risk(self, predicted: Tensor, right: Tensor) -> float:
-        """The mean loss."""
         return float(self.each_loss(predicted.float(), right).double().mean())
 
     def answers(self, predicted: Tensor) -> Tensor:
@@ -78,7 +77,6 @@ class NumberGoal(ClassGoal):
         return (predicted.double().squeeze(1) * self.std + self.mean).float()
 
     def error(self, answers: Tensor, right: Tensor) -> float:
-        """The mean squared error."""
         return float((answers.double() - right.double()).square().mean())
 
 
@@ -108,7 +106,6 @@ class RankingGoal:
         return cosines(output.unsqueeze(0), batch)[0, :, 0]
 
     def risk(self, predicted: Tensor, right: Sequence[Tensor]) -> float:
-        """One minus the mean average precision."""
         return 1 - self.error(predicted, right) / 100
 
     def answers(self, predicted: Tensor) -> Tensor:
@@ -159,11 +156,9 @@ class SelectionCost(Metric):
         self.transitions.append(reading.transitions.cpu())
 
     def share(self) -> float:
-        """The share of all words or atoms that is selected."""
         return float(torch.cat(self.chosen).double().mean())
 
     def error(self) -> float:
-        """The goal's measure."""
         return self.goal.error(self.goal.answers(torch.cat(self.predicted)), self.right)
 
     def compute(self) -> Tensor:
@@ -222,7 +217,6 @@ class RationaleLearner(Learner):
         return measures
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        """Moves the share to select."""
         steps = max(1, int(self.trainer.estimated_stepping_batches))
         self.net.set_stage(self.global_step / steps)
 

@@ -172,7 +172,6 @@ class Rationales(TextColumns, Source, Networks):
                     raise InputError(f"{flag(option)} goes with --models {' or '.join(SELECTING)}")
 
     def kinds(self) -> tuple[str, ...]:
-        """The models asked for."""
         return self.models or MODELS_OF[self.dataset]
 
     def chosen(self) -> Defaults:

@@ -55,7 +55,6 @@ class RationaleTask(Task):
     words: Words | None  # of texts and questions
 
     def models(self, options: Rationales) -> list[ModelConfig]:
-        """The configuration of each model."""
         chosen = options.chosen()
         common = {name: getattr(chosen, name) for name in ("hidden", "layers", "dropout")}
         selecting = {name: getattr(chosen, name) for name in ("estimator", "coherence", "samples")}

@@ -94,7 +94,6 @@ class Baselines:
         self.scores[name] = {part: ranker(corpus.parts[own]) for part, own in RANKED.items()}
 
     def measured(self, scores: Scores) -> Measures:
-        """The measures of both parts."""
         return {part: evaluate(scores[part], self.relevance[part]) for part in RANKED}
 
 

@@ -44,11 +44,9 @@ class QuestionData(Words):
     choice: Questions  # where the questions come from
 
     def has_bodies(self) -> bool:
-        """Whether a question has more than a title."""
         return bool(self.texts.lengths[len(self.corpus) :].any())
 
     def word_numbers(self) -> dict[str, Tensor]:
-        """Those of the words of each part's questions."""
         number = len(self.corpus)
         places = {part: torch.tensor(_questions_of(self.corpus, part)) for part in PARTS}
         rows = {part: torch.cat([each, each + number]) for part, each in places.items()}

@@ -109,7 +109,6 @@ class QuestionModelConfig:
         return ENCODERS[self.encoder](self.embedding_dim, self.hidden)
 
     def encoder_parameters(self) -> int:
-        """Number of trained numbers in an encoder."""
         return count_parameters(self.new_encoder)
 
 

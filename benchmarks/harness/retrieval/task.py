@@ -210,7 +210,6 @@ class QuestionTask(Task):
         self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
 
     def ids(self, places: Iterable[int]) -> list[str]:
-        """The names of some questions."""
         return [self.data.corpus.questions[place].id for place in places]
 
 
@@ -243,7 +242,6 @@ class RetrievalTask(QuestionTask):
         learner.net.load_state_dict(load_finished(path, TitleWriter).net.question.state_dict())
 
     def batches(self, learner: QuestionRanker, batch_size: int, seed: int) -> Batches:
-        """Similar questions with random others, and candidates to rank."""
         config = learner.net.config
         return question_batches(self.data, config.fields, config.num_negatives, batch_size, seed)
 

@@ -104,7 +104,6 @@ class Expansion:
     intercept: float = 0.0  # of the affine part
 
     def __call__(self, a: Floats) -> Floats:
-        """The values at some points."""
         distance = np.asarray(a)[..., None] - self.centers
         terms = np.abs(distance) if self.green == "abs" else np.maximum(distance, 0)
         return terms @ self.coefficients + self.slope * np.asarray(a) + self.intercept

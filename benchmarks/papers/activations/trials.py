@@ -65,13 +65,11 @@ class Trial(ABC):
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
         words = [f"{name}-{value}" for name, value in self.place.items()]
         return "-".join([*words, self.model, f"seed{self.seed}"])
 
     @property
     def title(self) -> str:
-        """What is shown of it."""
         words = [f"{name} {value}" for name, value in self.place.items()]
         return ", ".join([*words, self.model, f"seed {self.seed}"])
 
@@ -257,7 +255,6 @@ class Training:
                 self.progress |= content["progress"]
 
     def run(self) -> Record:
-        """Trains to the end and gives the record."""
         trial, done, most = self.trial, self.progress, self.trial.options.max_iterations
         saved, history = time.perf_counter(), done["history"]
         start = saved - done["seconds"], time.process_time() - done["cpu_seconds"]

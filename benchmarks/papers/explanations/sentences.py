@@ -22,13 +22,9 @@ from pyg_kernels.explain.ngrams import cell_of, ngram_sum
 from pyg_kernels.explain.text_net import text_contributions
 
 MOST_GAP = 1e-6  # of a score in double precision, relative to one above 1
+OPTIMIZER = OptimizerConfig(learning_rate=0.003)
 TRAINING = TrainingConfig(
-    epochs=12,
-    batch_size=50,
-    patience=10,
-    clip=5.0,
-    optimizer=OptimizerConfig(learning_rate=0.003),
-    precision="32-true",
+    epochs=12, batch_size=50, patience=10, clip=5.0, optimizer=OPTIMIZER, precision="32-true"
 )
 LENGTHS = range(6, 21)  # of the test texts that are shown where none is given
 BEST_NGRAMS = 8
@@ -40,8 +36,7 @@ class Sentence:
 
     words: Sequence[str]  # the T words
     tokens: Tensor  # (T,), of each word
-    # the best n-grams, as pairs of positions and value
-    ngrams: Sequence[tuple[Sequence[int], float]]
+    ngrams: Sequence[tuple[Sequence[int], float]]  # positions and value of the best ones
     gates: Tensor  # (T, H), the decay at each word: what is kept of the words before
     score: float  # the sum of the words and of what is constant
     gap: float  # how far that sum is from what the classifier computes

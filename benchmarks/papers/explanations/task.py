@@ -109,9 +109,8 @@ class Task:
             self.words = chosen_texts(options.sentences, self.texts, options.drawn)
         self.smarts = options.smarts or SMARTS[options.data]
         self.planted, self.evidence = planted(self.measured, self.smarts)
-        self.places = places_with_evidence(
-            self.planted, self.evidence, options.molecules, options.seed
-        )
+        most, seed = options.molecules, options.seed
+        self.places = places_with_evidence(self.planted, self.evidence, most, seed)
 
     def identity(self) -> dict[str, str | None]:
         """Fingerprints of molecules, texts and the network of ``--run``."""
@@ -127,7 +126,6 @@ class Task:
         }
 
     def cells(self) -> list[Cell]:
-        """The networks, and each molecule by each method."""
 
         found = [Cell(PLANTED, "training on the planted target", self._train)]
         for method, place in product(self.options.methods, self.places):
@@ -198,10 +196,8 @@ class Task:
         split = self.planted if name == PLANTED else self.measured
         epochs = options.epochs or (CEP_EPOCHS if options.data == "cep" else EPOCHS)
         sizes = {name: getattr(options, name) for name in ("hidden", "layers", "norm")}
-        compared = self._comparison(
-            model=(options.model,), epochs=epochs, lr=LEARNING_RATE, **sizes
-        )
-        (model,) = models_of(compared, split, options.data)
+        sizes |= {"model": (options.model,), "epochs": epochs, "lr": LEARNING_RATE}
+        (model,) = models_of(self._comparison(**sizes), split, options.data)
         run = Fitting(split, model, options.seed)
         estimator, seconds = run.fit(options.show() == "bar")
         estimator.save(folder / MODEL, overwrite=True)
@@ -215,9 +211,8 @@ class Task:
 
     def _explain(self, method: str, place: int, folder: Path) -> Record:
         molecule, evidence = self.planted.data.source[place].to(self.device), self.evidence[place]
-        nodes, seconds = measures.explain(
-            self._explainers[method], molecule, self.options.seed + place
-        )
+        explainer, seed = self._explainers[method], self.options.seed + place
+        nodes, seconds = measures.explain(explainer, molecule, seed)
         selected = measures.selected_atoms(nodes, int(evidence.sum()))
         return {
             "cell": f"{method}-{place}",

@@ -65,16 +65,13 @@ def leave_one_out(recordings: Recordings) -> list[Fold]:
     folds = []
     names = recordings.subjects
     for held, name in enumerate(names):
-        test = recordings.subject == held
-        if len(names) > 2:
-            valid = recordings.subject == (held + 1) % len(names)
-            validated = names[(held + 1) % len(names)]
-        else:
-            valid = torch.zeros_like(test)
+        test, following = recordings.subject == held, (held + 1) % len(names)
+        valid, validated = recordings.subject == following, names[following]
+        if len(names) == 2:
+            valid, validated = torch.zeros_like(test), "a fifth of the other's trials"
             for k in range(len(recordings.classes)):
                 members = (~test & (recordings.y == k)).nonzero().flatten()
                 valid[members[VALID_SHARE - 1 :: VALID_SHARE]] = True
-            validated = "a fifth of the other's trials"
         masks = {"train": ~(test | valid), "valid": valid, "test": test}
         parts = {part: mask.nonzero().flatten() for part, mask in masks.items()}
         split = f"{name} left out, {validated} validated on"
@@ -150,11 +147,9 @@ class RecordingTask(ClassificationTask):
         self.labels, self.classes = recordings.y, recordings.classes
 
     def identity(self) -> dict[str, Any]:
-        """The number of trials and a fingerprint of samples, classes and subjects."""
         return {"number": len(self.recordings), "digest": self.recordings.digest()}
 
     def run_name(self, model: str, seed: int) -> str:
-        """The cell, who is left out, and the seed."""
         return f"{model} without {self.subject} (seed {seed})"
 
     def learner(
@@ -164,7 +159,6 @@ class RecordingTask(ClassificationTask):
         return RecordingClassifier(asdict(model), classes, rate, asdict(optimizer))
 
     def batches(self, learner: RecordingClassifier, batch_size: int, seed: int) -> Batches:
-        """Standardised trials, those to train on in an order of each epoch."""
         every = {
             part: TrialLoader(self.trials, self.parts[part], batch_size, shuffle=False, seed=0)
             for part in PARTS
@@ -173,7 +167,6 @@ class RecordingTask(ClassificationTask):
         return Batches(TrialLoader(self.trials, train, batch_size, True, 10_000 * seed), every)
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
-        """Of whom trials are."""
         data = self.recordings
         return {"subject": [data.subjects[data.subject[i]] for i in places]}
 
@@ -201,7 +194,6 @@ class RecordingTask(ClassificationTask):
         return details
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        """The same, and first who is left out."""
         return {"left_out": self.subject, **super().rows(part, predictions)}
 
 
@@ -246,11 +238,8 @@ def report(study: Study, runs: Sequence[Run], recordings: Recordings) -> Report:
     for group in groups:
         name = group[0].record["model"]
         found[name] = [_classifier(study, run, recordings) for run in group]
-    pictures = {
-        "wavelets.png": partial(wavelet_plot, found, planted),
-        "spectra.png": partial(spectrum_plot, found, planted),
-    }
-    return Report(tables, pictures)
+    plots = zip(FILES, (wavelet_plot, spectrum_plot), strict=True)
+    return Report(tables, {name: partial(draw, found, planted) for name, draw in plots})
 
 
 def describe(recordings: Recordings) -> str:
