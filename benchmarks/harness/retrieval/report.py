@@ -1,4 +1,4 @@
-"""Tables of rankings, and pictures of pre-training and of gates."""
+"""Tables of rankings, pictures of pre-training and of gates, and new texts ranked by a run."""
 
 import json
 import statistics
@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas
 import torch
+import torch.nn.functional as F
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
@@ -15,7 +17,9 @@ from torch_geometric.utils import scatter
 
 from benchmarks.corpora.questions import questions_of
 from benchmarks.harness import summary
-from benchmarks.harness.checkpoint import load_finished
+from benchmarks.harness import tables_of_texts as tables
+from benchmarks.harness.checkpoint import load_finished, load_learner
+from benchmarks.harness.errors import InputError, say
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
@@ -30,7 +34,7 @@ from benchmarks.harness.retrieval.task import (
 from benchmarks.harness.study import RUNS, Report, grouped, rows_table
 from benchmarks.harness.table import Table
 from benchmarks.harness.training import BEST, Run
-from pyg_kernels.datasets.text import TextBatch
+from pyg_kernels.datasets.text import TextBatch, tokenize
 
 BASELINES, CURVES, PRETRAINING = "baselines.json", "learning_curves.png", "pretraining.png"
 FILES = (BASELINES, CURVES, PRETRAINING, "gates_by_position.png", "gates_by_word.png")
@@ -46,15 +50,13 @@ def describe(data: QuestionData) -> str:
     corpus = data.corpus
     pairs = sum(len(query.positives) for query in corpus.train)
     lists = ", ".join(f"{len(data.rankings[part]):,} {part}" for part in RANKED)
-    return "\n".join(
-        [
-            f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
-            f"similar ones to train on, lists of candidates: {lists}",
-            *(f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()),
-            data.describe_vectors(data.choice.vectors),
-            data.describe_unknown(data.word_numbers()),
-        ]
+    questions = (
+        f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
+        f"similar ones to train on, lists of candidates: {lists}"
     )
+    left_out = [f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()]
+    words = data.describe_vectors(data.choice.vectors), data.describe_unknown(data.word_numbers())
+    return "\n".join([questions, *left_out, *words])
 
 
 def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path) -> Report:
@@ -249,3 +251,35 @@ def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
     kind = "scalar decay" if nets[name].config.encoder == "rcnn-scalar" else "mean over units"
     figure.suptitle(f"{data.choice.dataset}, {name} ({kind})", fontsize="medium")
     return figure
+
+
+def rank(options: Any) -> None:
+    """Ranks the texts of a table for each query of another and writes the best."""
+    out = Path(options.out)
+    tables.refuse_existing([out], options.overwrite)
+    tables.check_output(out)
+    ranker = load_learner(options.checkpoint, QuestionRanker)
+    columns = list(options.text_column) or ["text"]
+    texts, vectors, known = [], [], set(ranker.hparams["words"])
+    for name in (options.data, options.among):
+        table, read = tables.texts_of(name, columns, options.encoding)
+        words = list(map(tokenize, read))
+        for line, text in zip(table.index, words, strict=True):
+            if not text:
+                raise InputError(f"{name}, line {line}: no words")
+        tables.tell_lines(table, list(map(known.isdisjoint, words)), "no known word")
+        texts.append(read)
+        with torch.inference_mode():
+            batches = tables.batches_of(ranker, words, options.batch_size)
+            found = torch.cat([ranker.net.texts(batch) for batch in batches])
+        vectors.append(F.normalize(found.float(), dim=1))
+    (queries, candidates), (left, right) = texts, vectors
+    best = min(options.best, len(candidates))
+    rows = []
+    for query, vector in zip(queries, left, strict=True):
+        scores, places = (right @ vector).topk(best)
+        chosen = [candidates[place] for place in places.tolist()]
+        each = {"query": query, "rank": range(1, best + 1), "text": chosen}
+        rows.append(pandas.DataFrame({**each, "cosine": scores.tolist()}))
+    tables.write_table(out, pandas.concat(rows))
+    say(f"the best {best} of {len(candidates)} texts for {len(queries)} queries in {out}")

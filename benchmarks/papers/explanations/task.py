@@ -38,12 +38,6 @@ from benchmarks.molecules.options import Options as Comparison
 from benchmarks.molecules.runs import Cell as Fitting
 from benchmarks.papers.explanations import measures
 from benchmarks.papers.explanations.options import METHODS, SMARTS, Explanations
-from benchmarks.papers.explanations.sentences import (
-    Sentence,
-    attributed,
-    chosen_texts,
-    train_classifier,
-)
 from pyg_kernels.explain import draw_molecule, draw_text, text_html
 from pyg_kernels.molecules import MoleculeExplanation, load
 
@@ -87,7 +81,7 @@ class Findings:
     evidence: Sequence[Tensor]  # (N,) bool of each drawn molecule of the planted target
     planted: Drawn  # these molecules
     measured: Drawn  # molecules with measured targets
-    sentences: Sequence[Sentence]  # attributions of texts
+    sentences: Sequence[measures.Sentence]  # attributions of texts
     runs: Sequence[Record]  # records of what was trained, that of the planted target first
 
 
@@ -106,7 +100,7 @@ class Task:
         self.texts, self.words = None, []
         if options.text_root is not None:
             self.texts = load_texts(Texts(data=("sst-binary",), root=options.text_root))
-            self.words = chosen_texts(options.sentences, self.texts, options.drawn)
+            self.words = measures.chosen_texts(options.sentences, self.texts, options.drawn)
         self.smarts = options.smarts or SMARTS[options.data]
         self.planted, self.evidence = planted(self.measured, self.smarts)
         most, seed = options.molecules, options.seed
@@ -126,7 +120,6 @@ class Task:
         }
 
     def cells(self) -> list[Cell]:
-
         found = [Cell(PLANTED, "training on the planted target", self._train)]
         for method, place in product(self.options.methods, self.places):
             title, explain = f"{method}, molecule {place}", partial(self._explain, method, place)
@@ -151,7 +144,7 @@ class Task:
         sentences = []
         if self.texts is not None:
             classifier = load_finished(self.runs / TEXTS / BEST, TextClassifier)
-            sentences = [attributed(classifier, words) for words in self.words]
+            sentences = [measures.attributed(classifier, words) for words in self.words]
         return Findings(
             methods={name: [by_name[cell] for cell in names[name]] for name in done},
             chance=float(np.mean([self.evidence[i].double().mean() for i in self.places])),
@@ -207,7 +200,8 @@ class Task:
         assert self.texts is not None
         options = self.options
         shown = {"device": options.device, "show": options.show()}
-        return {"cell": TEXTS, **train_classifier(self.texts, options.seed, folder, **shown)}
+        found = measures.train_classifier(self.texts, options.seed, folder, **shown)
+        return {"cell": TEXTS, **found}
 
     def _explain(self, method: str, place: int, folder: Path) -> Record:
         molecule, evidence = self.planted.data.source[place].to(self.device), self.evidence[place]
