@@ -89,9 +89,8 @@ class AnnotatedTexts(PartedTexts):
         places = torch.arange(len(self))
         groups = self.y if self.classes else torch.zeros(len(self), dtype=torch.long)
         each = " of each class" if self.classes else ""
-        if len(sizes) == 2:
-            tested, split = places >= sizes[0], "given test part"
-        else:
+        tested, split = places >= sizes[0], "given test part"
+        if len(sizes) == 1:
             tested = drawn(groups, places, TEST_FRACTION, seed)
             split = f"random {100 * TEST_FRACTION:g}%{each} for testing (seed {seed})"
         held = drawn(groups, places[~tested], VALID_FRACTION, seed)

@@ -66,13 +66,12 @@ class RationaleTask(Task):
             own = dict(selecting) if kind in SELECTING else {}
             if kind not in READERS:
                 own["rate"] = rate
-            config = ModelConfig(name, kind, fields=reads, **common, **self.fields, **own)
-            if kind != SVM:
-                with as_input_error():
-                    number = count_parameters(partial(network, config))
-                    flags = "--hidden, --layers, --embedding"
-                    check_parameters(name, config.hidden, number, flags)
-            found.append(config)
+            found.append(ModelConfig(name, kind, fields=reads, **common, **self.fields, **own))
+        with as_input_error():
+            for config in (each for each in found if each.kind != SVM):
+                number = count_parameters(partial(network, config))
+                flags = "--hidden, --layers, --embedding"
+                check_parameters(config.name, config.hidden, number, flags)
         return found
 
     def learner(self, model: ModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:
