@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.papers.activations import networks, trials
-from benchmarks.papers.activations.networks import Expansion, expansions
+from benchmarks.papers.activations import trials
 from benchmarks.papers.activations.options import FUNCTIONS, Charging, Init, LongTerm
 from benchmarks.papers.activations.report import accuracy_plot, activation_plot, steep
+from benchmarks.papers.activations.trials import Expansion, expansions
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.nn.activation import Init as LibraryInit
 
@@ -77,7 +77,7 @@ def test_patterns_and_checks() -> None:
 def test_recurrent_networks_beside_the_learned_ones() -> None:
     """The recurrence of sigmoids, and the forget bias of the forget gates alone."""
     torch.manual_seed(0)
-    net = networks.SigmoidRNN(2, 3).double()
+    net = trials.SigmoidRNN(2, 3).double()
     x = torch.randn(4, 5, 2, dtype=torch.double)
     output, last = net(x)
     h = torch.zeros(5, 3, dtype=torch.double)
@@ -87,7 +87,7 @@ def test_recurrent_networks_beside_the_learned_ones() -> None:
         torch.testing.assert_close(output[step], h, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(last, h, rtol=1e-10, atol=1e-10)
     torch.manual_seed(0)
-    ours = networks.sequence_network("lstm", LongTerm(), 3, False).recurrent
+    ours = trials.sequence_network("lstm", LongTerm(), 3, False).recurrent
     torch.manual_seed(0)
     plain = torch.nn.LSTM(1, 3)
     expected = torch.tensor([0.0] * 3 + [1.0] * 3 + [0.0] * 6)

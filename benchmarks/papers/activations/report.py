@@ -14,12 +14,13 @@ from benchmarks.harness.figures import panels
 from benchmarks.harness.study import Record, Report, Study, grouped, rows_table
 from benchmarks.harness.summary import spread, spread_or_dash
 from benchmarks.papers.activations import trials
-from benchmarks.papers.activations.networks import Expansion, expansions
 from benchmarks.papers.activations.options import FUNCTIONS, KBRN
 from benchmarks.papers.activations.trials import (
     ChargingTrial,
+    Expansion,
     LongTermTrial,
     XorTrial,
+    expansions,
     parity,
     trained_network,
 )
