@@ -133,8 +133,8 @@ def compare(options: QuestionRetrieval) -> None:
 def rank(options: Rank) -> None:
     """Ranks new texts for new queries."""
     with naming_extras("bench"):
-        from benchmarks.harness.retrieval import ranking
-    ranking.rank(options)
+        from benchmarks.harness.retrieval import report
+    report.rank(options)
 
 
 COMMANDS = {

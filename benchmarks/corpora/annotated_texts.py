@@ -81,7 +81,6 @@ class AnnotatedTexts(PartedTexts):
         self.parts, self.split = self._parts(sizes, seed)
 
     def digest(self) -> str:
-        """A fingerprint of texts, targets, evidence and parts: equal only if all are."""
         evidence = [None if marks is None else marks.tolist() for marks in self.evidence]
         return self.fingerprint((self.classes, evidence), self.y)
 
@@ -90,9 +89,8 @@ class AnnotatedTexts(PartedTexts):
         places = torch.arange(len(self))
         groups = self.y if self.classes else torch.zeros(len(self), dtype=torch.long)
         each = " of each class" if self.classes else ""
-        if len(sizes) == 2:
-            tested, split = places >= sizes[0], "given test part"
-        else:
+        tested, split = places >= sizes[0], "given test part"
+        if len(sizes) == 1:
             tested = drawn(groups, places, TEST_FRACTION, seed)
             split = f"random {100 * TEST_FRACTION:g}%{each} for testing (seed {seed})"
         held = drawn(groups, places[~tested], VALID_FRACTION, seed)
@@ -109,23 +107,21 @@ class AnnotatedTexts(PartedTexts):
 
 def _targets(cells: Sequence[str], task: str | None, where: str) -> tuple[tuple[str, ...], Tensor]:
     """The names of classes, none for numbers, and the classes or numbers of texts."""
+    numbers = torch.zeros(0)  # where cells are words
     try:
         numbers = torch.tensor([float(cell) for cell in cells], dtype=torch.double)
     except ValueError as error:
         if task == "regression":
             raise ValueError(f"{where}: {error}") from None
-        numbers = None
-    if numbers is not None and task != "classification":
-        is_quantity = bool((numbers != numbers.floor()).any()) or len(set(cells)) > MOST_CLASSES
-        if task == "regression" or is_quantity:
-            if not numbers.isfinite().all():
-                raise ValueError(f"{where}: a target is no finite number")
-            return (), numbers
+    is_quantity = bool((numbers != numbers.floor()).any()) or len(set(cells)) > MOST_CLASSES
+    if len(numbers) and task != "classification" and (task == "regression" or is_quantity):
+        if not numbers.isfinite().all():
+            raise ValueError(f"{where}: a target is no finite number")
+        return (), numbers
     classes = tuple(sorted(set(cells)))
     if len(classes) < 2:
         raise ValueError(f"{where}: all texts have the class {classes[0]!r}; two are needed")
-    place = {name: index for index, name in enumerate(classes)}
-    return classes, torch.tensor([place[cell] for cell in cells])
+    return classes, torch.tensor([classes.index(cell) for cell in cells])
 
 
 def _evidence(words: Sequence[str], cell: str, where: str) -> Tensor | None:

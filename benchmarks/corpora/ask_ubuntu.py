@@ -95,7 +95,6 @@ class _Reader:
             yield Question(id_, title, body[:BODY_WORDS])
 
     def train(self) -> Iterator[TrainQuery]:
-        """The questions of ``train_random.txt``."""
         for where, (id_, similar, others) in self._rows(TRAIN, (3,)):
             query = self._places(id_, where)
             positives = self._similar(similar, query, where)
@@ -110,7 +109,6 @@ class _Reader:
                 yield TrainQuery(query[0], tuple(positives), tuple(negatives))
 
     def rankings(self, part: str) -> Iterator[Ranking]:
-        """The questions of ``dev.txt`` or ``test.txt``."""
         for where, (id_, similar, candidates, *more) in self._rows(f"{part}.txt", (3, 4)):
             query = self._places(id_, where)
             relevant = set(self._similar(similar, query, where))

@@ -33,6 +33,7 @@ class BeerAdvocate(PartedTexts):
 
     Attributes:
         ratings: (M, 5) float32, each from 0 to 1.
+        y: (M,) float64, those of ``aspect``.
         evidence: for each text (T,) bool, whether a word is on ``aspect``; None: not annotated.
     """
 
@@ -49,11 +50,11 @@ class BeerAdvocate(PartedTexts):
             self.parts[part] = torch.arange(start, len(reviews))
         self.texts = [review.words for review in reviews]
         self.ratings = torch.tensor([review.ratings for review in reviews], dtype=torch.float32)
+        self.y = self.ratings[:, aspect].double()
         self.evidence = [None if one.marks is None else one.marks[aspect] for one in reviews]
         self.split = "published parts, annotated reviews to test on"
 
     def digest(self) -> str:
-        """A fingerprint of texts, ratings, evidence and parts: equal only if all are."""
         marks = [marks for marks in self.evidence if marks is not None]
         return self.fingerprint(self.aspect, self.ratings, *marks)
 

@@ -95,11 +95,10 @@ class SST(TextCorpus):
             raise FileNotFoundError(
                 f"{Path(root).expanduser()} has no file {name}, of the sentences and their phrases"
             )
-        paths: dict[str, Path] = {}
-        for part in PARTS:
+        paths = {} if phrase_file is None else {"train": phrase_file}
+        for part in PARTS[len(paths) :]:
             name = f"stsa.{labels}.{'dev' if part == 'valid' else part}"
-            path = phrase_file if part == "train" else None
-            paths[part] = path or PublicFile(name, SST_FOLDER + name, SST_SHA256[name]).obtain(root)
+            paths[part] = PublicFile(name, SST_FOLDER + name, SST_SHA256[name]).obtain(root)
 
         def parse(where: str, line: str) -> tuple[str, str]:
             label, _, sentence = line.partition(" ")

@@ -144,18 +144,12 @@ class OwnText(TextStreams):
 
 def _words(line: str) -> list[str]:
     """The words of running text, in which the unknown word stays one."""
-    parts = line.split(UNKNOWN)
-    found = tokenize(parts[0])
-    for part in parts[1:]:
-        found += [UNKNOWN, *tokenize(part)]
-    return found
+    first, *others = map(tokenize, line.split(UNKNOWN))
+    return [*first, *(word for part in others for word in (UNKNOWN, *part))]
 
 
 def stream(lines: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[Tensor, int]:
     """Lines one after the other, each followed by ``<eos>``."""
-    words: list[str] = []
-    for line in lines:
-        words.extend(words_of(line))
-        words.append(END)
+    words = [word for line in lines for word in (*words_of(line), END)]
     ids, _ = vocabulary.encode([words])
     return ids, int((ids == vocabulary.unknown).sum()) - words.count(UNKNOWN)

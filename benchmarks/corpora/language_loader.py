@@ -64,7 +64,6 @@ class LanguageLoader:
         self.epoch = epoch
 
     def __len__(self) -> int:
-        """The number of batches of the epoch."""
         return len(self._sizes())
 
     def __iter__(self) -> Iterator[LanguageBatch]:
@@ -73,7 +72,6 @@ class LanguageLoader:
         return (LanguageBatch(ids, targets) for ids, targets in parts)
 
     def _sizes(self) -> list[int]:
-        """The number of steps of each batch."""
         left, sizes = len(self._ids), []
         generator = torch.Generator().manual_seed((1_000_003 * self.seed + self.epoch) % 2**63)
         while left:

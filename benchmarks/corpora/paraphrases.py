@@ -10,9 +10,8 @@ import torch
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from benchmarks.corpora.bm25 import BM25Index
 from benchmarks.corpora.published_text import numbered, obtain_text
-from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
+from benchmarks.corpora.questions import BM25Index, Question, QuestionCorpus, Ranking, TrainQuery
 from pyg_kernels.datasets.text.text_table import read_text_table
 from pyg_kernels.datasets.text.tokens import tokenize
 
@@ -243,14 +242,13 @@ def _divided(
     pairs: Sequence[Pair], groups: np.ndarray, fraction: float, seed: int
 ) -> tuple[list[Pair], list[Pair]]:
     """A dev part of whole groups, as large as can be without exceeding its share, and the rest."""
-    sizes = Counter(groups[pair.first] for pair in pairs)
-    names = list(sizes)
-    order = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed))
+    sizes = list(Counter(groups[pair.first] for pair in pairs).items())
+    order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
     room, held = int(fraction * len(pairs)), set()
-    for name in (names[place] for place in order.tolist()):
-        if sizes[name] <= room:
+    for name, size in (sizes[place] for place in order.tolist()):
+        if size <= room:
             held.add(name)
-            room -= sizes[name]
+            room -= size
     dev = [pair for pair in pairs if groups[pair.first] in held]
     return dev, [pair for pair in pairs if groups[pair.first] not in held]
 

@@ -79,9 +79,9 @@ class PlantedEvidence(TextCorpus):
         low, high = questions
         split = f"{reviews.split}; each sentence among {low} to {high} questions"
         super().__init__(texts, names, parts, split)
+        self.y = self.labels
 
     def digest(self) -> str:
-        """A fingerprint of texts, classes, parts and evidence: equal only if all are."""
         content = hashlib.sha256(super().digest().encode())
         content.update(torch.cat(self.evidence).numpy().tobytes())
         return content.hexdigest()[:16]
@@ -89,18 +89,12 @@ class PlantedEvidence(TextCorpus):
 
 def _question_pools(trec: TREC, generator: Random) -> dict[str, list[list[str]]]:
     """The different questions of each part; no two parts have one in common."""
-    places = trec.parts["train"].tolist()
-    held = set(generator.sample(places, int(VALID_SHARE * len(places))))
-    drawn = {
-        "train": [place for place in places if place not in held],
-        "valid": sorted(held),
-        "test": trec.parts["test"].tolist(),
-    }
-    pools = _apart(drawn, trec.texts)
-    return {
-        part: list(map(list, dict.fromkeys(tuple(trec.texts[place]) for place in pools[part])))
-        for part in PARTS
-    }
+    train, test = (trec.parts[part].tolist() for part in ("train", "test"))
+    valid = sorted(generator.sample(train, int(VALID_SHARE * len(train))))
+    train = sorted(set(train).difference(valid))
+    pools = _apart({"train": train, "valid": valid, "test": test}, trec.texts)
+    texts = {part: [tuple(trec.texts[place]) for place in pools[part]] for part in PARTS}
+    return {part: list(map(list, dict.fromkeys(texts[part]))) for part in PARTS}
 
 
 def _apart(parts: dict[str, list[int]], texts: Sequence[Sequence[str]]) -> dict[str, list[int]]:

@@ -73,9 +73,8 @@ class PlantedSubstructure(MoleculeDataset):
 def _matched(smiles: str, pattern: Chem.Mol) -> tuple[int, Tensor]:
     """How often the pattern occurs in a molecule, and which of its atoms belong to it."""
     molecule = parse(smiles)
-    number = molecule.GetNumAtoms()
     # RDKit stops at 1000 matches by default.
     matches = molecule.GetSubstructMatches(pattern, maxMatches=2**31 - 1)
-    atoms = torch.zeros(number, dtype=torch.bool)
+    atoms = torch.zeros(molecule.GetNumAtoms(), dtype=torch.bool)
     atoms[[atom for match in matches for atom in match]] = True
     return len(matches), atoms

@@ -61,12 +61,12 @@ class PartedTexts:
     texts: list[list[str]]
     parts: dict[str, Tensor]  # of 'train', 'valid' and 'test' the positions of its texts, int64
     split: str  # how the parts came about, in a few words
+    classes: tuple[str, ...] = ()  # their names; none where numbers are predicted
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def part(self, name: str) -> list[list[str]]:
-        """The texts of a part, lists of words."""
         return [self.texts[i] for i in self.parts[name].tolist()]
 
     def fingerprint(self, words: Any, *numbers: Tensor) -> str:

@@ -88,7 +88,6 @@ class Recordings:
         return torch.where(scale > 0, x / scale, 0.0).float()
 
     def digest(self) -> str:
-        """A fingerprint of samples, classes, subjects and rate: equal only if all are."""
         words = (self.x.shape, self.classes, self.subjects)
         return fingerprint(words, self.x, self.y, self.subject, torch.tensor(self.rate))
 

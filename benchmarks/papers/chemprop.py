@@ -75,7 +75,6 @@ def command() -> str:
 
 
 def _run(task: str, data: Path, *words: Any) -> None:
-    """Runs Chemprop's command on a table."""
     given = [command(), task, "-i", data, "--smiles-columns", "smiles", *words]
     usual = ["--accelerator", "cpu", "-q"]
     done = subprocess.run([*map(str, (*given, *usual))], capture_output=True, text=True)

@@ -56,7 +56,7 @@ def compare(options: Rationales) -> None:
 def explain(options: Explain) -> None:
     """Predicts new texts and marks the words that the predictions are made from."""
     with naming_extras("bench"):
-        from benchmarks.rationales.explain import explain as carry_out
+        from benchmarks.rationales.report import explain as carry_out
     carry_out(options)
 
 

@@ -17,8 +17,8 @@ from benchmarks.corpora.published_text import fingerprint as fingerprint_of
 from benchmarks.harness.errors import as_input_error, naming_extras
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.words import Words, read_words, vector_file
-from benchmarks.rationales.goals import ClassGoal, NumberGoal
-from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
+from benchmarks.rationales.learner import ClassGoal, NumberGoal
+from benchmarks.rationales.options import ASPECTS, MOLECULES, Rationales
 from benchmarks.rationales.selections import marked_words
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader
 
@@ -59,7 +59,6 @@ class Items:
         return f"{about}\n{mean}; {evidence}\n{self.about}"
 
     def texts(self, part: str) -> list[list[str]]:
-        """The words of the texts of a part."""
         return [self.lines[place].split(" ") for place in self.parts[part].tolist()]
 
     def marked(self, place: int, chosen: Tensor) -> Markup:
@@ -80,7 +79,6 @@ class Items:
         return draw_molecule(self.lines[place], chosen.double(), scale=1.0, **options)
 
     def right(self, part: str) -> Tensor:
-        """The targets of a part."""
         return self.y[self.parts[part]]
 
     def goal(self) -> ClassGoal | NumberGoal:
@@ -119,17 +117,17 @@ def load_items(options: Rationales) -> Items:
 
 
 def _texts(options: Rationales) -> Items:
-    corpus, y = _corpus(options)
+    corpus = _corpus(options)
     words = read_words(corpus, vector_file(options.folder, options.vectors))
-    encoded = EncodedTexts(*words.vocabulary.encode(corpus.texts), y)
+    encoded = EncodedTexts(*words.vocabulary.encode(corpus.texts), corpus.y)
     return Items(
         name=options.dataset,
         kind="texts",
         unit="words",
         split=corpus.split,
         parts=corpus.parts,
-        y=y,
-        classes=getattr(corpus, "classes", ()),
+        y=corpus.y,
+        classes=corpus.classes,
         evidence=corpus.evidence,
         lengths=encoded.lengths,
         lines=[" ".join(words) for words in corpus.texts],
@@ -185,25 +183,20 @@ def _molecules(options: Rationales) -> Items:
     )
 
 
-def _corpus(options: Rationales) -> tuple[Any, Tensor]:
-    """The texts, and what is to be predicted of each."""
+def _corpus(options: Rationales) -> Any:
+    """The texts, with what is to be predicted of each."""
     root, seed = Path(options.folder), options.split_seed
-    if options.dataset == OWN:
-        first, *second = options.data
-        own = AnnotatedTexts(
-            first,
-            next(iter(second), None),
-            text_columns=options.text_column or ("text",),
-            target_column=options.target_column or "target",
-            evidence_column=options.evidence_column,
-            task=options.task,
-            seed=seed,
-            encoding=options.encoding,
-        )
-        return own, own.y
     if options.dataset == "beer":
-        aspect = ASPECTS.index(options.aspect or ASPECTS[0])
-        beer = BeerAdvocate(root, aspect)
-        return beer, beer.ratings[:, aspect].double()
-    planted = PlantedEvidence(root / "mr", root / "trec", seed=seed)
-    return planted, planted.labels
+        return BeerAdvocate(root, ASPECTS.index(options.aspect or ASPECTS[0]))
+    if options.dataset == "planted":
+        return PlantedEvidence(root / "mr", root / "trec", seed=seed)
+    path, *more = options.data
+    names = ("evidence_column", "task", "encoding")
+    return AnnotatedTexts(
+        path,
+        next(iter(more), None),
+        text_columns=options.text_column or ("text",),
+        target_column=options.target_column or "target",
+        seed=seed,
+        **{name: getattr(options, name) for name in names},
+    )

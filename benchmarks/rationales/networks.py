@@ -123,14 +123,9 @@ class SelectingNet(RationaleNet):
     def build(self) -> None:
         config = self.config
         encoder, generator = _encoder(config), _generator(config)
-        self.rationalizer = Rationalizer(
-            generator,
-            encoder,
-            rate=config.rate,
-            coherence=config.coherence,
-            estimator=cast(Any, config.estimator),
-            num_samples=config.samples,
-        )
+        options: dict[str, Any] = {"estimator": config.estimator, "num_samples": config.samples}
+        options |= {"rate": config.rate, "coherence": config.coherence}
+        self.rationalizer = Rationalizer(generator, encoder, **options)
         self.whole = False
 
     def set_stage(self, done: float) -> None:
@@ -154,12 +149,10 @@ class SelectingNet(RationaleNet):
         return self.rationalizer.objective(rationale, losses), costs.mean()
 
     def read(self, inputs: Inputs) -> Reading:
-        """The most probable selection."""
         found = self.rationalizer(**inputs)
         return Reading(found.output, found.selection[0].float(), found.transitions[0])
 
     def answer(self, inputs: Inputs, chosen: Tensor) -> Tensor:
-        """The encoder on the chosen ones."""
         return self.rationalizer.encode(chosen, **inputs)
 
 

@@ -23,8 +23,7 @@ QUESTIONS = ("askubuntu", "msrp")
 NAMED = ("planted", "beer", *MOLECULES, *QUESTIONS)
 
 Kind = Literal["dependent", "independent", "attention", "svm", "full", "title"]
-DEPENDENT, INDEPENDENT, ATTENTION, SVM = "dependent", "independent", "attention", "svm"
-FULL, TITLE = "full", "title"
+DEPENDENT, INDEPENDENT, ATTENTION, SVM, FULL, TITLE = get_args(Kind)
 SELECTING = (DEPENDENT, INDEPENDENT)  # that learn a rationale
 READERS = (FULL, TITLE)  # that read everything
 MODELS_OF = {
@@ -38,9 +37,8 @@ ASPECTS = get_args(Aspect)
 # Which data sets an option is of.
 OF_DATASETS = {
     **dict.fromkeys(("vectors", "embedding", "estimator"), (*TEXTS, *QUESTIONS)),
-    **dict.fromkeys(
-        ("text_column", "target_column", "evidence_column", "encoding", "task"), (OWN,)
-    ),
+    **dict.fromkeys(("text_column", "target_column", "evidence_column"), (OWN,)),
+    **dict.fromkeys(("encoding", "task"), (OWN,)),
     "aspect": ("beer",),
     "smarts": ("molecules",),
 }
@@ -172,7 +170,6 @@ class Rationales(TextColumns, Source, Networks):
                     raise InputError(f"{flag(option)} goes with --models {' or '.join(SELECTING)}")
 
     def kinds(self) -> tuple[str, ...]:
-        """The models asked for."""
         return self.models or MODELS_OF[self.dataset]
 
     def chosen(self) -> Defaults:

@@ -1,28 +1,34 @@
-"""The tables, the pictures and the page of rationales."""
+"""The tables, the pictures and the page of rationales, and those of new texts by a trained run."""
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import pandas
 import torch
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from benchmarks.harness import summary
-from benchmarks.harness.checkpoint import load_finished
+from benchmarks.harness import tables_of_texts as tables
+from benchmarks.harness.checkpoint import load_finished, load_learner
+from benchmarks.harness.errors import InputError, naming_files, say
 from benchmarks.harness.figures import panels, picture_grid
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import Report, grouped
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run
-from benchmarks.rationales.learner import RationaleLearner
-from benchmarks.rationales.options import EXAMPLES, FULL, SELECTING, TITLE
-from benchmarks.rationales.selections import CURVE, marked_words, read_spans
+from benchmarks.rationales.learner import READINGS, RationaleLearner
+from benchmarks.rationales.networks import SELECTED
+from benchmarks.rationales.options import EXAMPLES, FULL, READERS, SELECTING
+from benchmarks.rationales.selections import CURVE, marked_words, read_spans, spans_text
 from benchmarks.rationales.task import ItemRationales, RankingRationales
+from pyg_kernels.datasets.text import tokenize
 
 FILES = (
     *("rationales.html", "rationales.png", "learning_curves.png"),
@@ -39,6 +45,8 @@ LABELS = {
     "share": "percent selected",
     "precision": "precision in percent",
 }
+ANSWERS = ("predicted", "full", "rest")  # from the rationale, from everything, from the rest
+ADDED = (*ANSWERS, "selection", "words")
 Entries = list[tuple[str, Markup]]  # models, and what each selects
 Examples = list[tuple[str, tuple[int, Tensor]]]  # what each model says, the item and its words
 
@@ -61,8 +69,8 @@ def report(out: Path, runs: list[Run], task: ItemRationales | RankingRationales)
         "error_by_share.png": partial(share_plot, runs, "test", label),
     }
     if any("test_precision" in run.record for run in runs):
-        draw = partial(share_plot, runs, "test_precision", "precision in percent")
-        pictures["precision_by_share.png"] = draw
+        precise = "test_precision", "precision in percent"
+        pictures["precision_by_share.png"] = partial(share_plot, runs, *precise)
     if isinstance(task, ItemRationales) and task.data.kind == "molecules":
         pictures["rationales.png"] = partial(drawings, runs, task)
     html = page(f"Rationales: {task.dataset}", f"{task.about}\n{about}", sections)
@@ -115,20 +123,14 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[T
     groups = [group for group in summary.by_model(runs) if group[0].record["model"] != FULL]
     if not seeds or not groups:
         return []
-    judges = {}
-    for seed in seeds:
-        path = out / "runs" / f"{FULL}-seed{seed}" / BEST
-        judges[seed] = load_finished(path, RationaleLearner)
-    rows = []
+    paths = {seed: out / "runs" / f"{FULL}-seed{seed}" / BEST for seed in seeds}
+    judges = {seed: load_finished(path, RationaleLearner) for seed, path in paths.items()}
+    first, rows = judges[seeds[0]], []
     for group in groups:
-        errors = [
-            judge(judges.get(run.record["seed"], judges[seeds[0]]), run, task) for run in group
-        ]
+        errors = [judge(judges.get(run.record["seed"], first), run, task) for run in group]
         digits = task.measure.format(error for pair in errors for error in pair)
-        columns = zip(*errors, strict=True)
-        rows.append(
-            [group[0].record["model"], *(summary.spread(column, digits) for column in columns)]
-        )
+        both = [summary.spread(column, digits) for column in zip(*errors, strict=True)]
+        rows.append([group[0].record["model"], *both])
     caption = (
         f"Test part: {task.measure.title} of the network {FULL}, which has learned from whole "
         f"{task.data.kind}, on rationales alone and on all but them; {summary.seeds_text(runs)}"
@@ -140,7 +142,7 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[T
 def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[float, float]:
     """The errors of a network on the rationales of a run and on the rest, test part."""
     lengths = task.data.lengths[task.parts["test"]].tolist()
-    spans = run.predictions[run.predictions["part"] == "test"]["selection"]
+    spans = run.predictions.query("part == 'test'")["selection"]
     chosen = map(read_spans, map(str, spans), lengths)
     answers: list[list[Tensor]] = [[], []]
     for batch in task.data.loader(task.parts["test"], BATCH):
@@ -155,30 +157,28 @@ def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[fl
 
 def _shown(runs: Sequence[Run]) -> list[tuple[str, Any]]:
     """One run of each model that does not read everything: its name and its test predictions."""
-    found = []
-    for record, table in (
-        (group[0].record, group[0].predictions) for group in summary.by_model(runs)
-    ):
-        if record["kind"] not in (FULL, TITLE):
-            name = f"{record['model']} (seed {record['seed']})"
-            found.append((name, table[table["part"] == "test"]))
-    return found
+    first = [group[0] for group in summary.by_model(runs)]
+    return [
+        (
+            f"{run.record['model']} (seed {run.record['seed']})",
+            run.predictions.query("part == 'test'"),
+        )
+        for run in first
+        if run.record["kind"] not in READERS
+    ]
 
 
 def _examples(runs: Sequence[Run], task: ItemRationales, most: int) -> list[Examples]:
     """Some items of the test part: what each model that selects says, the item and its words."""
     shown, places = _shown(runs), task.parts["test"].tolist()
-    found = []
+    found: list[Examples] = []
     for row in _drawn(len(places), most) if shown else ():
-        place = places[row]
-        lines = [(name, table.iloc[row].to_dict()) for name, table in shown]
-        length = int(task.data.lengths[place])
-        found.append(
-            [
-                (f"{name}: {_said(line)}", (place, read_spans(str(line["selection"]), length)))
-                for name, line in lines
-            ]
-        )
+        found.append([])
+        length = int(task.data.lengths[places[row]])
+        for name, table in shown:
+            line = table.iloc[row].to_dict()
+            chosen = read_spans(str(line["selection"]), length)
+            found[-1].append((f"{name}: {_said(line)}", (places[row], chosen)))
     return found
 
 
@@ -197,9 +197,8 @@ def _queries(runs: Sequence[Run], task: RankingRationales) -> Iterator[Entries]:
 
 
 def _drawn(number: int, most: int) -> list[int]:
-    generator = torch.Generator().manual_seed(SEED)
-    order: list[int] = torch.randperm(number, generator=generator).tolist()
-    return order[:most]
+    order = torch.randperm(number, generator=torch.Generator().manual_seed(SEED))
+    return order[:most].tolist()
 
 
 def drawings(runs: Sequence[Run], task: ItemRationales) -> Figure:
@@ -233,13 +232,11 @@ def learning_plot(runs: Sequence[Run]) -> Figure:
     figure, found = panels(len(labels), len(labels), (max(5.0 / len(labels), 3.4), 3.8))
     for (key, label), panel in zip(labels.items(), found, strict=True):
         for j, group in enumerate(groups):
-            name: str | None = group[0].record["model"]
+            style: dict[str, Any] = {"color": f"C{j % 10}", "linewidth": 1.2}
+            panel.plot([], [], label=group[0].record["model"], **style)
             for run in group if key == COST or group in selecting else ():
                 points = [(epoch["epoch"], epoch[key]) for epoch in run.history if key in epoch]
-                panel.plot(
-                    *zip(*points, strict=True), color=f"C{j % 10}", linewidth=1.2, label=name
-                )
-                name = None
+                panel.plot(*zip(*points, strict=True), **style)
         panel.set(xlabel="epoch", ylabel=label)
     if groups:
         found[0].legend(fontsize="small")
@@ -266,7 +263,7 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
             points = [(100 * x, [one[name] for one in groups[0]]) for name, x in CURVE.items()]
         shares, values = zip(*sorted(points), strict=True)
         means = [statistics.mean(one) for one in values]
-        if kind in (FULL, TITLE):
+        if kind in READERS:
             axes.axhline(means[0], color=f"C{j % 10}", linestyle=":", label=kind)
         else:
             bars = [statistics.stdev(one) if len(one) > 1 else 0.0 for one in values]
@@ -276,3 +273,58 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
     axes.set_title(f"{runs[0].record['dataset']}, test part", fontsize="medium")
     axes.legend(fontsize="small")
     return figure
+
+
+def explain(options: Any) -> None:
+    """Writes what is predicted of new texts, from which words, and a page of them."""
+    out = Path(options.out)
+    tables.refuse_existing([out], options.overwrite)
+    tables.check_folder(out)
+    learner = load_learner(options.checkpoint, RationaleLearner)
+    reads = learner.net.config.inputs
+    if reads != "texts":
+        raise InputError(f"--checkpoint {options.checkpoint} reads {reads}, not texts")
+    columns = list(options.text_column) or ["text"]
+    table, texts = tables.texts_of(options.data, columns, options.encoding)
+    tables.refuse_columns(table, ADDED, options.data)
+    every = list(map(tokenize, texts))
+    read = [words for words in every if words]
+    if not read:
+        raise InputError(f"no text of {options.data} has words")
+    tables.tell_lines(table, [not words for words in every], "no words and no rationale")
+    known = set(learner.hparams["words"])
+    unknown = [bool(words) and known.isdisjoint(words) for words in every]
+    tables.tell_lines(table, unknown, "no known word")
+    added = rationales(learner, read, options.batch_size)
+    added = added.set_index(table.index[[bool(words) for words in every]])
+    shown = zip(added["predicted"], added["selection"], read, strict=True)
+    sections = [
+        [(str(said), marked_words(words, read_spans(spans, len(words))))]
+        for said, spans, words in islice(shown, EXAMPLES)
+    ]
+    about = f"{options.checkpoint} on {options.data}\nMarked: selected words."
+    with naming_files(out):
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(out / "rationales.html", page("Rationales", about, sections))
+    tables.write_table(out / "rationales.csv", table.join(added))
+    say(f"rationales of {len(read)} texts in {out}")
+
+
+@torch.inference_mode()
+def rationales(
+    learner: RationaleLearner, texts: Sequence[Sequence[str]], batch_size: int
+) -> pandas.DataFrame:
+    """For each text, lists of words, what is predicted from what, and what is selected."""
+    learner.longest, classes = max(map(len, texts)), learner.hparams["classes"]
+    loader = tables.batches_of(learner, texts, batch_size)
+    found = torch.cat([learner.predict_step(batch, k) for k, batch in enumerate(loader)])
+    answers = found[:, : len(READINGS)].t().tolist()
+    table = {
+        name: [classes[int(answer)] for answer in column] if classes else column
+        for name, column in zip(ANSWERS, answers, strict=True)
+    }
+    rows = found[:, len(READINGS) :] >= SELECTED
+    chosen = [row[: len(words)] for row, words in zip(rows, texts, strict=True)]
+    table["selection"] = list(map(spans_text, chosen))
+    table["words"] = [" ".join(compress(words, c)) for words, c in zip(texts, chosen, strict=True)]
+    return pandas.DataFrame(table)

@@ -65,7 +65,6 @@ class SVMEstimator:
         return {part: self._predictions(part) for part in PARTS}
 
     def num_parameters(self) -> int:
-        """Weights and biases."""
         return sum(each.size for each in self._weights())
 
     def details(self) -> dict[str, Any]:

@@ -11,8 +11,12 @@ from torch import Tensor
 
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.retrieval.batches import question_batches, ranked_pairs
-from benchmarks.harness.retrieval.data import QuestionData, load_questions
+from benchmarks.harness.retrieval.data import (
+    QuestionData,
+    load_questions,
+    question_batches,
+    ranked_pairs,
+)
 from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import RetrievalTask
@@ -21,8 +25,7 @@ from benchmarks.harness.task import PARTS, Batches, Task
 from benchmarks.harness.text.data import text_batches
 from benchmarks.harness.words import Words
 from benchmarks.rationales.data import Items, load_items, word_sizes
-from benchmarks.rationales.goals import NumberGoal, RankingGoal
-from benchmarks.rationales.learner import READINGS, RationaleLearner
+from benchmarks.rationales.learner import READINGS, NumberGoal, RankingGoal, RationaleLearner
 from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
 from benchmarks.rationales.options import (
     ATTENTION,
@@ -52,7 +55,6 @@ class RationaleTask(Task):
     words: Words | None  # of texts and questions
 
     def models(self, options: Rationales) -> list[ModelConfig]:
-        """The configuration of each model."""
         chosen = options.chosen()
         common = {name: getattr(chosen, name) for name in ("hidden", "layers", "dropout")}
         selecting = {name: getattr(chosen, name) for name in ("estimator", "coherence", "samples")}
@@ -64,13 +66,12 @@ class RationaleTask(Task):
             own = dict(selecting) if kind in SELECTING else {}
             if kind not in READERS:
                 own["rate"] = rate
-            config = ModelConfig(name, kind, fields=reads, **common, **self.fields, **own)
-            if kind != SVM:
-                with as_input_error():
-                    number = count_parameters(partial(network, config))
-                    flags = "--hidden, --layers, --embedding"
-                    check_parameters(name, config.hidden, number, flags)
-            found.append(config)
+            found.append(ModelConfig(name, kind, fields=reads, **common, **self.fields, **own))
+        with as_input_error():
+            for config in (each for each in found if each.kind != SVM):
+                number = count_parameters(partial(network, config))
+                flags = "--hidden, --layers, --embedding"
+                check_parameters(config.name, config.hidden, number, flags)
         return found
 
     def learner(self, model: ModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:

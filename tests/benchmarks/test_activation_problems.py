@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.papers.activations import problems
-from benchmarks.papers.activations.expansion import Expansion, expansions
+from benchmarks.papers.activations import trials
 from benchmarks.papers.activations.options import FUNCTIONS, Charging, Init, LongTerm
 from benchmarks.papers.activations.report import accuracy_plot, activation_plot, steep
+from benchmarks.papers.activations.trials import Expansion, expansions
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.nn.activation import Init as LibraryInit
 
@@ -25,7 +25,7 @@ TRUTH = {  # of 00, 01, 10, 11
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_class_of_a_sequence_depends_on_its_first_two_bits_alone(name) -> None:
     options = LongTerm(centers=5, hidden=3)
-    trial = problems.LongTermTrial(options, "cpu", "kbrn", 0, {"function": name, "length": 6})
+    trial = trials.LongTermTrial(options, "cpu", "kbrn", 0, {"function": name, "length": 6})
     x, y = trial.sequences(400, torch.Generator().manual_seed(0))
     assert (x.shape, y.shape) == ((6, 400), (400,))
     assert set(x.flatten().tolist()) == {-1.0, 1.0}
@@ -40,8 +40,8 @@ def test_charging_sequences_follow_equation_7() -> None:
     # The two examples of section 4.2, whose last step is left open there.
     known = [[0, 0, 0, 4, 0, 0, 0, 0, 0, 0], [0, 0, 0, 4, 0, 2, 0, 0, 0, 0]]
     states = [[0, 0, 0, 1, 1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1, 1, 1, 0]]
-    assert problems.charged(torch.tensor(known, dtype=torch.float).t()).t().int().tolist() == states
-    trial = problems.ChargingTrial(Charging(centers=5), "cpu", "kbrn", 0)
+    assert trials.charged(torch.tensor(known, dtype=torch.float).t()).t().int().tolist() == states
+    trial = trials.ChargingTrial(Charging(centers=5), "cpu", "kbrn", 0)
     x, y = trial.sequences(400, torch.Generator().manual_seed(0))
     assert x.shape == y.shape == (30, 400)
     for sequence, charged in zip(x.t().tolist(), y.t().tolist(), strict=True):
@@ -61,23 +61,23 @@ def test_charging_sequences_follow_equation_7() -> None:
 def test_patterns_and_checks() -> None:
     """All corners of the cube with their parity; checks even in the logarithm."""
     for inputs in (2, 3, 4):
-        z, y = problems.patterns(inputs, "cpu")
+        z, y = trials.patterns(inputs, "cpu")
         corners = itertools.product((-1.0, 1.0), repeat=inputs)
         assert sorted(map(tuple, z.tolist())) == sorted(corners)
         # An odd number of ones makes the product's sign that of (-1)^(inputs - 1).
         assert torch.equal(z.prod(dim=1), (1 - 2 * y) * (-1) ** inputs)
-    checks = sorted(problems.log_spaced(10_000))
+    checks = sorted(trials.log_spaced(10_000))
     assert checks[:10] == [1, 2, 3, 4, 5, 6, 8, 10, 13, 16]
     ratios = np.array(checks[10:]) / np.array(checks[9:-1])
     np.testing.assert_allclose(ratios, 10**0.1, rtol=0.03)
-    assert checks[-1] == 10_000 and problems.log_spaced(1) == {1}
+    assert checks[-1] == 10_000 and trials.log_spaced(1) == {1}
     assert get_args(LibraryInit) == get_args(Init)  # the command line repeats them
 
 
 def test_recurrent_networks_beside_the_learned_ones() -> None:
     """The recurrence of sigmoids, and the forget bias of the forget gates alone."""
     torch.manual_seed(0)
-    net = problems.SigmoidRNN(2, 3).double()
+    net = trials.SigmoidRNN(2, 3).double()
     x = torch.randn(4, 5, 2, dtype=torch.double)
     output, last = net(x)
     h = torch.zeros(5, 3, dtype=torch.double)
@@ -87,7 +87,7 @@ def test_recurrent_networks_beside_the_learned_ones() -> None:
         torch.testing.assert_close(output[step], h, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(last, h, rtol=1e-10, atol=1e-10)
     torch.manual_seed(0)
-    ours = problems.sequence_network("lstm", LongTerm(), 3, False).recurrent
+    ours = trials.sequence_network("lstm", LongTerm(), 3, False).recurrent
     torch.manual_seed(0)
     plain = torch.nn.LSTM(1, 3)
     expected = torch.tensor([0.0] * 3 + [1.0] * 3 + [0.0] * 6)

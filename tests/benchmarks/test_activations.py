@@ -14,8 +14,15 @@ from benchmarks.harness.options import parse
 from benchmarks.papers.activations import report
 from benchmarks.papers.activations.__main__ import COMMANDS, main
 from benchmarks.papers.activations.options import Charging, LongTerm, Xor
-from benchmarks.papers.activations.problems import ChargingTrial, LongTermTrial, XorTrial, patterns
-from benchmarks.papers.activations.trial import CHECKPOINT, Training, trained_network
+from benchmarks.papers.activations.trials import (
+    CHECKPOINT,
+    ChargingTrial,
+    LongTermTrial,
+    Training,
+    XorTrial,
+    patterns,
+    trained_network,
+)
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed
 from tests.benchmarks.interruption import interrupt_once, outcome
 
@@ -173,12 +180,12 @@ def test_charging_table_has_means_over_seeds() -> None:
         return {**known, **times, "accuracy": accuracies[-1], "learned": ended, "history": history}
 
     records = [record(1, [0.5, 0.75, 1.0], True), record(0, [0.25, 0.5, 0.7, 0.6], False)]
-    (table,), _ = report.charging_report(Charging(), records, None)
+    (table,) = report.charging_report(Charging(), records, None).tables
     (row,) = table.rows
     assert row[:5] == ["KBRN", "45", "0, 1", "80.00 ± 28.28", "85.00 ± 21.21"]
     assert row[5:] == ["85.00 ± 21.21", "80.00 ± 28.28", "1 of 2", "550", f"{8000 / 1100:.1f}"]
     records[1] = record(0, [0.25, 0.5, 0.7], False)  # that never came to iteration 1,000
-    (table,), _ = report.charging_report(Charging(), records, None)
+    (table,) = report.charging_report(Charging(), records, None).tables
     assert table.rows[0][5:7] == ["85.00 ± 21.21", "-"]
 
 

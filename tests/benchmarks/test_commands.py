@@ -408,8 +408,8 @@ def _of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "in_own_process", lambda work, *words: work(*words))
     libraries = import_module("benchmarks.kernels.libraries")
     monkeypatch.setattr(libraries, "load", lambda options: few_molecules())
-    problems = import_module(f"{ACTIVATIONS}.problems")
-    for kind in (problems.ChargingTrial, problems.LongTermTrial):
+    trials = import_module(f"{ACTIVATIONS}.trials")
+    for kind in (trials.ChargingTrial, trials.LongTermTrial):
         monkeypatch.setattr(kind, "test_sequences", 100)
 
 

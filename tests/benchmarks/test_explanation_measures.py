@@ -17,9 +17,9 @@ from benchmarks.harness.errors import InputError
 from benchmarks.harness.text.options import TextModelConfig
 from benchmarks.harness.text.task import TextClassifier
 from benchmarks.molecules.data import MoleculeSet, Split
-from benchmarks.papers.explanations import measures, sentences, task
+from benchmarks.papers.explanations import measures, task
+from benchmarks.papers.explanations.measures import attributed
 from benchmarks.papers.explanations.options import METHODS
-from benchmarks.papers.explanations.sentences import attributed
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.explain import model_contributions
@@ -152,6 +152,6 @@ def test_a_sum_that_is_not_the_score_is_no_attribution(monkeypatch: pytest.Monke
         found = text_contributions(*arguments)
         return replace(found, remainder=found.remainder + 1e-4)
 
-    monkeypatch.setattr(sentences, "text_contributions", shifted)
+    monkeypatch.setattr(measures, "text_contributions", shifted)
     with pytest.raises(InputError, match=r"words add up to .*, the classifier's score is"):
         attributed(classifier(), TEXT)

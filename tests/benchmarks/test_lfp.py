@@ -12,14 +12,18 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from torch.utils.data import TensorDataset
 
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
 from benchmarks.harness import study
 from benchmarks.papers.lfp.__main__ import main
-from benchmarks.papers.lfp.data import TrialLoader, leave_one_out
-from benchmarks.papers.lfp.filters import FilterBank, found
-from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
-from benchmarks.papers.lfp.task import RecordingClassifier, load_classifier
+from benchmarks.papers.lfp.networks import FilterBank, RecordingModelConfig, RecordingNet, found
+from benchmarks.papers.lfp.task import (
+    RecordingClassifier,
+    TrialLoader,
+    leave_one_out,
+    load_classifier,
+)
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
 
 SUBJECTS = ("s01", "s02", "s03")
@@ -204,10 +208,12 @@ def test_a_class_of_one_subject_cannot_be_learned() -> None:
 
 
 def test_batches_of_an_epoch_are_the_same_again_and_hold_every_trial() -> None:
-    x, y, places = torch.arange(9.0), torch.zeros(9), torch.tensor([0, 2, 4, 6, 8])
+    trials = TensorDataset(torch.arange(9.0), torch.zeros(9))
+    places = torch.tensor([0, 2, 4, 6, 8])
 
     def batches(size: int, seed: int | None) -> list[list[float]]:
-        return [some.tolist() for some, _ in TrialLoader(x, y, places, size, seed)]
+        loader = TrialLoader(trials, places, size, seed is not None, 10_000 * (seed or 0))
+        return [some.tolist() for some, _ in loader]
 
     assert batches(3, 1) == batches(3, 1) != batches(3, 2)
     assert [len(batch) for batch in batches(3, 1)] == [3, 2]

@@ -14,12 +14,10 @@ from torch import Tensor
 
 from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.retrieval import baselines
-from benchmarks.harness.retrieval.batches import question_batches
-from benchmarks.harness.retrieval.data import load_questions
-from benchmarks.harness.retrieval.metrics import METRICS, evaluate
+from benchmarks.harness.retrieval.data import load_questions, question_batches
 from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.report import describe
-from benchmarks.harness.retrieval.task import QuestionRanker
+from benchmarks.harness.retrieval.task import METRICS, QuestionRanker, evaluate
 from benchmarks.harness.task import PARTS
 from benchmarks.question_retrieval import main
 from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of

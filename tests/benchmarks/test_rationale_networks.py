@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.harness.retrieval.batches import question_batch
-from benchmarks.rationales.goals import ClassGoal, RankingGoal, cosines
-from benchmarks.rationales.learner import SelectionCost
+from benchmarks.harness.retrieval.data import question_batch
+from benchmarks.rationales.learner import ClassGoal, RankingGoal, SelectionCost, cosines
 from benchmarks.rationales.networks import SELECTED, ModelConfig, RationaleNet, Reading, network
 from benchmarks.rationales.selections import (
     marked_words,

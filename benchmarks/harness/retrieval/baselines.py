@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import product
 from typing import Any
 
 import bm25s  # noqa: F401 (used further down: a run without it must not begin)
@@ -12,11 +13,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from torch import Tensor
 
-from benchmarks.corpora.bm25 import BM25Index
-from benchmarks.corpora.questions import QuestionCorpus, Ranking, questions_of
+from benchmarks.corpora.questions import BM25Index, QuestionCorpus, Ranking, questions_of
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.retrieval.data import RANKED
-from benchmarks.harness.retrieval.metrics import evaluate
+from benchmarks.harness.retrieval.task import evaluate
 
 RERANKER, TF_IDF, BM25 = "re-ranker", "TF-IDF", "BM25"
 NGRAMS = (1, 2, 3)
@@ -94,7 +94,6 @@ class Baselines:
         self.scores[name] = {part: ranker(corpus.parts[own]) for part, own in RANKED.items()}
 
     def measured(self, scores: Scores) -> Measures:
-        """The measures of both parts."""
         return {part: evaluate(scores[part], self.relevance[part]) for part in RANKED}
 
 
@@ -139,11 +138,11 @@ def tuned_tf_idf(corpus: QuestionCorpus, texts: Sequence[Sequence[str]]) -> tupl
     et al. 2016 try them; of equally good ones the first.
     """
     rankings, relevance = corpus.parts["dev"], corpus.relevance("dev")
-    settings = [(ngrams, pruned) for ngrams in NGRAMS for pruned in (False, True)]
-    rated = [
-        evaluate(tf_idf(texts, n, pruned, rankings), relevance)["MRR"] for n, pruned in settings
-    ]
-    return settings[rated.index(max(rated))]
+
+    def rate(setting: tuple[int, bool]) -> float:
+        return evaluate(tf_idf(texts, *setting, rankings), relevance)["MRR"]
+
+    return max(product(NGRAMS, (False, True)), key=rate)
 
 
 def standardized(rankers: Sequence[Sequence[Tensor]]) -> list[Tensor]:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.utils import scatter
 
-from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
+from benchmarks.harness.retrieval.data import QuestionBatch, TitleBatch
 from benchmarks.harness.sizes import count_parameters
 from benchmarks.harness.text.models import recurrent_outputs, word_embedding
 from pyg_kernels.datasets.text import TextBatch
@@ -109,7 +109,6 @@ class QuestionModelConfig:
         return ENCODERS[self.encoder](self.embedding_dim, self.hidden)
 
     def encoder_parameters(self) -> int:
-        """Number of trained numbers in an encoder."""
         return count_parameters(self.new_encoder)
 
 

@@ -1,4 +1,4 @@
-"""Tables of rankings, and pictures of pre-training and of gates."""
+"""Tables of rankings, pictures of pre-training and of gates, and new texts ranked by a run."""
 
 import json
 import statistics
@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas
 import torch
+import torch.nn.functional as F
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
@@ -15,24 +17,28 @@ from torch_geometric.utils import scatter
 
 from benchmarks.corpora.questions import questions_of
 from benchmarks.harness import summary
-from benchmarks.harness.checkpoint import load_finished
+from benchmarks.harness import tables_of_texts as tables
+from benchmarks.harness.checkpoint import load_finished, load_learner
+from benchmarks.harness.errors import InputError, say
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
-from benchmarks.harness.retrieval.data import QuestionData
-from benchmarks.harness.retrieval.metrics import METRICS
+from benchmarks.harness.retrieval.data import RANKED, QuestionData
 from benchmarks.harness.retrieval.models import QuestionNet
-from benchmarks.harness.retrieval.task import PretrainingTask, QuestionRanker, RetrievalTask
+from benchmarks.harness.retrieval.task import (
+    METRICS,
+    PretrainingTask,
+    QuestionRanker,
+    RetrievalTask,
+)
 from benchmarks.harness.study import RUNS, Report, grouped, rows_table
 from benchmarks.harness.table import Table
 from benchmarks.harness.training import BEST, Run
-from pyg_kernels.datasets.text import TextBatch
+from pyg_kernels.datasets.text import TextBatch, tokenize
 
-CURVES, GATES = "learning_curves.png", ("gates_by_position.png", "gates_by_word.png")
-BASELINES, PRETRAINING = "baselines.json", "pretraining.png"
-FILES = (BASELINES, CURVES, PRETRAINING, *GATES)
+BASELINES, CURVES, PRETRAINING = "baselines.json", "learning_curves.png", "pretraining.png"
+FILES = (BASELINES, CURVES, PRETRAINING, "gates_by_position.png", "gates_by_word.png")
 DIGITS = ".1f"
-RANKED = ("valid", "test")
 RCNNS = ("rcnn-scalar", "rcnn")  # a scalar decay needs no mean over units
 FEWEST_TEXTS = 10  # that have a word at a position that is drawn
 TEXTS_AT_ONCE = 256  # of which a gate's weights are in memory
@@ -44,15 +50,13 @@ def describe(data: QuestionData) -> str:
     corpus = data.corpus
     pairs = sum(len(query.positives) for query in corpus.train)
     lists = ", ".join(f"{len(data.rankings[part]):,} {part}" for part in RANKED)
-    return "\n".join(
-        [
-            f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
-            f"similar ones to train on, lists of candidates: {lists}",
-            *(f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()),
-            data.describe_vectors(data.choice.vectors),
-            data.describe_unknown(data.word_numbers()),
-        ]
+    questions = (
+        f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
+        f"similar ones to train on, lists of candidates: {lists}"
     )
+    left_out = [f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()]
+    words = data.describe_vectors(data.choice.vectors), data.describe_unknown(data.word_numbers())
+    return "\n".join([questions, *left_out, *words])
 
 
 def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path) -> Report:
@@ -68,20 +72,16 @@ def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path
         found.append(_perplexities(pretraining))
         pictures[PRETRAINING] = partial(pretraining_plot, pretraining)
     if nets := _nets_with_gates(runs, out):
-        pictures |= {
-            GATES[0]: partial(gates_by_position, nets, task.data),
-            GATES[1]: partial(gates_by_word, nets, task.data),
-        }
+        both = gates_by_position, gates_by_word
+        pictures |= {f"{draw.__name__}.png": partial(draw, nets, task.data) for draw in both}
     scores = json.dumps(baselines.measures, indent=1)
     return Report(found, pictures, lambda out: write_text(out / BASELINES, scores))
 
 
 def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
     """The table and the learning curves of pre-training."""
-    curves = partial(
-        summary.learning_curves, runs, task.measure, "perplexity", f"{task.dataset}, titles"
-    )
-    return Report([_perplexities(runs)], {CURVES: curves})
+    shown = runs, task.measure, "perplexity", f"{task.dataset}, titles"
+    return Report([_perplexities(runs)], {CURVES: partial(summary.learning_curves, *shown)})
 
 
 def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
@@ -145,11 +145,8 @@ def _perplexities(runs: Sequence[Run]) -> Table:
 
 def _numbers(measures: Sequence[Measures]) -> list[str]:
     """Each measure of both parts, over some runs."""
-    return [
-        summary.spread([one[part][key] for one in measures], DIGITS)
-        for part in RANKED
-        for key in METRICS
-    ]
+    places = [(part, key) for part in RANKED for key in METRICS]
+    return [summary.spread([one[p][key] for one in measures], DIGITS) for p, key in places]
 
 
 def pretraining_plot(runs: Sequence[Run]) -> Figure:
@@ -219,10 +216,10 @@ def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figur
         batches = [data.texts.batch(some) for some in rows.split(TEXTS_AT_ONCE)]
         mean, largest, texts = weights_by_position(net, batches)
         shown = int((texts >= min(FEWEST_TEXTS, len(rows))).sum())
-        lines = [("mean", "-", mean)]
-        if net.config.encoder != "rcnn-scalar":
-            lines.append(("largest", "--", largest))
-        for kind, style, values in lines:
+        lines = {"mean": ("-", mean), "largest": ("--", largest)}
+        if net.config.encoder == "rcnn-scalar":
+            del lines["largest"]
+        for kind, (style, values) in lines.items():
             steps, label = range(1, shown + 1), f"{name}, {kind}"
             axes.plot(steps, values[:shown].tolist(), style, color=f"C{k % 10}", label=label)
     axes.set(xlabel="word", ylabel="1 - λ", ylim=(0, 1))
@@ -251,7 +248,38 @@ def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
         panel.bar(range(len(title)), heights.tolist(), width=0.7)
         panel.set_xticks(range(len(title)), title, rotation=30, ha="right", fontsize="x-small")
         panel.set(ylim=(0, 1), ylabel="1 - λ")
-    scalar = nets[name].config.encoder == "rcnn-scalar"
-    kind = "scalar decay" if scalar else "mean over units"
+    kind = "scalar decay" if nets[name].config.encoder == "rcnn-scalar" else "mean over units"
     figure.suptitle(f"{data.choice.dataset}, {name} ({kind})", fontsize="medium")
     return figure
+
+
+def rank(options: Any) -> None:
+    """Ranks the texts of a table for each query of another and writes the best."""
+    out = Path(options.out)
+    tables.refuse_existing([out], options.overwrite)
+    tables.check_output(out)
+    ranker = load_learner(options.checkpoint, QuestionRanker)
+    columns = list(options.text_column) or ["text"]
+    texts, vectors, known = [], [], set(ranker.hparams["words"])
+    for name in (options.data, options.among):
+        table, read = tables.texts_of(name, columns, options.encoding)
+        words = list(map(tokenize, read))
+        for line, text in zip(table.index, words, strict=True):
+            if not text:
+                raise InputError(f"{name}, line {line}: no words")
+        tables.tell_lines(table, list(map(known.isdisjoint, words)), "no known word")
+        texts.append(read)
+        with torch.inference_mode():
+            batches = tables.batches_of(ranker, words, options.batch_size)
+            found = torch.cat([ranker.net.texts(batch) for batch in batches])
+        vectors.append(F.normalize(found.float(), dim=1))
+    (queries, candidates), (left, right) = texts, vectors
+    best = min(options.best, len(candidates))
+    rows = []
+    for query, vector in zip(queries, left, strict=True):
+        scores, places = (right @ vector).topk(best)
+        chosen = [candidates[place] for place in places.tolist()]
+        each = {"query": query, "rank": range(1, best + 1), "text": chosen}
+        rows.append(pandas.DataFrame({**each, "cosine": scores.tolist()}))
+    tables.write_table(out, pandas.concat(rows))
+    say(f"the best {best} of {len(candidates)} texts for {len(queries)} queries in {out}")

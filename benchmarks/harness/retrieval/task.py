@@ -12,22 +12,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
+from torchmetrics import Metric, MetricCollection
+from torchmetrics.retrieval import RetrievalMAP, RetrievalMRR, RetrievalPrecision
 
 from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import Learner, OptimizerConfig
-from benchmarks.harness.retrieval.batches import (
+from benchmarks.harness.retrieval.data import (
+    RANKED,
     CandidateLoader,
     QuestionBatch,
+    QuestionData,
     TitleBatch,
     TitleLoader,
     held_out_pairs,
     question_batches,
     written_pairs,
 )
-from benchmarks.harness.retrieval.data import RANKED, QuestionData
-from benchmarks.harness.retrieval.metrics import METRICS, evaluate
 from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet, TitleGenerator
 from benchmarks.harness.retrieval.options import FIELDS, Networks
 from benchmarks.harness.sizes import check_parameters, fit_hidden_size
@@ -36,11 +37,45 @@ from benchmarks.harness.task import PARTS, Batches, Measure, Task
 from benchmarks.harness.text.data import BUCKET
 from benchmarks.harness.training import BEST
 
+METRICS = ("MAP", "MRR", "P@1", "P@5")
+TIES = 0  # seed of the order among candidates of one score
 # Thesis Table 2.9.
 POOLING = {"rcnn": "last", "rcnn-scalar": "last", "lstm": "mean", "gru": "last", "cnn": "mean"}
 PARAMETERS, ASKUBUNTU_PARAMETERS = 100_000, 401_000  # thesis Table 2.8: a width of 400
 MIN_COUNT = 2  # how often titles must have a word that can be written
 TRAIN_SAMPLE = 1000  # titles of the training part whose probability is measured in the end
+
+
+def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str, float]:
+    """Mean average precision, mean reciprocal rank and precision at 1 and 5, in percent.
+
+    Each is the mean over queries; those without a similar candidate are left out. Candidates of one
+    score come in a random order, always the same, so that nothing is gained from the order in which
+    a search engine gave them. All are NaN where a score is not a number.
+    """
+    if any(bool(score.isnan().any()) for score in scores):
+        return dict.fromkeys(METRICS, float("nan"))
+    generator = torch.Generator().manual_seed(TIES)
+    predicted, target = [], []
+    for score, similar in zip(scores, relevance, strict=True):
+        order = torch.randperm(len(score), generator=generator)
+        # Places from the worst, 1, up, for scores: torchmetrics need not keep equal scores in order
+        # and takes a candidate whose score is not positive, as a cosine can be, for not retrieved.
+        places = 1 + score.detach().cpu()[order].argsort(stable=True).argsort()
+        predicted.append(places.float())
+        target.append(similar.cpu()[order].bool())
+    if not any(bool(similar.any()) for similar in target):
+        raise ValueError("no query has a similar candidate")
+    lengths = torch.tensor(list(map(len, target)))
+    queries = torch.repeat_interleave(torch.arange(len(target)), lengths)
+    measures: dict[str, Metric | MetricCollection] = {
+        "MAP": RetrievalMAP(empty_target_action="skip"),
+        "MRR": RetrievalMRR(empty_target_action="skip"),
+        "P@1": RetrievalPrecision(empty_target_action="skip", top_k=1),
+        "P@5": RetrievalPrecision(empty_target_action="skip", top_k=5),
+    }
+    ranked = MetricCollection(measures)(torch.cat(predicted), torch.cat(target), indexes=queries)
+    return {name: 100 * float(ranked[name]) for name in METRICS}
 
 
 def hinge_loss(scores: Tensor, margin: float) -> Tensor:
@@ -175,7 +210,6 @@ class QuestionTask(Task):
         self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
 
     def ids(self, places: Iterable[int]) -> list[str]:
-        """The names of some questions."""
         return [self.data.corpus.questions[place].id for place in places]
 
 
@@ -208,7 +242,6 @@ class RetrievalTask(QuestionTask):
         learner.net.load_state_dict(load_finished(path, TitleWriter).net.question.state_dict())
 
     def batches(self, learner: QuestionRanker, batch_size: int, seed: int) -> Batches:
-        """Similar questions with random others, and candidates to rank."""
         config = learner.net.config
         return question_batches(self.data, config.fields, config.num_negatives, batch_size, seed)
 
@@ -220,14 +253,12 @@ class RetrievalTask(QuestionTask):
         self, predictions: Mapping[str, Tensor], first: str = measure.key
     ) -> dict[str, float]:
         """One measure of each part, and all others of those to rank."""
-        found = {
-            part: evaluate(self.rankings(part, predictions[part]), self.relevance[part])
-            for part in PARTS
-        }
-        others = {
-            f"{part}_{key}": found[part][key] for part in RANKED for key in METRICS if key != first
-        }
-        return {part: found[part][first] for part in PARTS} | others
+        found = {}
+        for part, similar in self.relevance.items():
+            found[part] = evaluate(self.rankings(part, predictions[part]), similar)
+        others = [(part, key) for part in RANKED for key in METRICS if key != first]
+        measured = {part: found[part][first] for part in PARTS}
+        return measured | {f"{part}_{key}": found[part][key] for part, key in others}
 
     def details(self, model: QuestionModelConfig, learner: QuestionRanker) -> dict[str, Any]:
         kept = ("encoder", "pretrained", "pooling", "fields")
@@ -325,6 +356,8 @@ def question_model_configs(
 ) -> list[QuestionModelConfig]:
     """The configurations of the networks that are asked for, for some questions."""
     sizes = data.sizes(options.embedding)
+    sizes |= {"dropout": options.dropout, "margin": options.margin}
+    sizes["num_negatives"] = options.negatives
     if options.fields and not data.has_bodies():
         raise InputError(
             f"--fields goes with questions that have bodies, not {data.choice.dataset}"
@@ -333,16 +366,7 @@ def question_model_configs(
     configs = []
     for encoder in options.models:
         config = QuestionModelConfig(
-            name=encoder,
-            encoder=encoder,
-            pooling=POOLING[encoder],
-            fields="title",
-            pretrained=False,
-            hidden=options.hidden or 1,
-            dropout=options.dropout,
-            num_negatives=options.negatives,
-            margin=options.margin,
-            **sizes,
+            encoder, encoder, POOLING[encoder], "title", False, hidden=options.hidden or 1, **sizes
         )
         with as_input_error():
             if not options.hidden:
@@ -361,15 +385,10 @@ def question_model_configs(
 
 def pretraining_configs(models: Iterable[QuestionModelConfig]) -> list[QuestionModelConfig]:
     """One configuration for the pre-training of each encoder that needs it, named after it."""
-    configs = {
-        model.encoder: replace(
-            model,
-            name=model.encoder,
-            pretrained=False,
-            pooling="mean" if model.encoder == "cnn" else "last",
-            fields="title",
-        )
-        for model in models
-        if model.pretrained
-    }
+    configs = {}
+    for model in models:
+        if model.pretrained:
+            name, pooling = model.encoder, "mean" if model.encoder == "cnn" else "last"
+            plain = replace(model, name=name, pretrained=False, pooling=pooling, fields="title")
+            configs[name] = plain
     return list(configs.values())

@@ -50,22 +50,19 @@ def carry_out(options: Any) -> None:
     """Trains what the options ask for, prints the tables and writes the report."""
     with naming_extras("bench"):
         from benchmarks.harness.devices import torch_device
-        from benchmarks.harness.study import Report, Study
-        from benchmarks.papers.activations import report
-        from benchmarks.papers.activations.problems import trials
-        from benchmarks.papers.activations.trial import check, is_done, outcome, trained
+        from benchmarks.harness.study import Study
+        from benchmarks.papers.activations import report, trials
     name = next(name for name, command in COMMANDS.items() if type(options) is command.options)
-    cells = trials(options, str(torch_device(options.device)))
-    check(cells)
+    cells = trials.trials_of(options, str(torch_device(options.device)))
+    trials.check(cells)
     out = Path(options.out or f"runs/activations-{name}")
     study = Study(f"{PROGRAM} {name}", options, out, files=report.FILES)
     study.open()
-    study.run(cells, trained, is_done, outcome)
+    study.run(cells, trials.trained, trials.is_done, trials.outcome)
     records = study.records()
     if not records:
         raise InputError(f"--out {out} holds no finished trial")
-    tables, pictures = report.REPORTS[name](options, records, study)
-    study.finish(Report(tables, pictures), records)
+    study.finish(report.REPORTS[name](options, records, study), records)
 
 
 COMMANDS = {

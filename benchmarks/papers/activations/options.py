@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.options import LARGEST_WIDTH, Device, Results, setting
 
-KBRN, LSTM, RNN = "kbrn", "lstm", "rnn"
-FUNCTIONS = ("or", "and", "xor", "equivalence")
+MODELS = KBRN, RNN, LSTM = "kbrn", "rnn", "lstm"
+FunctionName = Literal["or", "and", "xor", "equivalence"]
+FUNCTIONS: tuple[FunctionName, ...] = get_args(FunctionName)
 Init = Literal["random", "identity", "tanh", "relu"]
 
 
@@ -83,9 +84,7 @@ class Charging(Recurrent):
         models: networks
     """
 
-    models: tuple[Literal["kbrn", "rnn", "lstm"], ...] = setting(
-        (KBRN, RNN, LSTM), "model", free=True
-    )
+    models: tuple[Literal["kbrn", "rnn", "lstm"], ...] = setting(MODELS, "model", free=True)
     centers: int = setting(20, least=1, most=LARGEST_WIDTH)
     init: Init = setting("identity")
     init_range: tuple[float, float] = setting((-2.0, 20.0))
@@ -108,9 +107,7 @@ class LongTerm(Recurrent):
     normalize = True
 
     models: tuple[Literal["kbrn", "lstm"], ...] = setting((KBRN, LSTM), "model", free=True)
-    functions: tuple[Literal["or", "and", "xor", "equivalence"], ...] = setting(
-        ("or", "equivalence"), "function", free=True
-    )
+    functions: tuple[FunctionName, ...] = setting(("or", "equivalence"), "function", free=True)
     lengths: tuple[int, ...] = setting((10,), "length", least=2, most=100_000, free=True)
     longer: tuple[int, ...] = setting((), least=2, most=100_000, free=True)
     hidden: int = setting(20, least=1, most=LARGEST_WIDTH)

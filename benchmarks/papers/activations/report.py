@@ -11,14 +11,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
 from benchmarks.harness.figures import panels
-from benchmarks.harness.study import Record, Study, grouped, rows_table
+from benchmarks.harness.study import Record, Report, Study, grouped, rows_table
 from benchmarks.harness.summary import spread, spread_or_dash
-from benchmarks.harness.table import Table
-from benchmarks.papers.activations import problems
-from benchmarks.papers.activations.expansion import Expansion, expansions
-from benchmarks.papers.activations.options import FUNCTIONS, KBRN, Charging, LongTerm, Xor
-from benchmarks.papers.activations.problems import ChargingTrial, LongTermTrial, Parity, XorTrial
-from benchmarks.papers.activations.trial import trained_network
+from benchmarks.papers.activations import trials
+from benchmarks.papers.activations.options import FUNCTIONS, KBRN
+from benchmarks.papers.activations.trials import (
+    ChargingTrial,
+    Expansion,
+    LongTermTrial,
+    XorTrial,
+    expansions,
+    parity,
+    trained_network,
+)
 
 NAMES = {"kbrn": "KBRN", "rnn": "sigmoid RNN", "lstm": "LSTM"}
 COLORS = {"kbrn": "C0", "lstm": "C1", "rnn": "C2"}
@@ -26,7 +31,6 @@ COLUMNS = 5
 DRAWN = (-4.0, 4.0)
 TIMES = "ms/iteration: checks included; of the processor where that trained, of the clock otherwise"
 FILES = ("functions-*-inputs.png", "accuracy.png", "activations.png")
-Pictures = dict[str, Callable[[], Figure]]
 Group = Sequence[Record]
 Columns = dict[str, Callable[[Group], object]]
 COMMON: Columns = {
@@ -37,7 +41,7 @@ COMMON: Columns = {
 }
 
 
-def xor_report(options: Xor, records: Group, study: Study) -> tuple[list[Table], Pictures]:
+def xor_report(options: Any, records: Group, study: Study) -> Report:
     """Figure 2 of the paper, and its numbers: a row a kind of unit."""
     keys = ("inputs", "l1", "centers")
     records = sorted(records, key=lambda r: (*(r[key] for key in keys), r["seed"]))
@@ -46,7 +50,7 @@ def xor_report(options: Xor, records: Group, study: Study) -> tuple[list[Table],
         f"Adam {options.learning_rate:g}\n"
         f"f: {_units(options)}\n"
         "solved: the nearest of 0 and 1 is right for all patterns at the end; after: iterations "
-        f"until it first was, looked at every {problems.XOR_CHECKED_EVERY}; variation of the "
+        f"until it first was, looked at every {trials.XOR_CHECKED_EVERY}; variation of the "
         "slope: total, and between the least and the largest input of f, and that times their "
         "distance, which a larger w does not change; mean ± standard deviation over seeds"
     )
@@ -77,12 +81,12 @@ def xor_report(options: Xor, records: Group, study: Study) -> tuple[list[Table],
         for axes, record in zip(each, first, strict=True):
             place = {key: record[key] for key in ("inputs", "centers", "l1")}
             trial = XorTrial(options, "cpu", "unit", record["seed"], place)
-            parity = Parity.of(trained_network(trial, study.folder(trial.name)), record["inputs"])
-            margin = 0.15 * np.ptp(parity.inputs) + 1e-3
-            low, high = parity.inputs.min() - margin, parity.inputs.max() + margin
-            ends, _ = parity.function.slopes(low, high)
-            axes.plot(ends, parity.function(ends), linewidth=1.2)
-            axes.scatter(parity.inputs, parity.targets, c=parity.targets, cmap="coolwarm", s=22)
+            network = trained_network(trial, study.folder(trial.name))
+            function, a, targets = parity(network, record["inputs"])
+            margin = 0.15 * np.ptp(a) + 1e-3
+            ends, _ = function.slopes(a.min() - margin, a.max() + margin)
+            axes.plot(ends, function(ends), linewidth=1.2)
+            axes.scatter(a, targets, c=targets, cmap="coolwarm", s=22)
             solved = "" if record["learned"] else ", not solved"
             name = f"d = {record['centers']}, l1 {record['l1']:g}, seed {trial.seed}\n"
             name += f"variation {record['variation']:.1f}{solved}"
@@ -91,25 +95,23 @@ def xor_report(options: Xor, records: Group, study: Study) -> tuple[list[Table],
             axes.set_xlabel("w z + b", fontsize="small")
         return figure
 
-    pictures: Pictures = {
+    pictures = {
         f"functions-{group[0]['inputs']}-inputs.png": partial(picture, group)
         for group in grouped(records, "inputs")
     }
-    return [rows_table(caption, grouped(records, *keys), columns)], pictures
+    return Report([rows_table(caption, grouped(records, *keys), columns)], pictures)
 
 
-def charging_report(
-    options: Charging, records: Group, study: Study
-) -> tuple[list[Table], Pictures]:
+def charging_report(options: Any, records: Group, study: Study) -> Report:
     """Figure 3 of the paper, and its numbers: a row a model."""
     records = sorted(records, key=lambda r: (list(NAMES).index(r["model"]), r["seed"]))
     caption = (
-        f"{problems.LENGTH} steps, {problems.ENTRIES} of them charge by 0 to {problems.VALUES - 1};"
+        f"{trials.LENGTH} steps, {trials.ENTRIES} of them charge by 0 to {trials.VALUES - 1};"
         f" one hidden unit, read out at every step; {_training(options)}\n"
         f"KBRN: {_units(options)}; LSTM: forget bias 1\n"
         f"accuracy in percent of all steps of {ChargingTrial.test_sequences:,} test sequences "
         "at the end, at its best and after 100, 1,000 iterations, mean ± standard deviation over "
-        f"seeds; a trial ends early when the last {problems.RIGHT_CHECKS} checks found no error "
+        f"seeds; a trial ends early when the last {trials.RIGHT_CHECKS} checks found no error "
         f"(ended); {TIMES}"
     )
 
@@ -134,12 +136,10 @@ def charging_report(
         "ms/iteration": _milliseconds,
     }
     table = rows_table(caption, grouped(records, "model"), columns)
-    return [table], {"accuracy.png": lambda: accuracy_plot(records)}
+    return Report([table], {"accuracy.png": partial(accuracy_plot, records)})
 
 
-def long_term_report(
-    options: LongTerm, records: Group, study: Study
-) -> tuple[list[Table], Pictures]:
+def long_term_report(options: Any, records: Group, study: Study) -> Report:
     """Figures 4 to 6 of the paper, and their numbers: a row a function, length and model."""
 
     def order(record: Record) -> tuple[Any, ...]:
@@ -151,7 +151,7 @@ def long_term_report(
         f"Bits of which the first two decide; {options.hidden} hidden units; {_training(options)}\n"
         f"KBRN: {_units(options)}; LSTM: forget bias 1\n"
         f"learned: {LongTermTrial.test_sequences:,} test sequences right, normalised by their own "
-        f"statistics, looked at every {problems.BITS_CHECKED_EVERY} iterations; iterations: until "
+        f"statistics, looked at every {trials.BITS_CHECKED_EVERY} iterations; iterations: until "
         "then, mean over the trials that learned\n"
         "accuracy, running: of the test set at the end, by "
         "those statistics and by running ones, mean over all trials; seconds: of all trials; "
@@ -173,25 +173,20 @@ def long_term_report(
     # equivalence where it was learned, the longest sequences, the smallest seed
     hardest = max(solved, key=lambda r: (*order(r)[:2], -int(r["seed"])), default=None)
 
-    def functions() -> Figure:
-        assert hardest is not None
-        place = {key: hardest[key] for key in ("function", "length")}
-        trial = LongTermTrial(options, "cpu", KBRN, hardest["seed"], place)
+    def functions(record: Record) -> Figure:
+        place = {key: record[key] for key in ("function", "length")}
+        trial = LongTermTrial(options, "cpu", KBRN, record["seed"], place)
         found = expansions(trained_network(trial, study.folder(trial.name)).activation())
         red = f"slope above 1 ({sum(map(steep, found))} of {len(found)} units)"
         title = f"Activations learned for {trial.title}; red, dashed frame: {red}"
         return activation_plot(found, title)
 
-    pictures: Pictures = {"activations.png": functions} if hardest else {}
+    pictures = {"activations.png": partial(functions, hardest)} if hardest else {}
     groups = grouped(records, "function", "length", "model")
-    return [rows_table(caption, groups, columns)], pictures
+    return Report([rows_table(caption, groups, columns)], pictures)
 
 
-REPORTS: dict[str, Callable[..., tuple[list[Table], Pictures]]] = {
-    "xor": xor_report,
-    "charging": charging_report,
-    "long-term": long_term_report,
-}
+REPORTS = {"xor": xor_report, "charging": charging_report, "long-term": long_term_report}
 
 
 def accuracy_at(record: Record, iteration: int) -> float:

@@ -31,21 +31,18 @@ def carry_out(options: Explanations) -> None:
         import captum  # noqa: F401
 
         import pyg_kernels.chem  # noqa: F401
-        from benchmarks.harness.study import Report, Study
-        from benchmarks.papers.explanations import report
-        from benchmarks.papers.explanations.task import Task
+        from benchmarks.harness.study import Study
+        from benchmarks.papers.explanations.task import FILES, Task, metrics, report
     out = Path(options.out or "runs/explanations")
     task = Task(options, out)
     packages = ("torch", "torch-geometric", "lightning", "rdkit", "captum", "numpy")
-    study = Study(PROGRAM, options, out, task.identity(), packages, report.FILES)
+    study = Study(PROGRAM, options, out, task.identity(), packages, FILES)
     study.open()
     if not options.quiet:
         say(task.measured.describe())
     study.run(task.cells(), lambda cell, folder: cell.compute(folder))
     found = task.findings(study.records())
-    tables, pictures = [report.table(found)], report.pictures(found)
-    shown = Report(tables, pictures, partial(report.write_page, found=found))
-    study.finish(shown, report.metrics(found))
+    study.finish(report(found), metrics(found))
 
 
 COMMAND = Command(

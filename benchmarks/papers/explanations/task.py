@@ -1,16 +1,22 @@
-"""What is read, trained and explained: each training and each explanation is a cell of a study."""
+"""What is read, trained and explained, each training and each explanation a cell of a study; and
+the table, the pictures and the page of what is found.
+"""
 
+import base64
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 from torch_geometric.explain import Explainer
 
@@ -18,7 +24,10 @@ from benchmarks.corpora.planted_substructure import PlantedSubstructure
 from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.study import RUNS, Record
+from benchmarks.harness.figures import picture_grid
+from benchmarks.harness.files import write_text
+from benchmarks.harness.study import RUNS, Record, Report
+from benchmarks.harness.table import Table, one_line
 from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.options import Texts
 from benchmarks.harness.text.task import TextClassifier
@@ -29,14 +38,20 @@ from benchmarks.molecules.options import Options as Comparison
 from benchmarks.molecules.runs import Cell as Fitting
 from benchmarks.papers.explanations import measures
 from benchmarks.papers.explanations.options import METHODS, SMARTS, Explanations
-from benchmarks.papers.explanations.report import Drawn, Findings
-from benchmarks.papers.explanations.sentences import attributed, chosen_texts, train_classifier
-from pyg_kernels.molecules import load
+from pyg_kernels.explain import draw_molecule, draw_text, text_html
+from pyg_kernels.molecules import MoleculeExplanation, load
 
 MODEL, PLANTED, MEASURED, TEXTS = "model", "planted", "measured", "texts"
 BEST_WALKS = 8
 LEARNING_RATE = 0.005
 EPOCHS, CEP_EPOCHS = 30, 8
+PAGE = "explanations.html"
+SENTENCE_FILES = "sentence-*.png"
+FILES = ("planted.png", "molecules.png", PAGE, SENTENCE_FILES)
+HEADER = ("method", "precision", "fid+", "fid-", "without", "alone", "s/molecule")
+COLUMNS = 3  # of the picture of measured targets
+PNG: dict[str, Any] = {"size": (420, 280), "file_format": "png"}
+MEANS = ("precision", "fid+", "fid-", "change_without", "change_alone")
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,28 @@ class Cell:
     name: str  # of its folder
     title: str  # what is shown of it
     compute: Callable[[Path], Record]  # gives its record, and may leave files in the folder
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Molecules that are drawn."""
+
+    title: str  # what is predicted
+    found: MoleculeExplanation  # their attributions
+    values: Sequence[float]  # what would be right
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that a study found."""
+
+    methods: Mapping[str, Sequence[Record]]  # the records of each method, one a molecule
+    chance: float  # the precision of atoms drawn at random, in expectation
+    evidence: Sequence[Tensor]  # (N,) bool of each drawn molecule of the planted target
+    planted: Drawn  # these molecules
+    measured: Drawn  # molecules with measured targets
+    sentences: Sequence[measures.Sentence]  # attributions of texts
+    runs: Sequence[Record]  # records of what was trained, that of the planted target first
 
 
 class Task:
@@ -63,12 +100,11 @@ class Task:
         self.texts, self.words = None, []
         if options.text_root is not None:
             self.texts = load_texts(Texts(data=("sst-binary",), root=options.text_root))
-            self.words = chosen_texts(options.sentences, self.texts, options.drawn)
+            self.words = measures.chosen_texts(options.sentences, self.texts, options.drawn)
         self.smarts = options.smarts or SMARTS[options.data]
         self.planted, self.evidence = planted(self.measured, self.smarts)
-        self.places = places_with_evidence(
-            self.planted, self.evidence, options.molecules, options.seed
-        )
+        most, seed = options.molecules, options.seed
+        self.places = places_with_evidence(self.planted, self.evidence, most, seed)
 
     def identity(self) -> dict[str, str | None]:
         """Fingerprints of molecules, texts and the network of ``--run``."""
@@ -84,19 +120,12 @@ class Task:
         }
 
     def cells(self) -> list[Cell]:
-        """The networks, and each molecule by each method."""
-
-        def training(name: str, split: Split) -> Cell:
-            return Cell(name, f"training on the {name} target", partial(self._train, name, split))
-
-        def explaining(method: str, place: int) -> Cell:
-            title, name = f"{method}, molecule {place}", f"{method}-{place}"
-            return Cell(name, title, partial(self._explain, method, place))
-
-        found = [training(PLANTED, self.planted)]
-        found += [explaining(*pair) for pair in product(self.options.methods, self.places)]
+        found = [Cell(PLANTED, "training on the planted target", self._train)]
+        for method, place in product(self.options.methods, self.places):
+            title, explain = f"{method}, molecule {place}", partial(self._explain, method, place)
+            found.append(Cell(f"{method}-{place}", title, explain))
         if self.given is None:
-            found.append(training(MEASURED, self.measured))
+            found.append(Cell(MEASURED, "training on the measured target", self._train))
         if self.texts is not None:
             found.append(Cell(TEXTS, "training on texts", self._train_texts))
         return found
@@ -115,7 +144,7 @@ class Task:
         sentences = []
         if self.texts is not None:
             classifier = load_finished(self.runs / TEXTS / BEST, TextClassifier)
-            sentences = [attributed(classifier, words) for words in self.words]
+            sentences = [measures.attributed(classifier, words) for words in self.words]
         return Findings(
             methods={name: [by_name[cell] for cell in names[name]] for name in done},
             chance=float(np.mean([self.evidence[i].double().mean() for i in self.places])),
@@ -155,13 +184,13 @@ class Task:
         given = self.options
         return Comparison(data=(given.data,), root=given.root, device=given.device, **options)
 
-    def _train(self, name: str, split: Split, folder: Path) -> Record:
-        options = self.options
+    def _train(self, folder: Path) -> Record:
+        options, name = self.options, folder.name
+        split = self.planted if name == PLANTED else self.measured
         epochs = options.epochs or (CEP_EPOCHS if options.data == "cep" else EPOCHS)
-        given = {name: getattr(options, name) for name in ("hidden", "layers", "norm")}
-        given |= {"model": (options.model,), "epochs": epochs, "lr": LEARNING_RATE}
-        compared = self._comparison(**given)
-        (model,) = models_of(compared, split, options.data)
+        sizes = {name: getattr(options, name) for name in ("hidden", "layers", "norm")}
+        sizes |= {"model": (options.model,), "epochs": epochs, "lr": LEARNING_RATE}
+        (model,) = models_of(self._comparison(**sizes), split, options.data)
         run = Fitting(split, model, options.seed)
         estimator, seconds = run.fit(options.show() == "bar")
         estimator.save(folder / MODEL, overwrite=True)
@@ -171,13 +200,13 @@ class Task:
         assert self.texts is not None
         options = self.options
         shown = {"device": options.device, "show": options.show()}
-        return {"cell": TEXTS, **train_classifier(self.texts, options.seed, folder, **shown)}
+        found = measures.train_classifier(self.texts, options.seed, folder, **shown)
+        return {"cell": TEXTS, **found}
 
     def _explain(self, method: str, place: int, folder: Path) -> Record:
         molecule, evidence = self.planted.data.source[place].to(self.device), self.evidence[place]
-        nodes, seconds = measures.explain(
-            self._explainers[method], molecule, self.options.seed + place
-        )
+        explainer, seed = self._explainers[method], self.options.seed + place
+        nodes, seconds = measures.explain(explainer, molecule, seed)
         selected = measures.selected_atoms(nodes, int(evidence.sum()))
         return {
             "cell": f"{method}-{place}",
@@ -246,3 +275,96 @@ def _drawn(title: str, estimator: Any, split: Split, places: Sequence[int]) -> D
     with as_input_error():
         found = estimator.explain([split.data.source.smiles[i] for i in places], k=BEST_WALKS)
     return Drawn(title, found, [float(split.data.targets[i, 0]) for i in places])
+
+
+def means(records: Sequence[Record]) -> dict[str, float]:
+    """The mean of each measure over molecules, of seconds the median."""
+    found = {key: statistics.fmean(record[key] for record in records) for key in MEANS}
+    return {**found, "seconds": statistics.median(record["seconds"] for record in records)}
+
+
+def metrics(found: Findings) -> list[Record]:
+    """One record a method, one of each trained network, one of each sentence."""
+    methods = [
+        {"method": name, "molecules": len(records), **means(records), "chance": found.chance}
+        for name, records in found.methods.items()
+    ]
+    return [*methods, *found.runs, *(sentence.record() for sentence in found.sentences)]
+
+
+def report(found: Findings) -> Report:
+    """What findings are shown by."""
+    drawn: dict[str, Callable[[], Figure]] = {
+        "planted.png": partial(planted_figure, found),
+        "molecules.png": partial(measured_figure, found.measured),
+    }
+    for number, one in enumerate(found.sentences, start=1):
+        shown = one.words, one.tokens, one.ngrams, one.gates, one.title
+        drawn[f"sentence-{number}.png"] = partial(draw_text, *shown)
+    return Report([table(found)], drawn, partial(write_page, found=found))
+
+
+def table(found: Findings) -> Table:
+    """A row a method: precision, fidelity and time on the planted target."""
+    run = found.runs[0]
+    number = len(next(iter(found.methods.values())))
+    rows = []
+    for name, records in found.methods.items():
+        precision, *shares, seconds = means(records).values()
+        rows.append([name, f"{precision:.3f}", *(f"{x:.2f}" for x in shares), f"{seconds:.4f}"])
+    caption = (
+        f"{found.planted.title} in a molecule, predicted by {run['model']} "
+        f"({run['num_parameters']:,} parameters, test RMSE {run['test']:.3f}, seed {run['seed']})\n"
+        f"{number} test molecules that have the group; of each, as many atoms are selected as "
+        "belong to it, those that raise the number most, or are the most important to methods "
+        f"without a sign. precision: the share of these that do ({found.chance:.3f} by chance); "
+        "fid+ and fid-: of PyG, how often the number nearest to the prediction changes without "
+        "these atoms, and with them alone; without, alone: the mean change of the predicted "
+        "number; s/molecule: the median"
+    )
+    return Table(caption, HEADER, rows)
+
+
+def planted_figure(results: Findings) -> Figure:
+    """A row a molecule: the planted atoms, then what each method says; colours are each picture's
+    own.
+    """
+    rows, found = [], results.planted.found
+    for i, (smiles, evidence) in enumerate(zip(found.smiles, results.evidence, strict=True)):
+        title = f"predicted {found.output[i]:.2f}, true {results.planted.values[i]:g}"
+        row = [(title, draw_molecule(smiles, evidence.double(), **PNG))]
+        for name, records in results.methods.items():
+            if name == "walks":  # with bonds
+                row.append((name, found.draw(i, **PNG)))
+            else:
+                row.append((name, draw_molecule(smiles, records[i]["nodes"], **PNG)))
+        rows.append(row)
+    return picture_grid(rows)
+
+
+def measured_figure(molecules: Drawn) -> Figure:
+    """Molecules with a measured target, atoms and bonds coloured on one scale."""
+    found, title, cells = molecules.found, one_line(molecules.title), []
+    shares = [abs(part).max() for part in (*found.atoms, *found.bonds) if len(part)]
+    scale = float(max(shares, default=0)) or None
+    for i, value in enumerate(molecules.values):
+        said = f"{title}: predicted {found.output[i]:.2f}, measured {value:.2f}"
+        cells.append((said, found.draw(i, scale=scale, **PNG)))
+    return picture_grid([cells[i : i + COLUMNS] for i in range(0, len(cells), COLUMNS)])
+
+
+def write_page(out: Path, found: Findings) -> None:
+    """Writes one HTML page that needs nothing besides itself, beside the pictures; those of
+    sentences that are no longer shown are removed.
+    """
+    names = [f"sentence-{number}.png" for number in range(1, len(found.sentences) + 1)]
+    for path in out.glob(SENTENCE_FILES):
+        if path.name not in names:
+            path.unlink()
+    images = [base64.b64encode((out / name).read_bytes()).decode() for name in names]
+    texts = [text_html(one.words, one.tokens, one.ngrams) for one in found.sentences]
+    template = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
+    sentences = list(zip(found.sentences, texts, images, strict=True))
+    page = jinja2.Environment(autoescape=True).from_string(template)
+    kinds = [found.planted, found.measured]
+    write_text(out / PAGE, page.render(table=table(found), kinds=kinds, sentences=sentences))

@@ -31,9 +31,8 @@ def carry_out(options: Lfp) -> None:
     """Trains what has not been trained yet, prints the tables and writes the report."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
-        from benchmarks.papers.lfp import report, task
-        from benchmarks.papers.lfp.data import load_recordings
-    recordings = load_recordings(options)
+        from benchmarks.papers.lfp import task
+    recordings = task.load_recordings(options)
     tasks = task.recording_tasks(recordings)
     folds = dict(list(tasks.items())[: options.number_of_folds(len(tasks))])
     name = "lfp" if options.data is None else f"lfp-{Path(options.data).stem}"
@@ -45,10 +44,10 @@ def carry_out(options: Lfp) -> None:
         models=task.model_configs(options, recordings),
         training=options.training(),
         folds=folds,
-        files=report.FILES,
+        files=task.FILES,
     )
     experiment.carry_out(
-        lambda runs: report.report(experiment.study, runs, recordings), report.describe(recordings)
+        lambda runs: task.report(experiment.study, runs, recordings), task.describe(recordings)
     )
 
 

@@ -68,7 +68,6 @@ class Lfp(Network):
                 raise InputError(f"--{name} goes with made recordings, not --data")
 
     def number_of_folds(self, subjects: int) -> int:
-        """How many subjects are left out."""
         if self.folds is None:
             return subjects if self.data is not None else min(QUICK_FOLDS, subjects)
         if self.folds > subjects:

@@ -1,27 +1,106 @@
-"""What Lightning trains on recordings, and the task that it is: one subject left out."""
+"""Recordings with one subject left out: the batches, what Lightning trains, the task that it is,
+and the tables and the pictures of its runs.
+"""
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from torch import Tensor
+from torch.utils.data import TensorDataset
 
-from benchmarks.corpora.recordings import PlantedRecordings, Recordings
+from benchmarks.corpora.recordings import PlantedRecordings, Recordings, read_recordings
+from benchmarks.harness import summary
 from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.classification import ClassificationTask, Classifier
-from benchmarks.harness.errors import as_input_error
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.figures import panels
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters, count_parameters
+from benchmarks.harness.study import Report, Study, grouped
+from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS, Batches
-from benchmarks.papers.lfp.data import TrialLoader, leave_one_out
-from benchmarks.papers.lfp.filters import FilterBank, found
-from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
-from benchmarks.papers.lfp.options import Lfp
+from benchmarks.harness.training import BEST, Run
+from benchmarks.papers.lfp.networks import (
+    NEAR,
+    FilterBank,
+    RecordingModelConfig,
+    RecordingNet,
+    found,
+)
+from benchmarks.papers.lfp.options import CELLS, Lfp
+from pyg_kernels.datasets.loaders import EpochLoader
 
-Batch = tuple[Tensor, Tensor]
+FILES = ("wavelets.png", "spectra.png")
+DIGITS = ClassificationTask.measure.digits
+WAVELETS = 3  # drawn of each cell
+VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are all there are
+NETWORK = ("filters", "ngram", "hidden", "pooling", "layer_norm")  # options of the network
+Batch = tuple[Tensor, Tensor]  # standardised trials (B, T, C) and their classes (B,)
+Fold = tuple[str, str, dict[str, Tensor]]  # who is left out, the split in words, its parts
+
+
+def load_recordings(options: Lfp) -> Recordings:
+    """Reads recordings or makes them."""
+    with as_input_error():
+        if options.data is not None:
+            return read_recordings(options.data, options.rate)
+        sizes = {name: getattr(options, name) for name in ("trials", "rate", "amplitude")}
+        return PlantedRecordings(num_subjects=options.subjects, seed=0, **sizes)
+
+
+def leave_one_out(recordings: Recordings) -> list[Fold]:
+    """For each subject the fold that tests it, validates on the next one, after the last the first,
+    and trains on the others.
+
+    Of two subjects, every fifth trial of each class of the other one is validated on.
+    """
+    folds = []
+    names = recordings.subjects
+    for held, name in enumerate(names):
+        test, following = recordings.subject == held, (held + 1) % len(names)
+        valid, validated = recordings.subject == following, names[following]
+        if len(names) == 2:
+            valid, validated = torch.zeros_like(test), "a fifth of the other's trials"
+            for k in range(len(recordings.classes)):
+                members = (~test & (recordings.y == k)).nonzero().flatten()
+                valid[members[VALID_SHARE - 1 :: VALID_SHARE]] = True
+        masks = {"train": ~(test | valid), "valid": valid, "test": test}
+        parts = {part: mask.nonzero().flatten() for part, mask in masks.items()}
+        split = f"{name} left out, {validated} validated on"
+        trained = set(recordings.y[parts["train"]].tolist())
+        for k, kind in enumerate(recordings.classes):
+            if k not in trained:
+                raise InputError(f"with {split}, no trial of class {kind!r} is left to train on")
+        if not len(parts["valid"]):
+            raise InputError(f"with {split}, there is none: 5 trials of a class are needed")
+        folds.append((name, split, parts))
+    return folds
+
+
+class TrialLoader(EpochLoader[Batch]):
+    """Goes through trials in batches.
+
+    A last batch of one trial cannot be batch-normalised: shuffled, that trial, another one each
+    epoch, is left out.
+    """
+
+    items = "trials"
+
+    def __len__(self) -> int:
+        alone = self.shuffle and len(self.indices) % self.batch_size == 1
+        return super().__len__() - alone
+
+    def assemble(self, indices: Tensor) -> Batch:
+        batch: Batch = self.dataset[indices]
+        return batch
 
 
 class RecordingClassifier(Classifier):
@@ -40,14 +119,13 @@ class RecordingClassifier(Classifier):
         super().__init__(optimizer)
         self.save_hyperparameters(logger=False)
         self.net: RecordingNet = RecordingNet(RecordingModelConfig(**model))
-        self.filters_at_start = FilterBank.of(self.net, rate)
+        self.filters_at_start = self.filters()
 
     def filters(self) -> FilterBank:
         """The filters as they are now; ``filters_at_start`` are those of the fresh network."""
         return FilterBank.of(self.net, self.hparams["rate"])
 
-    def scores(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The scores of the classes of each trial, ``(B, C)``, and the classes, ``(B,)``."""
+    def scores(self, batch: Batch) -> Batch:
         x, y = batch
         return self.net(x), y
 
@@ -62,37 +140,33 @@ def load_classifier(path: Path, seed: int) -> RecordingClassifier:
 class RecordingTask(ClassificationTask):
     """Classification of recordings, measured by the accuracy in percent."""
 
-    def __init__(
-        self, recordings: Recordings, x: Tensor, subject: str, split: str, parts: dict[str, Tensor]
-    ) -> None:
-        self.recordings, self.x, self.subject = recordings, x, subject
+    def __init__(self, recordings: Recordings, x: Tensor, fold: Fold) -> None:
+        self.recordings, self.trials = recordings, TensorDataset(x, recordings.y)
+        self.subject, self.split, self.parts = fold
         self.dataset = "planted" if isinstance(recordings, PlantedRecordings) else "npz"
-        self.split, self.parts = split, parts
         self.labels, self.classes = recordings.y, recordings.classes
 
     def identity(self) -> dict[str, Any]:
-        """The number of trials and a fingerprint of samples, classes and subjects."""
         return {"number": len(self.recordings), "digest": self.recordings.digest()}
 
     def run_name(self, model: str, seed: int) -> str:
-        """The cell, who is left out, and the seed."""
         return f"{model} without {self.subject} (seed {seed})"
 
     def learner(
         self, model: RecordingModelConfig, optimizer: OptimizerConfig
     ) -> RecordingClassifier:
-        """An untrained classifier."""
         classes, rate = list(self.recordings.classes), self.recordings.rate
         return RecordingClassifier(asdict(model), classes, rate, asdict(optimizer))
 
     def batches(self, learner: RecordingClassifier, batch_size: int, seed: int) -> Batches:
-        """Standardised trials, those to train on in an order of each epoch."""
-        x, y, parts = self.x, self.recordings.y, self.parts
-        training = TrialLoader(x, y, parts["train"], batch_size, seed)
-        return Batches(training, {p: TrialLoader(x, y, parts[p], batch_size) for p in PARTS})
+        every = {
+            part: TrialLoader(self.trials, self.parts[part], batch_size, shuffle=False, seed=0)
+            for part in PARTS
+        }
+        train = self.parts["train"]
+        return Batches(TrialLoader(self.trials, train, batch_size, True, 10_000 * seed), every)
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
-        """Of whom trials are."""
         data = self.recordings
         return {"subject": [data.subjects[data.subject[i]] for i in places]}
 
@@ -101,7 +175,7 @@ class RecordingTask(ClassificationTask):
 
         ``center_hz`` are the centre frequencies of the fewest filters with half of the influence,
         the largest first; ``planted``, for made recordings, is
-        :func:`~benchmarks.papers.lfp.filters.found`.
+        :func:`~benchmarks.papers.lfp.networks.found`.
         """
         bank = learner.filters()
         frequencies = bank.frequency[bank.influential()].tolist()
@@ -120,14 +194,13 @@ class RecordingTask(ClassificationTask):
         return details
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        """The same, and first who is left out."""
         return {"left_out": self.subject, **super().rows(part, predictions)}
 
 
 def recording_tasks(recordings: Recordings) -> dict[str, RecordingTask]:
     """A task for each subject left out; their names begin those of the runs' folders."""
     x, folds = recordings.standardized().transpose(1, 2).contiguous(), leave_one_out(recordings)
-    return {fold_name(recordings, fold[0]): RecordingTask(recordings, x, *fold) for fold in folds}
+    return {fold_name(recordings, fold[0]): RecordingTask(recordings, x, fold) for fold in folds}
 
 
 def fold_name(recordings: Recordings, subject: str) -> str:
@@ -138,13 +211,178 @@ def fold_name(recordings: Recordings, subject: str) -> str:
 
 def model_configs(options: Lfp, recordings: Recordings) -> list[RecordingModelConfig]:
     """A network for each cell."""
-    names = ("hidden", "filters", "ngram", "pooling", "layer_norm")
-    sizes = {name: getattr(options, name) for name in names}
-    models = []
-    for name in options.models:
-        model = RecordingModelConfig(name, recordings.x.size(1), len(recordings.classes), **sizes)
-        with as_input_error():
+    sizes = {name: getattr(options, name) for name in NETWORK}
+    channels, classes = recordings.x.size(1), len(recordings.classes)
+    models = [RecordingModelConfig(name, channels, classes, **sizes) for name in options.models]
+    with as_input_error():
+        for model in models:
             number = count_parameters(partial(RecordingNet, model))
-            check_parameters(name, options.hidden, number, "--hidden, --filters, --ngram")
-        models.append(model)
+            check_parameters(model.name, model.hidden, number, "--hidden, --filters, --ngram")
     return models
+
+
+def report(study: Study, runs: Sequence[Run], recordings: Recordings) -> Report:
+    """Tables and pictures, cell by cell in one order, whatever the order of training."""
+
+    def order(run: Run) -> tuple[int, int, int]:
+        place = recordings.subjects.index(run.record["subject"])
+        return CELLS.index(run.record["model"]), place, run.record["seed"]
+
+    groups = summary.by_model(sorted(runs, key=order))
+    tables = [_comparison(groups, recordings), _by_subject(groups, recordings)]
+    planted: list[float] = []
+    if isinstance(recordings, PlantedRecordings):
+        tables.append(_planted(groups))
+        planted = sorted({state.frequency for state in recordings.states})
+    found = {}
+    for group in groups:
+        name = group[0].record["model"]
+        found[name] = [_classifier(study, run, recordings) for run in group]
+    plots = zip(FILES, (wavelet_plot, spectrum_plot), strict=True)
+    return Report(tables, {name: partial(draw, found, planted) for name, draw in plots})
+
+
+def describe(recordings: Recordings) -> str:
+    """A line on the recordings."""
+    trials, channels, samples = recordings.x.shape
+    kind = "made recordings" if isinstance(recordings, PlantedRecordings) else "recordings"
+    return (
+        f"{kind}: {trials:,} trials of {channels} channels and {samples:,} samples "
+        f"({samples / recordings.rate:g} s at {recordings.rate:g} Hz), "
+        f"{len(recordings.classes)} classes, {len(recordings.subjects)} subjects"
+    )
+
+
+def _classifier(study: Study, run: Run, recordings: Recordings) -> RecordingClassifier:
+    model, seed = run.record["model"], run.record["seed"]
+    name = f"{fold_name(recordings, run.record['subject'])}-{model}-seed{seed}"
+    return load_classifier(study.folder(name) / BEST, seed)
+
+
+def wavelet_plot(
+    classifiers: Mapping[str, Sequence[RecordingClassifier]], planted: Sequence[float]
+) -> Figure:
+    """The most influential filters of each cell's first run, and their spectra."""
+    columns = WAVELETS + 1
+    figure, found = panels(
+        columns * len(classifiers),
+        columns,
+        (2.9, 2.0),
+        "The most influential filters, a line a channel (first dark, last light), and their "
+        "amplitude spectra; dashed: planted",
+    )
+    for place, (name, group) in enumerate(classifiers.items()):
+        row = found[columns * place : columns * (place + 1)]
+        bank = group[0].filters()
+        order = bank.influence.argsort(descending=True, stable=True)[:WAVELETS].tolist()
+        time = torch.arange(bank.weight.size(2)) - (bank.weight.size(2) - 1) / 2
+        colors = matplotlib.colormaps["viridis"](
+            torch.linspace(0, 0.95, bank.weight.size(1)).numpy()
+        )
+        for k, panel in zip(order, row, strict=False):
+            panel.set_prop_cycle(color=colors)
+            panel.plot(1000 / bank.rate * time, bank.weight[k].t(), linewidth=0.9)
+            share = f"{100 * bank.influence[k]:.0f}% of influence"
+            panel.set_title(f"{bank.frequency[k]:.0f} Hz, {share}", fontsize="small")
+            panel.set_yticks([])
+        for panel in row[len(order) : WAVELETS]:
+            panel.axis("off")
+        axis, amplitude = bank.spectra()
+        for k in order:
+            label = f"{bank.frequency[k]:.0f} Hz"
+            row[-1].plot(axis, amplitude[k], linewidth=1.2, label=label)
+        _frequency_axis(row[-1], bank.rate, planted)
+        row[-1].legend(fontsize="x-small")
+        row[0].set_ylabel(name)
+    for panel in found[-columns:-1]:
+        panel.set_xlabel("ms")
+    return figure
+
+
+def spectrum_plot(
+    classifiers: Mapping[str, Sequence[RecordingClassifier]], planted: Sequence[float]
+) -> Figure:
+    """The filters' mean spectrum by influence, over a cell's runs, after and before training."""
+    title = "Mean amplitude spectrum of the filters, by influence; dashed: planted"
+    figure, found = panels(len(classifiers), 4, (3.0, 2.4), title, share_y=True)
+    for panel, (name, group) in zip(found, classifiers.items(), strict=True):
+        axis = group[0].filters().spectra()[0]
+        after = torch.stack([one.filters().mean_spectrum() for one in group]).mean(dim=0)
+        before = torch.stack([one.filters_at_start.mean_spectrum() for one in group]).mean(dim=0)
+        panel.plot(axis, after, linewidth=1.4, label="trained")
+        panel.plot(axis, before, linewidth=1.0, linestyle=":", label="start")
+        _frequency_axis(panel, group[0].filters().rate, planted)
+        panel.set_title(name, fontsize="small")
+    found[0].legend(fontsize="x-small")
+    return figure
+
+
+def _comparison(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
+    runs = [run for group in groups for run in group]
+    record, seeds = runs[0].record, sorted({run.record["seed"] for run in runs})
+    averaged = f"mean over seeds {', '.join(map(str, seeds))}, as far as there are runs"
+    largest = int(recordings.y.bincount().max()) / len(recordings)
+    caption = (
+        f"{describe(recordings)}\n"
+        f"{record['hidden_size']} {record['filters']} filters of {record['ngram']} samples; "
+        "accuracy in percent, mean ± standard deviation over the subjects left out, "
+        f"{averaged if len(seeds) > 1 else 'one seed'}; the largest class has {100 * largest:.2f}"
+    )
+
+    def spread_of(part: str) -> summary.Column:
+        return lambda group: summary.spread(list(_subject_means(group, part).values()), DIGITS)
+
+    columns: summary.Columns = {
+        "subjects": lambda group: len({run.record["subject"] for run in group}),
+        **{part: spread_of(part) for part in PARTS},
+        "s/epoch": lambda group: f"{summary.mean_seconds(group):.2f}",
+    }
+    return summary.model_table(caption, runs, columns)
+
+
+def _by_subject(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
+    means = [_subject_means(group, "test") for group in groups]
+    rows = [
+        [name, *[f"{mean[name]:{DIGITS}}" if name in mean else "" for mean in means]]
+        for name in recordings.subjects
+        if any(name in mean for mean in means)
+    ]
+    header = ("left out", *[group[0].record["model"] for group in groups])
+    return Table("Test accuracy in percent by the subject left out", header, rows)
+
+
+def _planted(groups: Sequence[list[Run]]) -> Table:
+    """What the filters found of each planted state, before and after training."""
+    rows = []
+    for group in groups:
+        for states in zip(*[run.record["planted"] for run in group], strict=True):
+            cells = [group[0].record["model"], states[0]["state"], f"{states[0]['hz']:g}"]
+            for key, digits in (("nearest_hz", ".1f"), ("share", ".2f"), ("agreement", ".2f")):
+                for when in ("start", "trained"):
+                    values = [e[when][key] for e in states if e[when][key] is not None]
+                    cells.append(f"{statistics.median(values):{digits}}" if values else "-")
+            rows.append(cells)
+    caption = (
+        "Filters and planted oscillations, before and after training, median over runs. nearest: "
+        "the centre frequency in Hz nearest to the planted one among the fewest filters with half "
+        f"of the influence; share: of the influence, within {NEAR:g} Hz; phases: the best fit to "
+        "the planted phases among those filters within that distance, 1 at most"
+    )
+    header = ["model", "state", "Hz"]
+    for name in ("nearest", "share", "phases"):
+        header += [f"{name} (start)", name]
+    return Table(caption, header, rows)
+
+
+def _subject_means(runs: Sequence[Run], part: str) -> dict[str, float]:
+    """The accuracy with each subject left out, the mean over seeds."""
+    groups = grouped([run.record for run in runs], "subject")
+    return {group[0]["subject"]: statistics.mean(r[part] for r in group) for group in groups}
+
+
+def _frequency_axis(axes: Axes, rate: float, planted: Sequence[float]) -> None:
+    for frequency in planted:
+        axes.axvline(frequency, color="black", linewidth=0.8, linestyle="--")
+    axes.set_xlim(0, min(rate / 2, 2.5 * max(planted, default=rate)))
+    axes.set_xlabel("Hz")
+    axes.set_yticks([])

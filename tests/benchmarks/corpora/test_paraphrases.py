@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from benchmarks.corpora import paraphrases
-from benchmarks.corpora.bm25 import BM25Index
 from benchmarks.corpora.paraphrases import MSRPQuestions, OwnPairs
-from benchmarks.corpora.questions import QuestionCorpus, Ranking
+from benchmarks.corpora.questions import BM25Index, QuestionCorpus, Ranking
 from pyg_kernels.datasets.text import tokenize
 from tests.datasets.conftest import present
 

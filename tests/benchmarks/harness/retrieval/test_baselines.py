@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.corpora.bm25 import BM25Index
-from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
+from benchmarks.corpora.questions import BM25Index, Question, QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.retrieval.baselines import Baselines, standardized, tf_idf, tuned_tf_idf
-from benchmarks.harness.retrieval.metrics import METRICS, evaluate
+from benchmarks.harness.retrieval.task import METRICS, evaluate
 
 ASKED = {
     "how to boot from usb": "the usb stick is not found",

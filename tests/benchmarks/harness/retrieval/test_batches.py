@@ -7,8 +7,12 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.corpora.questions import TrainQuery
-from benchmarks.harness.retrieval.batches import NegativesLoader, question_batch
-from benchmarks.harness.retrieval.data import drawn, trained_questions
+from benchmarks.harness.retrieval.data import (
+    NegativesLoader,
+    drawn,
+    question_batch,
+    trained_questions,
+)
 from benchmarks.harness.retrieval.models import ENCODERS, QuestionModelConfig, QuestionNet, pooled
 from benchmarks.harness.retrieval.report import weights_by_position
 from benchmarks.harness.retrieval.task import RankingError, hinge_loss

@@ -8,8 +8,14 @@ import torch
 from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.retrieval.batches import TitleLoader, held_out_pairs, written_pairs
-from benchmarks.harness.retrieval.data import END, load_questions, question_data
+from benchmarks.harness.retrieval.data import (
+    END,
+    TitleLoader,
+    held_out_pairs,
+    load_questions,
+    question_data,
+    written_pairs,
+)
 from benchmarks.harness.retrieval.models import ENCODERS
 from benchmarks.harness.retrieval.options import Networks, Questions
 from benchmarks.harness.retrieval.task import (
