@@ -289,7 +289,7 @@ def numbers(
         first = int(wrong.argmax())
         cell = frame[column].iloc[first]
         if np.isfinite(_pandas().to_numeric(str(cell).replace(",", ""), errors="coerce")):
-            advice = "; decimals have a point, thousands no mark"
+            advice = f"; decimals have a point, thousands no mark{advice}"
         raise FileError(
             f"{path}, line {frame.index[first]}: {cell!r} in column {column!r} is no finite "
             f"number ({int(wrong.sum())} are not{advice})"

@@ -316,7 +316,7 @@ def parse(program: str, command: Command, words: Sequence[str]) -> Any:
         if one.metadata["positional"] and not found[one.name]:  # jsonargparse drops those of files
             files = [_load(Path(path).read_text("utf-8")) for path in found["config"] or ()]
             lists = [file[one.name] for file in files if isinstance(file.get(one.name), list)]
-            found = vars(made.parse_args([*given, *lists[-1]])) if lists else found
+            found = vars(made.parse_args([*lists[-1], *given])) if lists else found
     types_ = get_type_hints(command.options)
     values = {}
     for one in fields(command.options):

@@ -105,7 +105,8 @@ def _of_file(name: str, seed: int) -> tuple[list[Data], NDArray[Any]]:
     for smiles, kind in (rows[i] for i in order):
         with rdBase.BlockLogs():
             molecule = Chem.MolFromSmiles(smiles)
-        if molecule is not None and kind and len(classes) < MOST_MOLECULES:
+        is_known = molecule is not None and molecule.GetNumAtoms() > 0 and kind
+        if is_known and len(classes) < MOST_MOLECULES:
             molecules.append(molecule)
             classes.append(kind)
     known, y = np.unique(classes, return_inverse=True)

@@ -63,7 +63,7 @@ def parse_unmapped(smiles: str) -> Chem.Mol:
     if ":" in smiles:
         for atom in mol.GetAtoms():
             atom.SetAtomMapNum(0)
-        Chem.AssignStereochemistry(mol, cleanIt=True, force=True)  # they told its neighbors apart
+        mol = parse(Chem.MolToSmiles(mol))  # without stereo marks and hydrogens that maps had fixed
     return mol
 
 

@@ -53,7 +53,8 @@ def checked_names(value: Any, name: str) -> list[str]:
 
 def number_array(y: Any) -> NDArray[np.float64]:
     """Numbers, NaN where one is missing: masked, or in pandas' nullable columns no number yet."""
-    if np.asarray(y).dtype.kind in "mM":
+    kinds = y.dtypes if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else [np.asarray(y).dtype]
+    if any(kind.kind in "mM" for kind in kinds):
         raise TypeError("y has dates or times: expected numbers")
     if isinstance(y, np.ma.MaskedArray):
         y = np.ma.filled(y.astype(np.float64), np.nan)

@@ -291,7 +291,9 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             raise ValueError(
                 f"start_from has the extra columns {before}, X has {molecules.columns}"
             )
-        if not np.isfinite(molecules.extra.std(0)).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = molecules.extra.std(0)
+        if not np.isfinite(spread).all():
             raise ValueError("extra columns have squares that are not finite: rescale them")
 
     def _check_distill(self, models: Sequence[str], start_from: Any) -> None:

@@ -33,7 +33,8 @@ from pyg_kernels.molecules.trees import MoleculeTrees
 # Twice a decade, from strong to weak: weak ones take the most iterations.
 PENALTIES = tuple(10 ** (k / 2) for k in range(8, -7, -1))
 TREES = 300  # of a random forest
-WORSE = 2  # penalties in a row with a larger validation error end the search
+WORSE = 2  # penalties with a clearly larger validation error than the lowest end the search
+CLEARLY = 1.01
 _ROUNDS = 200  # of expectation-maximization
 _PRIOR = 30  # measurements that the prior on weights of models counts as: small parts choose badly
 _FIRM = 1e4  # how much the sum of the weights of models counts, over the errors
@@ -481,9 +482,9 @@ class CountMethod(KernelMethod):
             else:
                 errors = -np.log(np.maximum(likelihoods(y[:, None], found, self.task), 1e-12))
             error = float(np.average(errors, weights=weight))
-            worse = 0 if error < lowest else worse + 1
             if error < lowest:
-                best, lowest = penalty, error
+                best, lowest, worse = penalty, error, 0
+            worse += error > CLEARLY * lowest  # strong ones differ by noise alone
             if worse == WORSE:
                 break
         return best

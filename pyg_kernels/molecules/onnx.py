@@ -21,6 +21,7 @@ from pyg_kernels.molecules.training import MoleculeBatches, quiet
 from pyg_kernels.tables import FileError, refuse_existing
 
 EXAMPLES = ["CCO", "c1ccccc1C", "CC(=O)O"]  # any will do: all sizes are left open
+_FARTHEST = 1e4  # deviations: beyond, rounding of single precision is 0.001 of one
 
 
 class ExportedEnsemble(torch.nn.Module):
@@ -36,7 +37,8 @@ class ExportedEnsemble(torch.nn.Module):
             for member in self.members
         ]
         self.weights = _tensor(estimator.member_weights())
-        self.extra_mean = _tensor(estimator.extra_mean_)
+        varies = np.isfinite(estimator.extra_scale_)  # of others nothing was learned
+        self.extra_mean = _tensor(np.where(varies, estimator.extra_mean_, 0))
         self.extra_scale = _tensor(estimator.extra_scale_)
 
     def forward(
@@ -126,14 +128,24 @@ def _outputs(estimator: Any) -> list[str]:
     return ["mean", "std"] if estimator.task_.kind == "regression" else ["probability"]
 
 
+def _check_range(what: str, mean: Any, *variances: Any) -> None:
+    """Refuses numbers whose means or variances single precision does not hold."""
+    limits = np.finfo(np.float32)
+    for values in variances:
+        known = values[(values > 0) & np.isfinite(values)]
+        if ((known < limits.tiny) | (known > limits.max)).any():
+            raise ValueError(f"variances of {what} leave single precision: rescale them")
+    varies = np.isfinite(variances[0])
+    if (np.abs(mean)[varies] > _FARTHEST * np.sqrt(variances[0])[varies]).any():
+        raise ValueError(f"{what} are too far from 0 for single precision: subtract an offset")
+
+
 def exported(estimator: Any) -> Any:
     """The program that :func:`torch.onnx.export` makes, for any numbers of atoms and bonds."""
-    limits = np.finfo(np.float32)
+    _check_range("extra columns", estimator.extra_mean_, estimator.extra_scale_**2)
     for member in estimator.members_:
         member.net.cpu().eval()
-        numbers = np.concatenate([member.std**2, member.noise])
-        if ((numbers > 0) & ((numbers < limits.tiny) | (numbers > limits.max))).any():
-            raise ValueError("the targets' variances leave single precision: rescale them")
+        _check_range("targets", member.mean, member.std**2, member.noise)
     number = len(estimator.columns_)
     molecules = Molecules(EXAMPLES, estimator.columns_, np.zeros((len(EXAMPLES), number)))
     batch = next(iter(MoleculeBatches(molecules, estimator.featurizer)))

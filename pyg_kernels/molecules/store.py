@@ -154,6 +154,7 @@ def fit_once(member: Any, examples: Examples, folder: str | Path | None) -> None
         member.fit(examples)
         return
     told = {**vars(examples), "molecules": vars(examples.molecules.unread()), **member.told()}
+    told["format"] = FORMAT
     path = Path(folder) / f"{joblib.hash(told)}.npz"
     if path.is_file():
         member.restore(_read(path)[1])

@@ -91,7 +91,8 @@ def _classes(frame: pd.DataFrame, column: str) -> list[str]:
 def _are_words(classes: Sequence[str], rows: int) -> bool:
     """Whether these are names of classes, neither numbers nor a text of its own for each row."""
     few = len(classes) <= max(2, rows // 2)
-    return bool(classes) and few and not any(map(_is_number, classes))
+    numbers = [word for word in classes if _is_number(word.replace(",", ""))]
+    return bool(classes) and few and not numbers
 
 
 def _is_number(word: str) -> bool:

@@ -52,6 +52,8 @@ class MoleculeTrees:
 
     def fit(self, graphs: Sequence[Any], y: NDArray[Any]) -> Self:
         """Grows trees on what was measured of targets ``(M, T)``, NaN where they were not."""
+        some = np.flatnonzero(~np.isnan(y).all(1))  # others change nothing
+        graphs, y = [graphs[i] for i in some.tolist()], y[some]
         self._counting.fit(graphs)
         x, self.forests = self._read(graphs), list[Any]()
         options = {"random_state": self._seed, "n_jobs": torch.get_num_threads()}

@@ -12,6 +12,8 @@ from torch.nn import Module
 from torch.utils.hooks import RemovableHandle
 from torch_geometric.nn.dense.linear import Linear, is_uninitialized_parameter
 
+from pyg_kernels.ops.operator import is_plain
+
 
 class Hookable(Module):
     """A module that says whether a hook was registered, so that it has to be called.
@@ -118,13 +120,26 @@ def weight_of(lin: Module) -> Tensor:
     """The matrix of a linear map without bias; of one that is no `UnitLinear` by calling it.
 
     Raises:
-        ValueError: If it has a bias.
+        ValueError: If zeros are mapped to something else, where numbers can be read.
     """
     if is_matrix(lin):
         return cast(Tensor, lin.weight)
-    if any(name.rpartition(".")[2] == "bias" for name, _ in lin.named_parameters()):
-        raise ValueError(f"{lin} adds a constant: expected a linear map without bias")
     like = next(lin.parameters())
     features: int = getattr(lin, "in_features", getattr(lin, "in_channels", like.size(-1)))
-    called: Tensor = lin(torch.eye(features, device=like.device, dtype=like.dtype))
-    return called.t()
+    rows = torch.eye(features + 1, features, device=like.device, dtype=like.dtype)
+    called: Tensor = lin(rows)
+    if _is_not_zero(called[-1]):
+        raise ValueError(f"{lin} adds a constant: expected a linear map without bias")
+    return called[:-1].t()
+
+
+def _is_not_zero(values: Tensor) -> bool:
+    """Whether a number is not 0; those that cannot be read now are."""
+    if torch.compiler.is_compiling() or not is_plain(values):
+        return False
+    if values.is_cuda and torch.cuda.is_current_stream_capturing():
+        return False
+    try:
+        return bool((values.abs() > 0).any())  # not so of NaN, where weights are not finite
+    except RuntimeError:  # of meta tensors, and of those that are traced
+        return False

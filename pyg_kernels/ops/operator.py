@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -85,7 +86,8 @@ class Operator:
             tensors = [t for t in args[: self._num_tensors] if t is not None]
             if not is_plain(*tensors):
                 return self._defined(*args)
-            if all(type(t) in (Tensor, Parameter) and not t.is_meta for t in tensors):
+            own = all(type(t) in (Tensor, Parameter) and not t.is_meta for t in tensors)
+            if own and not _is_traced():
                 with without_autocast(tensors[0].device):
                     found: Outputs = _Eager.apply(self, *args)
                 return found
@@ -119,7 +121,8 @@ class Operator:
         compiling = torch.compiler.is_compiling()
         if torch.is_grad_enabled() or not (compiling or is_plain(*grads)):
             return *self.by_definition(tensors, ctx.settings, needed, grads), *rest
-        if not compiling and all(grad is None or type(grad) is Tensor for grad in grads):
+        own = all(grad is None or type(grad) is Tensor for grad in grads)
+        if own and not (compiling or _is_traced()):
             with without_autocast(tensors[0].device):
                 found = self._run_backward(grads, tensors, outputs, ctx.settings, needed)
         else:
@@ -252,6 +255,12 @@ def is_plain(*tensors: Tensor | None) -> bool:
         if forward_ad.unpack_dual(tensor).tangent is not None:
             return False
     return True
+
+
+def _is_traced() -> bool:
+    """Whether ``make_fx`` records operators, as kernels that are called directly are none."""
+    module = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    return module is not None and module.get_proxy_mode() is not None
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import Module
 from torch.nn.utils import prune
 from torch.nn.utils.parametrizations import weight_norm
@@ -113,12 +114,16 @@ def test_weights_made_of_others_are_trained(
 
 def test_a_map_with_a_bias_is_no_matrix() -> None:
     rcnn = RCNN(3, 4, output_map=True, decay="recurrent")
-    rcnn.cells[0].output_lin = torch.nn.Linear(4, 4)
+    lin = rcnn.cells[0].output_lin = torch.nn.Linear(4, 4)
     with pytest.raises(ValueError, match="adds a constant: expected a linear map without bias"):
         rcnn(torch.rand(5, 2, 3))
+    torch.nn.init.zeros_(lin.bias)
+    rcnn(torch.rand(5, 2, 3))
 
 
 def test_hooked_maps_need_no_numbers() -> None:
-    rcnn = RCNN(3, 4, decay="recurrent", device="meta")
+    rcnn, x = RCNN(3, 4, decay="recurrent"), torch.rand(5, 2, 3)
     pruned(rcnn.cells[0].decay_recurrent)
-    assert rcnn(torch.empty(5, 2, 3, device="meta"))[0].shape == (5, 2, 4)
+    traced = make_fx(lambda x: rcnn(x)[0])(x)
+    close(traced(x), rcnn(x)[0])
+    assert rcnn.to("meta")(x.to("meta"))[0].shape == (5, 2, 4)

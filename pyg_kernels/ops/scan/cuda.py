@@ -29,6 +29,7 @@ _STEPS, _LOADS, _BYTES = 12, 48, 2**16  # at most: steps, loads of all of them, 
 # Of a program that makes products: its texts; the bytes that a number of its map takes, in single
 # precision as the sum of two; and those that are held beside the map.
 _TEXTS, _NUMBER_BYTES, _OTHER_BYTES = 16, 8, 2**15
+_DOUBLE_PRODUCTS = ((8, 0), (9, 0), (10, 0))  # compute capabilities that Triton has fast ones for
 
 _CARRIED = {"out": "h", "after": "c", "to_h": "g_h", "to_c": "g_c"}  # from token to token
 _NUMBER = {Index.ALL: "0", Index.TOKEN: "token", Index.BEFORE: "before"}  # else the text's
@@ -155,7 +156,7 @@ class Kernel:
         """Whether there is such a kernel that holds the map."""
         fed, channels = self._of[0]["kept"], feed.size(1)
         map_bytes = _NUMBER_BYTES * len(fed) * _block_of_texts(channels) ** 2
-        fits = map_bytes + _OTHER_BYTES <= _shared_bytes(feed.device)
+        fits = map_bytes + _OTHER_BYTES <= _shared_bytes(feed.device, self._of[2])
         return fits and channels > 0 and all(value.data.wide for value in fed)
 
     def _tile(self, channels: int) -> tuple[int, int]:
@@ -240,7 +241,7 @@ class KernelOfTexts(Kernel):
 
     def _bytes_ahead(self, block: int, device: torch.device) -> int:
         map_bytes = _NUMBER_BYTES * len(self._of[0]["kept"]) * block**2
-        return _shared_bytes(device) - map_bytes - _OTHER_BYTES
+        return _shared_bytes(device, self._of[2]) - map_bytes - _OTHER_BYTES
 
     def _options(self, block: int) -> dict[str, int]:
         warps = max(4, block // 8)
@@ -299,13 +300,15 @@ def _block_of_texts(channels: int) -> int:
 
 
 @cache
-def _shared_bytes(device: torch.device) -> int:
+def _shared_bytes(device: torch.device, dtype: torch.dtype) -> int:
     """What a program may hold in shared memory; none where there are no fast products for it."""
     if device.type != "cuda":  # interpreted, or compiled for an H100
         return 227 * 2**10
     properties = torch.cuda.get_device_properties(device)
     bytes_there: int = getattr(properties, "shared_memory_per_block_optin", 0)
-    return bytes_there if properties.major >= 8 else 0
+    of_doubles = (properties.major, properties.minor) in _DOUBLE_PRODUCTS
+    is_fast = of_doubles if dtype == torch.float64 else properties.major >= 8
+    return bytes_there if is_fast else 0
 
 
 class _Steps:
