@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from tests.sequence.rcnn import projections
 from tests.string_kernels import ngrams
 from tests.walk_kernels import edge_weights, walks
 
+HEAD = torch.tensor([0.7, -1.3, 0.4], dtype=torch.float64)
 #: An activation, and its slope at a number.
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor] | None, Callable[[float], float]]] = {
     "identity": (None, lambda z: 1.0),
@@ -102,17 +104,22 @@ def node_shares(found: list[Value], combine: str, number: int) -> Tensor:
     return nodes
 
 
-def in_order(found: list[Value]) -> list[Value]:
-    """The largest absolute value first, equal ones by nodes, then by edges."""
-    return sorted(found, key=lambda w: (-float(f"{abs(w.value):.8e}"), w.nodes, w.edges))
-
-
 def assert_best(best: list[tuple[tuple[int, ...], float]], found: list[Value], k: int) -> None:
-    expected = in_order(found)[:k]
+    """The largest absolute values first, equal ones by nodes, then by edges."""
+    expected = sorted(found, key=lambda w: (-float(f"{abs(w.value):.8e}"), w.nodes, w.edges))[:k]
     assert [nodes for nodes, _ in best] == [walk.nodes for walk in expected]
     values = torch.tensor([value for _, value in best], dtype=torch.float64)
     wanted = torch.tensor([walk.value for walk in expected], dtype=torch.float64)
     torch.testing.assert_close(values, wanted, rtol=1e-10, atol=1e-12)
+
+
+def assert_largest(found: list[tuple[tuple[int, ...], float]], values: Tensor) -> None:
+    """Against a value for every tuple of places, zero for those that are no walks."""
+    top = values.flatten().abs().topk(len(found)).indices
+    places = torch.stack(torch.unravel_index(top, values.shape), 1)
+    assert [nodes for nodes, _ in found] == [tuple(place) for place in places.tolist()]
+    expected = values.flatten()[top].tolist()
+    assert [value for _, value in found] == pytest.approx(expected, rel=1e-10)
 
 
 @torch.no_grad()
