@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder
+from pyg_kernels.rationale import Generator, Rationale, Rationalizer, SequenceEncoder
 from pyg_kernels.sequence import RCNN
 from tests.sequence.rcnn import layer_equations
 from tests.sequence.texts import F64, SIZE
@@ -87,3 +87,11 @@ def probabilities(gen: Generator, x: Tensor) -> Tensor:
 def changes(z: Tensor) -> int:
     """The number of places where a selection starts or ends, but for the first token."""
     return sum(int(a != b) for a, b in itertools.pairwise(z.tolist()))
+
+
+def assert_finite_gradients(model: Rationalizer, found: Rationale) -> None:
+    """Of the objective, for some losses; a parameter may have none."""
+    losses = found.output.square().sum(dim=1).view(found.size.shape)
+    model.objective(found, losses).backward()
+    for parameter in model.parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all()

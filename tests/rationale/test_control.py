@@ -40,7 +40,6 @@ def whole(**options: Any) -> tuple[Rationalizer, Rationale, Tensor]:
 def test_the_baseline_of_a_batch_is_of_those_before() -> None:
     model, found, losses = whole()
     costs = model.cost(found, losses)
-    assert found.log_prob is not None
     weight = model.generator.logit.of_token.weight
     for baseline in (0.0, costs.mean().item(), costs.mean().item()):
         (slope,) = torch.autograd.grad(model.objective(found, losses), weight, retain_graph=True)

@@ -1,5 +1,6 @@
 """What the rationalizers and their parts refuse, and what they say."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -21,58 +22,32 @@ LAYER, BOTH = RCNN(SIZE, 3), RCNN(SIZE, 4, bidirectional=True)
 X, Y, GRAPH = torch.zeros(3, SIZE), torch.zeros(4, SIZE, dtype=F64), random_graph(0)
 NO_EDGES, THREE, FOUR = torch.zeros(2, 0).long(), torch.tensor([0, 3]), torch.tensor([0, 4])
 
-OPTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "encoder": (SequenceEncoder, {"layer": LAYER, "channels": 3, "out_channels": 2}),
-    "generator": (Generator, {"network": nn.Identity(), "channels": 4}),
-    "states": (WLStates, {"in_channels": 4, "channels": 5}),
-    "rationalizer": (Rationalizer, {"generator": generator(), "encoder": encoder()}),
-}
-BAD_OPTIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
-    "encoder": [
-        ({"layer": "rcnn"}, "layer"),
-        ({"channels": 0}, "channels"),
-        ({"out_channels": 0}, "out_channels"),
-        ({"readout": "sum"}, "readout='sum'"),
-        ({"dropout": 1.0}, "dropout"),
-    ],
-    "generator": [
-        ({"network": "rcnn"}, "network"),
-        ({"channels": 0}, "channels"),
-        ({"selection": "both"}, "selection='both'"),
-        ({"hidden_size": 0}, "hidden_size"),
-        *[({"initial_rate": rate}, "initial_rate") for rate in (0.0, 1.0, NAN)],
-    ],
-    "states": [
-        ({"channels": 0}, "channels"),
-        ({"num_iterations": 0}, "num_iterations"),
-        ({"order": 0}, "order"),
-        ({"norm": "head"}, "norm='head'"),
-        ({"dropout": -0.1}, "dropout"),
-        ({"relabel": "sum"}, "relabel"),
-    ],
-    "rationalizer": [
-        ({}, "sparsity=None and rate=None"),
-        ({"sparsity": 0.1, "rate": 0.1}, r"sparsity=0.1 and rate=0.1"),
-        *[({"sparsity": sparsity}, "sparsity") for sparsity in (-0.1, NAN, "low")],
-        *[({"rate": rate}, "rate") for rate in (0.0, 1.0, 10)],
-        ({"sparsity": 0.1, "coherence": -1.0}, "coherence"),
-        ({"sparsity": 0.1, "estimator": "kuma"}, "estimator='kuma'"),
-        ({"sparsity": 0.1, "num_samples": 0}, "num_samples"),
-        *[({"sparsity": 0.1, "temperature": t}, "temperature") for t in (0.0, INF)],
-        ({"sparsity": 0.1, "generator": nn.Linear(1, 1)}, "generator"),
-        ({"sparsity": 0.1, "encoder": "rcnn"}, "encoder"),
-    ],
-}
+UNPRICED = partial(Rationalizer, generator(), encoder())
+PRICED = partial(UNPRICED, sparsity=0.1)
+WRONG: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
+    (
+        partial(SequenceEncoder, layer=LAYER, channels=3, out_channels=2),
+        {"layer": ["rcnn"], "channels": [0], "out_channels": [0]},
+    ),
+    (partial(SequenceEncoder, LAYER, 3, 2), {"readout": ["sum"], "dropout": [1.0]}),
+    (partial(Generator, network=nn.Identity(), channels=4), {"network": ["rcnn"], "channels": [0]}),
+    (partial(Generator, nn.Identity(), 4), {"selection": ["both"], "hidden_size": [0]}),
+    (partial(Generator, nn.Identity(), 4), {"initial_rate": [0.0, 1.0, NAN]}),
+    (partial(WLStates, 4), {"channels": [0]}),
+    (partial(WLStates, 4, 5), {"num_iterations": [0], "order": [0], "norm": ["head"]}),
+    (partial(WLStates, 4, 5), {"dropout": [-0.1], "relabel": ["sum"]}),
+    (UNPRICED, {"sparsity": [-0.1, NAN, "low"], "rate": [0.0, 1.0, 10]}),
+    (PRICED, {"coherence": [-1.0], "estimator": ["kuma"]}),
+    (PRICED, {"num_samples": [0], "temperature": [0.0, INF]}),
+]
 
 
-@pytest.mark.parametrize("part", OPTIONS)
-def test_options(part: str) -> None:
-    """A part that is none is a TypeError, another value a ValueError."""
-    build, given = OPTIONS[part]
-    for options, words in BAD_OPTIONS[part]:
-        of_type = part == "rationalizer" and {"generator", "encoder"} & {*options}
-        with pytest.raises(TypeError if of_type else ValueError, match=words):
-            build(**{**given, **options})
+@pytest.mark.parametrize(("build", "wrong"), WRONG, ids=range(len(WRONG)))
+def test_options(build: Callable[..., Any], wrong: dict[str, list[Any]]) -> None:
+    for name, values in wrong.items():
+        for value in values:
+            with pytest.raises(ValueError, match=re.escape(f"{name}={value!r}: expected")):
+                build(**{name: value})
 
 
 def of_graph(**changes: Any) -> dict[str, Any]:
@@ -83,7 +58,9 @@ TEXTS, GRAPHS = rationalizer(), model(4, 3)
 DRAW, WIDE = Generator(RCNN(SIZE, 4), 4), Generator(BOTH, 4)
 ATOMS = Generator(WLStates(4, 5), 5, "dependent")
 NO_SELECTIONS = [torch.ones(3), torch.full((4,), 0.5), torch.ones(1, 1, 4), [1, 0, 1, 0]]
+BOTH_PRICES = {"sparsity": 0.1, "rate": 0.1}
 CALLS: list[tuple[Callable[..., Any], list[tuple[dict[str, Any], str]]]] = [
+    (UNPRICED, [({}, "sparsity=None and rate=None"), (BOTH_PRICES, "sparsity=0.1 and rate=0.1")]),
     (
         TEXTS,
         [
@@ -153,8 +130,16 @@ def test_inputs(call: Callable[..., Any], rows: list[tuple[dict[str, Any], str]]
             call(**given)
 
 
-@pytest.mark.parametrize("layer", [RKM, KBRN, nn.LSTM])
-def test_other_layers_take_no_selection(layer: Any) -> None:
-    reader = SequenceEncoder(layer(SIZE, 3), 3, 2)
-    with pytest.raises(TypeError, match=layer.__name__):
-        reader(X, ptr=THREE, selection=torch.ones(3))
+def test_parts_that_are_none() -> None:
+    """And layers that take no selection."""
+    made = partial(Rationalizer, sparsity=0.1)
+    for words, call in (
+        ("generator is a Linear", partial(made, nn.Linear(1, 1), encoder())),
+        ("encoder is a str", partial(made, generator(), "rcnn")),
+        *(
+            (kind.__name__, partial(SequenceEncoder(kind(SIZE, 3), 3, 2), X, THREE, torch.ones(3)))
+            for kind in (RKM, KBRN, nn.LSTM)
+        ),
+    ):
+        with pytest.raises(TypeError, match=words):
+            call()

@@ -12,7 +12,7 @@ from pyg_kernels.nn import RandomWalkNet, WLKernelNet
 from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder, WLStates
 from pyg_kernels.sequence import RCNN
 from tests.graphs import SMILES, Graph, molecule, random_graph
-from tests.rationale.cases import randomized
+from tests.rationale.cases import assert_finite_gradients, randomized
 from tests.sequence.texts import F64, close
 
 
@@ -77,13 +77,9 @@ def test_induced_subgraphs(build: Any, training: bool) -> None:
     edges = {name: union.given[name] for name in ("edge_index", "edge_attr")}
     log_prob = rationalizer.generator.log_prob(found.selection, union.x, **edges)
     sums = [part.sum(dim=1) for part in log_prob.split(union.sizes, dim=1)]
-    assert found.log_prob is not None
     close(found.log_prob, torch.stack(sums, dim=1))
-    losses = found.output.square().sum(dim=1).view(samples, count)
-    rationalizer.objective(found, losses).backward()
-    for name, parameter in rationalizer.named_parameters():
-        reached = parameter.grad is not None and parameter.grad.isfinite().all()
-        assert reached or not training, name
+    assert_finite_gradients(rationalizer, found)
+    assert not training or all(p.grad is not None for p in rationalizer.parameters())
 
 
 def test_unselected_atoms_leave_no_trace() -> None:
@@ -120,7 +116,7 @@ def test_no_atoms(num_graphs: int) -> None:
     found = rationalizer(**vars(EMPTY), batch=none, batch_size=num_graphs)
     assert found.output.shape == (2 * num_graphs, 2)
     assert found.size.shape == found.transitions.shape == (2, num_graphs)
-    rationalizer.objective(found, found.output.sum(dim=1).view(2, num_graphs)).backward()
+    assert_finite_gradients(rationalizer, found)
 
 
 def test_a_text_is_a_path_graph() -> None:
