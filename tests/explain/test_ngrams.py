@@ -14,11 +14,10 @@ from tests.explain.values import (
     assert_best,
     assert_largest,
     close,
-    gates,
     ngram_values,
     node_shares,
 )
-from tests.sequence.rcnn import projections, random_rcnn
+from tests.sequence.rcnn import random_rcnn
 from tests.sequence.texts import random_text
 
 FEATURES, HIDDEN = 4, 3
@@ -83,23 +82,6 @@ def test_positions(position: int, decay: float | str) -> None:
     assert_equals_all_ngrams(rcnn, x, position)
     found = ngram_contributions(rcnn, x, position, HEAD)
     assert found.tokens.shape == (5,) and not found.tokens[position % 5 + 1 :].any()
-
-
-@pytest.mark.parametrize("readout", ["c", "z"])
-@pytest.mark.parametrize("decay", ["input", "recurrent"])
-def test_equals_gradients_with_gates_held(readout: str, decay: str) -> None:
-    r"""(1/n) sum_j P_j[t] d<theta, s[T]>/dP_j[t], by autograd through the recurrence."""
-    rcnn, x = layer(order=3, readout=readout, decay=decay), text(9)
-    maps = [p.detach().requires_grad_() for p in projections(rcnn.cells[0], x)]
-    held = gates(rcnn, x)
-    c = [torch.zeros(HIDDEN, dtype=x.dtype) for _ in maps]
-    for t, decayed in enumerate(held):
-        z = [maps[0][t], *(c[j - 1] * maps[j][t] for j in range(1, 3))]
-        c = [decayed * old + (1 - decayed) * new for old, new in zip(c, z, strict=True)]
-    output = ((c if readout == "c" else z)[-1] * HEAD).sum()
-    gradients = torch.autograd.grad(output, maps)
-    expected = sum((p * g).sum(1) for p, g in zip(maps, gradients, strict=True)) / 3
-    close(ngram_contributions(rcnn, x, head=HEAD).tokens, expected.detach())
 
 
 @pytest.mark.parametrize("gate", ["input", "recurrent"])

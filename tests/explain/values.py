@@ -124,21 +124,15 @@ def assert_largest(found: list[tuple[tuple[int, ...], float]], values: Tensor) -
 
 @torch.no_grad()
 def gates(rcnn: RCNN, x: Tensor) -> Tensor:
-    """The decay of every token and channel, (T, H), one token after the other."""
+    """The decay of every token and channel, (T, H); recurrent gates read the output before."""
     (cell,) = rcnn.cells
-    h, rows = x.new_zeros(rcnn.hidden_size), []
-    outputs, _ = rcnn(x)
-    for token, output in zip(x, outputs, strict=True):
-        if cell.decay_lin is None:
-            decay = torch.as_tensor(cell.decay, dtype=x.dtype)
-        else:
-            logit = cell.decay_lin.weight @ token + cell.decay_bias
-            if cell.decay_recurrent is not None:
-                logit = logit + cell.decay_recurrent.weight @ h
-            decay = 1 / (1 + torch.exp(-logit))
-        rows.append(decay.expand(rcnn.hidden_size))
-        h = output
-    return torch.stack(rows)
+    if cell.decay_lin is None:
+        return torch.as_tensor(cell.decay, dtype=x.dtype).expand(len(x), rcnn.hidden_size)
+    logit = x @ cell.decay_lin.weight.t() + cell.decay_bias
+    if cell.decay_recurrent is not None:
+        before = torch.cat((x.new_zeros(1, rcnn.hidden_size), rcnn(x)[0][:-1]))
+        logit = logit + before @ cell.decay_recurrent.weight.t()
+    return torch.sigmoid(logit).expand(len(x), rcnn.hidden_size)
 
 
 @torch.no_grad()
