@@ -80,16 +80,14 @@ def test_relaxed_training(selection: str, estimator: Any) -> None:
     torch.manual_seed(0)
     found = model(x, ptr=ptr)
     z = found.selection
-    assert z.shape == (2, 13)
-    assert ((z >= 0) & (z <= 1)).all() and not ((z == 0) | (z == 1)).all()
+    assert z.shape == (2, 13) and ((z >= 0) & (z <= 1)).all() and not ((z == 0) | (z == 1)).all()
     for s in range(2):
         close(found.output.view(2, 4, 2)[s], model.encoder(x, ptr=ptr, selection=z[s]))
     assert_finite_gradients(model, found)
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and (parameter.grad != 0).any(), name
     found = model.eval()(x, ptr=ptr)
-    assert found.selection.dtype == torch.bool
-    assert found.selection.shape == (1, 13)
+    assert found.selection.dtype == torch.bool and found.selection.shape == (1, 13)
     close(found.output, model.encode(found.selection, x, ptr=ptr))
     assert found.log_prob is None
     assert torch.equal(model(x, ptr=ptr).selection, found.selection)

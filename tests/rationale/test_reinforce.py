@@ -82,21 +82,3 @@ def test_expectation(selection: str, lengths: tuple[int, ...], count: int) -> No
         close(value, cost)
         for a, b in zip(slopes(total, model), gradients, strict=True):
             close(a, b, atol=1e-11)
-
-
-def test_the_baseline_lowers_the_variance() -> None:
-    """Another sample's cost beside none: the trace of the gradient's covariance."""
-    model, pieces, y = rationalizer(), texts(6), torch.tensor([1])
-    found, losses, p = joint(model, pieces, y)
-    losses = losses + 2.0  # a constant, which a baseline takes out
-    weights = list(model.generator.parameters())
-    scores = [torch.autograd.grad(lp, weights, retain_graph=True) for lp in found.log_prob[:, 0]]
-    rows = torch.stack([torch.cat([g.reshape(-1) for g in score]) for score in scores])
-    costs = model.cost(found, losses).detach()[:, 0]
-    mean = (p * costs).sum()
-
-    def second_moment(weight: Tensor) -> Tensor:
-        return (p * weight.square() * rows.square().sum(dim=1)).sum()
-
-    assert second_moment(costs - mean) < 0.1 * second_moment(costs)
-    assert p.dtype == F64
