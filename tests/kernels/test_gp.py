@@ -34,14 +34,15 @@ from tests.kernels.cases import Case, labelled_graph, object_array, of_each_clas
 Array = NDArray[Any]
 
 
+SEQUENCES: dict[str, Any] = {"compare": "min", "normalize": True}
 SUM = [
     WLSubtreeKernel(2, compare="minmax"),
-    LabelSequenceKernel(3, compare="min", normalize=True),
+    LabelSequenceKernel(3, **SEQUENCES),
     ShortestPathKernel(),
 ]
 TERMS = [  # a kernel of counts up to each of its blocks
     *(WLSubtreeKernel(i, compare="minmax") for i in range(3)),
-    *(LabelSequenceKernel(i, compare="min", normalize=True) for i in (1, 2, 3)),
+    *(LabelSequenceKernel(i, **SEQUENCES) for i in (1, 2, 3)),
     ShortestPathKernel(),
 ]
 

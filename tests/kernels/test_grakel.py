@@ -8,12 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from pyg_kernels.kernels import (
-    LabelSequenceKernel,
-    RandomWalkKernel,
-    ShortestPathKernel,
-    WLSubtreeKernel,
-)
+from pyg_kernels.kernels import RandomWalkKernel, ShortestPathKernel, WLSubtreeKernel
 from tests.kernels.cases import graph_collection
 
 grakel = pytest.importorskip("grakel.kernels", reason="parity needs the extra 'test'")
@@ -68,16 +63,6 @@ def test_subtree_kernel(directed: bool, iterations: int) -> None:
     same(WLSubtreeKernel(iterations, "kind", normalize=True)(graphs), expected, 1e-12)
     expected = grakel.WeisfeilerLehmanOptimalAssignment(n_iter=iterations).fit_transform(inputs)
     same(WLSubtreeKernel(iterations, "kind", compare="min")(graphs), expected)
-
-
-def test_histograms() -> None:
-    inputs = [[*as_matrices(g), dict(enumerate(g.bond.tolist()))] for g in GRAPHS]
-    nodes, edges = (
-        theirs().fit_transform(inputs) for theirs in (grakel.VertexHistogram, grakel.EdgeHistogram)
-    )
-    for ours in (LabelSequenceKernel(1, "kind"), WLSubtreeKernel(0, "kind")):
-        assert np.array_equal(ours(GRAPHS), nodes)
-    assert np.array_equal(LabelSequenceKernel(2, None, "bond", min_nodes=2)(GRAPHS), edges)
 
 
 def test_shortest_paths() -> None:
