@@ -30,6 +30,11 @@ def close(found: Tensor, expected: Tensor | float) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
+def edgeless(num_nodes: int) -> Graph:
+    x = torch.randn(num_nodes, 4, dtype=torch.float64)
+    return Graph(x, torch.empty(2, 0, dtype=torch.long), x.new_empty(0, 3))
+
+
 @dataclass
 class Value:
     nodes: tuple[int, ...]
@@ -120,6 +125,17 @@ def assert_largest(found: list[tuple[tuple[int, ...], float]], values: Tensor) -
     assert [nodes for nodes, _ in found] == [tuple(place) for place in places.tolist()]
     expected = values.flatten()[top].tolist()
     assert [value for _, value in found] == pytest.approx(expected, rel=1e-10)
+
+
+def assert_attributed(
+    found: Any, single: Tensor, every: list[Value], combine: str, graph: Graph, k: int
+) -> None:
+    """An attribution, with what walks of one node add, is what all walks say."""
+    nodes, edges, alone = shares(every, combine, graph)
+    close(found.nodes, nodes)
+    close(found.edges, edges)
+    close(single, alone)
+    assert_best(found.walks, every, k)
 
 
 @torch.no_grad()
