@@ -127,6 +127,10 @@ def object_array(items: list[Any]) -> Any:
     return array
 
 
+def identified(kernels: list[Any]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("kernel", kernels, ids=lambda kernel: type(kernel).__name__)
+
+
 # Texts -------------------------------------------------------------------------------------------
 
 
@@ -237,13 +241,7 @@ def as_networkx(graph: Data, kind: type[Any] = nx.MultiDiGraph) -> Any:
 
 def changed(graph: Data, **attributes: Any) -> Data:
     """The graph with other attributes, or without those that are None."""
-    found = graph.clone()
-    for name, value in attributes.items():
-        if value is None:
-            del found[name]
-        else:
-            found[name] = value
-    return found
+    return graph.clone().update(attributes)
 
 
 def vector_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:

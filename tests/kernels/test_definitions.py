@@ -37,6 +37,7 @@ from tests.kernels.cases import (
     close,
     close_sums,
     graph_collection,
+    identified,
     ids,
     matrices,
     numba,
@@ -48,10 +49,6 @@ from tests.kernels.cases import (
 from tests.kernels.definitions import cosine, counted, defined, product_graph
 
 COMBINE, WEIGHTING, EITHER = ["mul", "add"], ["end", "span"], [False, True]
-
-
-def identified(kernels: list[Any]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("kernel", kernels, ids=lambda kernel: type(kernel).__name__)
 
 
 # Texts -------------------------------------------------------------------------------------------
