@@ -43,5 +43,4 @@ def test_equals_the_step_on_state_and_selection(name: str) -> None:
         weights = [torch.arange(1.0, 1 + t.numel()).double().view_as(t).cos() for t in tensors]
         total = sum((w * t).sum() for w, t in zip(weights, tensors, strict=True))
         found.append([*tensors, *torch.autograd.grad(total, given)])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
