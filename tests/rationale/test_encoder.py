@@ -57,9 +57,7 @@ def test_text_by_text(layer: Any, readout: str, both: bool) -> None:
     ("both", "decay", "num_layers"),
     [(False, "input", 1), (True, "recurrent", 1), (False, "recurrent", 2), (True, "input", 2)],
 )
-def test_choices_equal_the_tokens_alone(
-    readout: str, both: bool, decay: str, num_layers: int
-) -> None:
+def test_choices_equal_tokens_alone(readout: str, both: bool, decay: str, num_layers: int) -> None:
     """Weights of 0 and 1 in place of the text without the others; also its gradients."""
     encoder = build(RCNN, readout, bidirectional=both, decay=decay, num_layers=num_layers)
     pieces = texts(*LENGTHS)
