@@ -144,10 +144,10 @@ def complete_graph(num_nodes: int) -> Tensor:
     return torch.tensor(list(pairs)).t()
 
 
-def one_channel(order: int, combine: str = "mul", num_features: int = 1) -> RandomWalkConv:
-    conv = RandomWalkConv(num_features, 1, order, decay=0.5, combine=combine).double()
-    for lin in conv.lins:
-        torch.nn.init.ones_(lin.weight)
+def one_channel(order: int, decay: float = 0.5, **options: Any) -> RandomWalkConv:
+    conv = RandomWalkConv(1, 1, order, decay=decay, **options).double()
+    for parameter in conv.parameters():
+        torch.nn.init.ones_(parameter)
     return conv
 
 
@@ -180,8 +180,7 @@ def test_finds_the_best_of_too_many() -> None:
 def test_equal_values_in_the_order_of_nodes(combine: str) -> None:
     """All of 20^6 walks are worth the same, or all of one length."""
     x = torch.full((20, 1), 0.1, dtype=torch.float64)
-    conv = one_channel(6, combine)
-    found = walk_contributions(conv, x, complete_graph(20), k=25)
+    found = walk_contributions(one_channel(6, combine=combine), x, complete_graph(20), k=25)
     if combine == "mul":
         expected = list(islice(product(range(20), repeat=6), 25))
     else:  # 0.1 for one node, halved by each edge
@@ -210,10 +209,7 @@ def test_dead_ends_are_not_searched() -> None:
 
 def test_parallel_edges_are_different_walks() -> None:
     x = torch.ones(2, 1, dtype=torch.float64)
-    conv = RandomWalkConv(1, 1, 2, decay=1.0, edge_dim=1).double()
-    for lin in (*conv.lins, *conv.edge_lins):
-        torch.nn.init.ones_(lin.weight)
-    edge_index = torch.tensor([[0, 0, 0], [1, 1, 1]])
+    conv, edge_index = one_channel(2, 1.0, edge_dim=1), torch.tensor([[0, 0, 0], [1, 1, 1]])
     edge_attr = torch.tensor([[1.0], [-3.0], [2.0]], dtype=torch.float64)
     found = walk_contributions(conv, x, edge_index, edge_attr)
     assert found.walks == [((0, 1), -3.0), ((0, 1), 2.0), ((0, 1), 1.0)]
