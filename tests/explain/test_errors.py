@@ -7,10 +7,20 @@ from typing import Any
 
 import pytest
 import torch
-from torch_geometric.nn import GINConv
+from torch.nn import BatchNorm1d, Linear, Module, ModuleList
+from torch_geometric.nn import GIN, GINConv
 
 from pyg_kernels.explain import model_contributions, ngram_contributions, walk_contributions
-from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, RandomWalkNet
+from pyg_kernels.nn import (
+    EmbeddedMeanField,
+    GatedWalkConv,
+    GraphKernelConv,
+    GraphKernelNet,
+    KernelActivation,
+    RandomWalkConv,
+    RandomWalkNet,
+    WLKernelNet,
+)
 from pyg_kernels.sequence import KBRN, RCNN, RCNNCell
 
 X = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
@@ -30,6 +40,36 @@ def ngrams(*args: Any, rcnn: Any = None, **kwargs: Any) -> Any:
     return ngram_contributions(rcnn or RCNN(3, 2), *(args or (X,)), **kwargs)
 
 
+def with_part(model: Module, name: str, part: Module) -> Module:
+    """The model with another module in the place of one of its own."""
+    parent, _, own = name.rpartition(".")
+    setattr(model.get_submodule(parent), own, part)
+    return model
+
+
+GIN_LAYER, DEEP, TANH = GINConv(Linear(3, 3)), GraphKernelConv(3, 3), "has the activation Tanh()"
+OF_BATCHES = BatchNorm1d(3, track_running_stats=False)
+NORMED = with_part(RandomWalkNet(3, 3, 1, act="relu"), "norm", OF_BATCHES)
+WITH_GIN = with_part(GraphKernelNet(3, 3, 1, 3), "convs.1", GIN_LAYER)
+WITH_DEEP = with_part(WLKernelNet(3, 3, 1), "convs.2", DEEP)
+KERNEL, NO_SUM = KernelActivation(3), "which is no sum over walks: expected"
+LAYERS = ModuleList([GatedWalkConv(3, 3), GIN_LAYER, GIN_LAYER])
+MODELS: list[tuple[str, Module]] = [
+    (f"model (act) {TANH}: an exact attribution needs", RandomWalkNet(3, 3, 1)),
+    (f"model (head.1) {TANH}", WLKernelNet(3, 3, 1, act="tanh", norm=None)),
+    ("(convs.0.walk.act) has the activation SiLU()", GraphKernelNet(3, 3, 1, 1, act="silu")),
+    ("model has LayerNorm((3,)", RandomWalkNet(3, 3, 1, act="relu", norm="layer")),
+    ("(head.0), whose scale depends on what it", WLKernelNet(3, 3, 1, norm="layer")),
+    ("has the activation KernelActivation(3", RandomWalkNet(3, 3, 1, act=KERNEL)),
+    ("(norm), which normalises by the batch", NORMED),
+    (f"model has GINConv (convs.0), {NO_SUM} a Ra", GIN(3, 3, 2, 1)),
+    ("model is a GINConv: expected a RandomWalkNet, a Graph", GIN_LAYER),
+    ("model is a EmbeddedMeanField: expected a RandomWalkNet, a", EmbeddedMeanField(3, 3, 1)),
+    ("layers alone are explained by walk_contrib", ModuleList([RandomWalkConv(3, 3)])),
+    ("model has GINConv (1), which is no sum over", LAYERS),
+    (f"model has GINConv (convs.1), {NO_SUM} GraphKernelConv", WITH_GIN),
+    (f"model has GraphKernelConv (convs.2), {NO_SUM} WLKernelConv", WITH_DEEP),
+]
 ACTIVATION = "conv, a RandomWalkConv, has the activation {}: an exact attribution needs"
 REFUSED: list[tuple[str, Callable[..., Any]]] = [
     *[
@@ -43,8 +83,9 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
     ],
     *[
         (f"conv is a {type(conv).__name__}: expected a RandomWalk", partial(walks, conv=conv))
-        for conv in (GINConv(torch.nn.Linear(3, 2)), GraphKernelConv(3, 2))
+        for conv in (GIN_LAYER, DEEP)
     ],
+    *[(words, partial(model_contributions, model, X, EDGES)) for words, model in MODELS],
     ("x has dtype torch.float32", partial(walks, conv=RandomWalkConv(3, 2).double())),
     ("x has 3 features: expected 4", partial(walks, conv=RandomWalkConv(4, 2))),
     ("names source node 4, but there are 4", partial(walks, X, torch.tensor([[0, 4], [1, 2]]))),

@@ -1,17 +1,39 @@
-"""The attribution in PyG's explainer and metrics."""
+"""The attributions of graphs and of texts in PyG's explainer and metrics."""
 
+import re
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import BatchNorm1d, Linear, Module, ReLU, Sequential, Tanh
 from torch_geometric.data import Batch, Data
 from torch_geometric.explain import Explainer, Explanation, fidelity, unfaithfulness
 
-from pyg_kernels.explain import ModelContributions, WalkExplainer, model_contributions
+from pyg_kernels.explain import (
+    ModelContributions,
+    NgramExplainer,
+    TextNet,
+    WalkExplainer,
+    model_contributions,
+    ngram_contributions,
+)
 from pyg_kernels.nn import RandomWalkNet, WLKernelNet
+from pyg_kernels.sequence import KBRN, RCNN, path_batch
+from tests.explain.values import close
 from tests.graphs import Graph, random_graph
+from tests.sequence.rcnn import random_rcnn
+from tests.sequence.texts import texts
 
-CLASSES = "multiclass_classification"
+BINARY, CLASSES = "binary_classification", "multiclass_classification"
+LAYERS: dict[str, dict[str, Any]] = {
+    "plain": {"act": None, "bias": False},
+    "relu": {"act": "relu", "decay": "recurrent", "readout": "sum"},
+    "map": {"act": "leaky_relu", "output_map": True, "decay": "input", "combine": "add"},
+}
+TEXTS = texts(5, 0, 1, 7)
+of_every_layer = pytest.mark.parametrize("name", LAYERS)
 
 
 def network(out_channels: int = 1, **options: Any) -> WLKernelNet:
@@ -19,25 +41,31 @@ def network(out_channels: int = 1, **options: Any) -> WLKernelNet:
     return WLKernelNet(4, 5, out_channels, num_iterations=2, edge_dim=3, **options).double()
 
 
+def text_network(name: str = "relu", outputs: int = 1) -> TextNet:
+    rcnn, norm = random_rcnn(4, 3, **LAYERS[name]), BatchNorm1d(5)
+    torch.nn.init.normal_(norm.running_mean)
+    return TextNet(rcnn, Sequential(Linear(3, 5), norm, ReLU(), Linear(5, outputs)).double())
+
+
 def explainer(
-    model: torch.nn.Module, mode: str = "regression", target: int | None = None, **options: Any
+    model: Module, mode: str = "regression", target: int | None = None, **options: Any
 ) -> Explainer:
+    """Of a network's nodes and edges, or of the tokens of its texts."""
     task = {"mode": mode, "task_level": "graph", "return_type": "raw"}
     task |= {name: options.pop(name) for name in task.keys() & options.keys()}
     settings: dict[str, Any] = {"explanation_type": "model", "node_mask_type": "object"}
-    settings |= {"edge_mask_type": "object", "model_config": task, **options}
-    return Explainer(model, WalkExplainer(target=target), **settings)
+    if isinstance(model, TextNet):
+        settings["algorithm"] = NgramExplainer(target=target)
+    else:
+        settings |= {"algorithm": WalkExplainer(target=target), "edge_mask_type": "object"}
+    return Explainer(model, model_config=task, **{**settings, **options})
 
 
 def explained(explain: Explainer, graph: Graph, **options: Any) -> Explanation:
     return explain(graph.x, graph.edge_index, edge_attr=graph.edge_attr, **options)
 
 
-def union(graphs: list[Graph]) -> Batch:
-    return Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
-
-
-def attribution(model: torch.nn.Module, graph: Graph, target: int = 0) -> ModelContributions:
+def attribution(model: Module, graph: Graph, target: int = 0) -> ModelContributions:
     return model_contributions(model, graph.x, graph.edge_index, graph.edge_attr, target)
 
 
@@ -46,10 +74,10 @@ def test_masks_are_absolute_shares() -> None:
     found, expected = explained(explainer(model), graph), attribution(model, graph)
     assert isinstance(found, Explanation) and model.training
     nodes, edges = expected.nodes.abs(), expected.edges.abs()
-    torch.testing.assert_close(found.node_mask, (nodes / nodes.max()).unsqueeze(1))
-    torch.testing.assert_close(found.edge_mask, edges / edges.max())
-    torch.testing.assert_close(found.contributions.nodes, expected.nodes)
-    torch.testing.assert_close(found.contributions.output, found.prediction.squeeze())
+    close(found.node_mask, (nodes / nodes.max()).unsqueeze(1))
+    close(found.edge_mask, edges / edges.max())
+    close(found.contributions.nodes, expected.nodes)
+    close(found.contributions.output, found.prediction.squeeze())
     assert found.contributions.walks == expected.walks
     for absent in ("node_mask", "edge_mask"):  # one kind of masks alone
         found = explained(explainer(model, **{f"{absent}_type": None}), graph)
@@ -71,7 +99,7 @@ def test_thresholds(kind: str) -> None:
     assert subgraph.num_nodes == found.node_mask.count_nonzero()
 
 
-@pytest.mark.parametrize(("mode", "outputs"), [("binary_classification", 1), (CLASSES, 3)])
+@pytest.mark.parametrize(("mode", "outputs"), [(BINARY, 1), (CLASSES, 3)])
 def test_metrics(mode: str, outputs: int) -> None:
     model, graph = network(outputs, norm="head"), random_graph(0)
     explain = explainer(model, mode, threshold_config=("topk", 2))
@@ -80,22 +108,34 @@ def test_metrics(mode: str, outputs: int) -> None:
     if outputs > 1:
         assert unfaithfulness(explain, found) <= 1
         expected = attribution(model, graph, int(found.target))
-        torch.testing.assert_close(found.contributions.nodes, expected.nodes)
+        close(found.contributions.nodes, expected.nodes)
+
+
+def test_metrics_and_modes_of_texts() -> None:
+    model = text_network().train()
+    explain = explainer(model, BINARY, threshold_config=("topk_hard", 2))
+    found = explain(TEXTS[3], torch.empty(2, 0, dtype=torch.long))
+    assert model.training and model.rcnn.training
+    assert found.node_mask.sum() == 2
+    assert all(score in (0.0, 1.0) for score in fidelity(explain, found))
 
 
 def test_important_parts_carry_the_prediction() -> None:
     """With the attribution's best nodes the prediction stays; without them it goes."""
-    torch.manual_seed(0)
     model = RandomWalkNet(1, 1, 1, order=2, decay=1.0, act=None).double()
     for parameter in model.parameters():
         torch.nn.init.ones_(parameter)
     torch.nn.init.constant_(model.head.bias, -5.0)
     x = torch.tensor([[0.1], [3.0], [3.0], [0.1]], dtype=torch.float64)
     edge_index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
-    explain = explainer(model, "binary_classification", threshold_config=("topk_hard", 2))
+    explain = explainer(model, BINARY, threshold_config=("topk_hard", 2))
     found = explain(x, edge_index)
     assert found.node_mask.flatten().tolist() == [0, 1, 1, 0]
     assert fidelity(explain, found) == (1.0, 0.0)
+
+
+def union(graphs: list[Graph]) -> Batch:
+    return Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
 
 
 @pytest.mark.parametrize(("mode", "target"), [("regression", 2), (CLASSES, None)])
@@ -105,14 +145,14 @@ def test_several_graphs(mode: str, target: int | None) -> None:
     found = explained(explainer(model, mode, target), joined, batch=joined.batch, index=None)
     targets = [2] * 3 if mode == "regression" else found.target.tolist()
     alone = [attribution(model, g, t) for g, t in zip(graphs, targets, strict=True)]
-    for name, joint in (
-        ("nodes", torch.cat),
-        ("edges", torch.cat),
-        ("output", sum),
-        ("remainder", sum),
-    ):
-        expected = joint([getattr(one, name) for one in alone])
-        torch.testing.assert_close(getattr(found.contributions, name), expected)
+    assert_joined(found.contributions, alone, ("nodes", "edges"), ("output", "remainder"))
+
+
+def assert_joined(found: Any, alone: list[Any], of_parts: Any, of_wholes: Any) -> None:
+    """An attribution of several inputs is theirs, side by side and summed."""
+    for names, joint in ((of_parts, torch.cat), (of_wholes, sum)):
+        for name in names:
+            close(getattr(found, name), joint([getattr(one, name) for one in alone]))
 
 
 @pytest.mark.parametrize("index", [1, torch.tensor([1]), torch.tensor([False, True, False])])
@@ -122,9 +162,28 @@ def test_one_of_several_graphs(index: Any) -> None:
     given = {"batch": joined.batch, "batch_size": 3, "index": index}
     found = explained(explainer(model, CLASSES), joined, **given)
     expected = attribution(model, graphs[1], int(found.target[1]))
-    torch.testing.assert_close(found.contributions.nodes[joined.batch == 1], expected.nodes)
-    torch.testing.assert_close(found.contributions.output, expected.output)
+    close(found.contributions.nodes[joined.batch == 1], expected.nodes)
+    close(found.contributions.output, expected.output)
     assert not found.contributions.nodes[joined.batch != 1].any()
+
+
+def test_several_texts() -> None:
+    model, batch = text_network(outputs=3), path_batch(TEXTS)
+    given = {"batch": batch.batch, "batch_size": len(TEXTS)}
+    found = explainer(model, CLASSES)(batch.x, batch.edge_index, **given)
+    rows = [
+        explainer(model, target=int(target))(text, None)
+        for text, target in zip(TEXTS, found.target, strict=True)
+    ]
+    alone = [row.contributions for row in rows]
+    close(found.prediction, torch.cat([row.prediction for row in rows]))
+    assert_joined(found.contributions, alone, ["tokens"], ("total", "remainder"))
+    values = [value for attribution in alone for _, value in attribution.ngrams]
+    best = sorted(values, key=abs, reverse=True)[:10]
+    assert [value for _, value in found.contributions.ngrams] == pytest.approx(best)
+    one = explainer(model, CLASSES)(batch.x, batch.edge_index, **given, index=3).contributions
+    close(one.tokens[6:], alone[3].tokens)
+    assert not one.tokens[:6].any()
 
 
 def test_phenomenon_explains_the_given_class() -> None:
@@ -132,39 +191,97 @@ def test_phenomenon_explains_the_given_class() -> None:
     explain = explainer(model, CLASSES, explanation_type="phenomenon", edge_mask_type=None)
     for label in range(3):
         found = explained(explain, graph, target=torch.tensor([label]))
-        expected = attribution(model, graph, label)
-        torch.testing.assert_close(found.contributions.nodes, expected.nodes)
+        close(found.contributions.nodes, attribution(model, graph, label).nodes)
 
 
-@pytest.mark.parametrize(
-    ("outputs", "mode", "target", "index", "words"),
-    [
-        (3, "regression", 0.5, None, r"target=0\.5"),
-        (3, CLASSES, 2, None, "target=2 with several classes"),
-        (3, CLASSES, None, 5, "index=5 with 1 graphs"),
-        (2, "regression", None, None, r"the model has 2 outputs: name one, WalkExplainer\("),
-        (2, "regression", 2, None, "target=2 with 2 outputs: expected -2 to 1"),
-    ],
-)
-def test_targets_that_make_no_sense(
-    outputs: int, mode: str, target: Any, index: int | None, words: str
-) -> None:
-    with pytest.raises(ValueError, match=words):
-        explained(explainer(network(outputs), mode, target), random_graph(0), index=index)
+@of_every_layer
+@pytest.mark.parametrize("x", TEXTS, ids=len)
+def test_adds_up_to_the_output_for_a_text(name: str, x: Tensor) -> None:
+    found = explainer(text_network(name))(x, None)
+    attribution = found.contributions
+    close(attribution.total + attribution.remainder, found.prediction[0, 0])
+    close(attribution.tokens.sum(), attribution.total)
+    largest = max(attribution.tokens.abs().tolist(), default=0.0) or 1.0  # too short for a bigram
+    close(found.node_mask, (attribution.tokens.abs() / largest).unsqueeze(1))
+
+
+def test_a_head_with_a_module_twice() -> None:
+    twice, act = Linear(3, 3), ReLU()
+    head = Sequential(twice, act, Sequential(twice, act), Linear(3, 1)).double()
+    model = TextNet(random_rcnn(4, 3, **LAYERS["relu"]), head)
+    attribution = explainer(model)(TEXTS[3], None).contributions
+    close(attribution.total + attribution.remainder, model.eval()(TEXTS[3])[0, 0])
+
+
+@of_every_layer
+def test_is_the_attribution_of_the_layer(name: str) -> None:
+    """With the head that autograd finds at the layer's state."""
+    model, x = text_network(name).eval(), TEXTS[0]
+    (cell,) = model.rcnn.cells
+    units = torch.eye(3, dtype=torch.float64)  # one channel at a time gives the state
+    state = torch.stack([ngram_contributions(cell, x, head=u, k=0).total for u in units])
+    state.requires_grad_()
+    h = state if cell.output_lin is None else state @ cell.output_lin.weight.t()
+    h = h if cell.bias is None else h + cell.bias
+    h = h if cell.act is None else cell.act(h)
+    (theta,) = torch.autograd.grad(model.head(h.unsqueeze(0)).sum(), state)
+    found = explainer(model)(x, None).contributions
+    expected = ngram_contributions(cell, x, head=theta)
+    close(found.tokens, expected.tokens)
+    assert [positions for positions, _ in found.ngrams] == [p for p, _ in expected.ngrams]
 
 
 UNSUPPORTED = "'WalkExplainer' does not support the given"
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"outputs": 3, "target": 0.5}, r"target=0\.5"),
+    ({"outputs": 3, "mode": CLASSES, "target": 2}, "target=2 with several classes"),
+    ({"outputs": 3, "mode": CLASSES, "index": 5}, "index=5 with 1 graphs"),
+    ({"outputs": 2}, r"the model has 2 outputs: name one, WalkExplainer\("),
+    ({"outputs": 2, "target": 2}, "target=2 with 2 outputs: expected -2 to 1"),
+    ({"node_mask_type": "attributes"}, "'node_mask_type'|does not support"),
+    ({"edge_mask_type": "attributes"}, "'edge_mask_type'|does not support"),
+    ({"task_level": "node"}, UNSUPPORTED),
+    ({"return_type": "probs", "mode": BINARY}, UNSUPPORTED),
+]
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"node_mask_type": "attributes"}, "'node_mask_type'|does not support"),
-        ({"edge_mask_type": "attributes"}, "'edge_mask_type'|does not support"),
-        ({"task_level": "node"}, UNSUPPORTED),
-        ({"return_type": "probs", "mode": "binary_classification"}, UNSUPPORTED),
-    ],
-)
-def test_settings_that_are_not_supported(changed: dict[str, str], words: str) -> None:
+@pytest.mark.parametrize(("options", "words"), REFUSED)
+def test_targets_and_settings_that_make_no_sense(options: dict[str, Any], words: str) -> None:
+    options = {"outputs": 1, "index": None, **options}
+    model, index = network(options.pop("outputs")), options.pop("index")
     with pytest.raises(ValueError, match=words):
-        explainer(network(), **changed)
+        explained(explainer(model, **options), random_graph(0), index=index)
+
+
+def explains(model: Module, x: Tensor = TEXTS[0]) -> Any:
+    algorithm = NgramExplainer(target=0)
+    settings = {"explanation_type": "model", "node_mask_type": "object"}
+    algorithm.connect(settings, {"mode": "regression", "task_level": "graph"})
+    return partial(algorithm, model.double(), x, target=torch.zeros(1))
+
+
+def test_what_texts_have_no_attribution() -> None:
+    model, x, head, order = text_network(), TEXTS[0], Linear(4, 1), torch.arange(5)
+    tanh, linear = RCNN(4, 4), RCNN(4, 4, act=None)
+    gated, highway = RCNN(4, 4, output_gate=True), RCNN(4, 4, highway=True)
+    for words, call in (
+        ("(rcnn.cells.0.act) has the activation Tanh()", explains(TextNet(tanh, head))),
+        ("model (head) has the activation Tanh()", explains(TextNet(linear, Tanh()))),
+        ("model has output_gate_lin (rcnn.", explains(TextNet(gated, head))),
+        ("model has highway_lin (rcnn.cells.0)", explains(TextNet(highway, head))),
+        ("model is a RCNN: expected a TextNet", explains(tanh)),
+        ("x has 3 features: expected 4", explains(model, x[:, :3])),
+        ("x has dtype", explains(model, x.float())),
+        ("rcnn is a KBRN", partial(TextNet, KBRN(4, 3), head)),
+        ("rcnn has num_layers=2", partial(TextNet, RCNN(4, 3, num_layers=2), head)),
+        ("expected numbers that never fall", partial(model, x, batch=order.flip(0))),
+        ("batch_size=2 without a batch vector", partial(model, x, batch_size=2)),
+        ("batch_size=1: batch has 2", partial(model, x, batch=order // 3, batch_size=1)),
+        ("'NgramExplainer' does not supp", partial(explainer, model, edge_mask_type="object")),
+        (
+            "model is a TextNet: expected a RandomWalkNet",
+            partial(explainer(model, algorithm=WalkExplainer()), x, torch.empty(2, 0).long()),
+        ),
+    ):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            call()

@@ -55,15 +55,13 @@ def test_atoms_have_the_colors_of_their_signs() -> None:
 def test_a_bond_has_the_sum_of_its_two_edges() -> None:
     nothing = torch.zeros(4)
     edges = torch.tensor([1.0, -1.0, 0.5, 0.25, 0.0, -2.0])
-    found = fills(BOND, draw_molecule(ACETAMIDE, nothing, edges, BONDS))
+    drawn = draw_molecule(ACETAMIDE, nothing, edges, BONDS)
+    found = fills(BOND, drawn)
     assert set(found) == {1, 2}  # those of the bond between the first two atoms cancel
     (red, _, blue), (other_red, _, other_blue) = found[1], found[2]
     assert red > blue and other_blue > other_red
-    drawn, swapped = (
-        draw_molecule(ACETAMIDE, nothing, values, BONDS)
-        for values in (edges, edges[[0, 1, 3, 2, 5, 4]])
-    )
-    assert drawn == swapped != draw_molecule(ACETAMIDE, nothing)
+    assert drawn == draw_molecule(ACETAMIDE, nothing, edges[[0, 1, 3, 2, 5, 4]], BONDS)
+    assert drawn != draw_molecule(ACETAMIDE, nothing)
 
 
 @pytest.mark.usefixtures("_rdkit")
@@ -108,12 +106,10 @@ NO_MOLECULES: list[tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]]
 
 
 @pytest.mark.usefixtures("_rdkit")
-@pytest.mark.parametrize(("error", "message", "arguments", "options"), NO_MOLECULES)
-def test_what_does_not_fit_a_molecule(
-    error: type[Exception], message: str, arguments: tuple[Any, ...], options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(("error", "message", "given", "options"), NO_MOLECULES)
+def test_what_does_not_fit_a_molecule(error: Any, message: str, given: Any, options: Any) -> None:
     with pytest.raises(error, match=message):
-        draw_molecule(*arguments, **options)
+        draw_molecule(*given, **options)
 
 
 def test_html_colors_tokens_and_lists_ngrams() -> None:
@@ -161,29 +157,26 @@ NO_TEXTS: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
     (TypeError, "position 0.0 is no whole number", (TOKENS, VALUES, [((0.0,), 1.0)])),
     (TypeError, "ngrams: expected pairs of positions and value", (TOKENS, VALUES, [(0, 1.0)])),
 ]
-NO_FIGURES: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
-    (ValueError, "tokens is empty", ((), ())),
-    *[
-        (ValueError, rf"gates has the shape \({shape}\)", (TOKENS, VALUES, None, gates))
-        for shape, gates in [("5,", torch.zeros(5)), ("6, 0", torch.zeros(6, 0))]
-    ],
-    *[
-        (ValueError, r"gates has values outside \[0, 1\]", (TOKENS, VALUES, None, [0.5] * 5 + [g]))
-        for g in (NAN, -0.1, 3.0)
-    ],
+GATES: list[tuple[str, Any]] = [
+    (r"gates has the shape \(5,\)", torch.zeros(5)),
+    (r"gates has the shape \(6, 0\)", torch.zeros(6, 0)),
+    *((r"gates has values outside \[0, 1\]", [0.5] * 5 + [g]) for g in (NAN, -0.1, 3.0)),
 ]
 
 
-@pytest.mark.parametrize(
-    ("draw", "error", "message", "arguments"),
-    [(d, *row) for d in (text_html, draw_text) for row in NO_TEXTS]
-    + [(draw_text, *row) for row in NO_FIGURES],
-)
-def test_what_does_not_fit_a_text(
-    draw: Any, error: type[Exception], message: str, arguments: tuple[Any, ...]
-) -> None:
-    with pytest.raises(error, match=message):
-        draw(*arguments)
+@pytest.mark.parametrize(("error", "message", "arguments"), NO_TEXTS)
+def test_what_does_not_fit_a_text(error: Any, message: str, arguments: Any) -> None:
+    for draw in (text_html, draw_text):
+        with pytest.raises(error, match=message):
+            draw(*arguments)
+
+
+def test_what_does_not_fit_a_figure() -> None:
+    with pytest.raises(ValueError, match="tokens is empty"):
+        draw_text((), ())
+    for message, gates in GATES:
+        with pytest.raises(ValueError, match=message):
+            draw_text(TOKENS, VALUES, gates=gates)
 
 
 def test_neither_rdkit_nor_matplotlib_is_needed_to_import_it(monkeypatch) -> None:

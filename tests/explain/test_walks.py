@@ -1,41 +1,49 @@
-"""Shares of walks, nodes and edges against all walks, one by one."""
+"""Shares of walks, nodes and edges against all walks, one by one, and the search for the best."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch_geometric import EdgeIndex
 
 from pyg_kernels.explain import WalkContributions, walk_contributions
 from pyg_kernels.nn import RandomWalkConv, WLKernelConv
 from tests.covering import covering
-from tests.explain.values import ACTIVATIONS, assert_best, close, random_conv, shares, walk_values
+from tests.explain.values import (
+    ACTIVATIONS,
+    HEAD,
+    assert_attributed,
+    assert_best,
+    assert_largest,
+    close,
+    edgeless,
+    random_conv,
+    walk_values,
+)
 from tests.graphs import SMILES, Graph, molecule, random_graph
 
-HEAD = torch.tensor([0.7, -1.3, 0.4], dtype=torch.float64)
 of_both = pytest.mark.parametrize("combine", ["mul", "add"])
 
 
+def inputs(conv: RandomWalkConv, graph: Graph) -> tuple[Tensor, Tensor, Tensor | None]:
+    return graph.x, graph.edge_index, None if conv.edge_dim is None else graph.edge_attr
+
+
 def explain(conv: RandomWalkConv, graph: Graph) -> WalkContributions:
-    attr = None if conv.edge_dim is None else graph.edge_attr
-    return walk_contributions(conv, graph.x, graph.edge_index, attr, HEAD, 7)
+    return walk_contributions(conv, *inputs(conv, graph), HEAD, 7)
 
 
 def assert_equals_all_walks(conv: RandomWalkConv, graph: Graph, act: str = "identity") -> None:
     found = explain(conv, graph)
     every = walk_values(conv, graph, HEAD, act)
-    nodes, edges, single = shares(every, conv.combine, graph)
-    close(found.nodes, nodes)
-    close(found.edges, edges)
-    close(found.remainder, single)
-    attr = None if conv.edge_dim is None else graph.edge_attr
-    output = (conv(graph.x, graph.edge_index, attr) * HEAD).sum().detach()
+    assert_attributed(found, found.remainder, every, conv.combine, graph, 7)
+    output = (conv(*inputs(conv, graph)) * HEAD).sum().detach()
     close(found.total, output)
     close(found.nodes.sum(), output)
     close(found.edges.sum() + found.remainder, output)
-    assert_best(found.walks, every, 7)
 
 
 LAYERS = covering(
@@ -50,16 +58,16 @@ LAYERS = covering(
 
 @pytest.mark.parametrize("options", LAYERS, ids=str)
 def test_random_graphs(options: dict[str, Any]) -> None:
-    conv, act = random_conv(**options), options["act"]
-    for seed in range(2):  # self-loops, parallel edges, an isolated node
-        assert_equals_all_walks(conv, random_graph(seed, kinds=2 if seed else None), act)
+    """With self-loops, parallel edges, an isolated node; without edges, or even nodes."""
+    graphs = [random_graph(0), random_graph(1, kinds=2), *map(edgeless, [0, 1, 4])]
+    for graph in graphs:
+        assert_equals_all_walks(random_conv(**options), graph, options["act"])
 
 
 @of_both
-def test_decays(combine: str) -> None:
-    for decay in (0.0, 1.0, "learned"):
-        conv = random_conv(False, 3, combine=combine, decay=decay)
-        assert_equals_all_walks(conv, random_graph(3))
+@pytest.mark.parametrize("decay", [0.0, 1.0, "learned"])
+def test_decays(combine: str, decay: Any) -> None:
+    assert_equals_all_walks(random_conv(False, 3, combine=combine, decay=decay), random_graph(3))
 
 
 @of_both
@@ -71,54 +79,24 @@ def test_molecules(combine: str, smiles: str) -> None:
     assert_equals_all_walks(conv, graph, "relu")
 
 
-@of_both
-def test_no_edges(combine: str) -> None:
-    for order, num_nodes in product([1, 2], [0, 1, 4]):
-        x = torch.randn(num_nodes, 4, dtype=torch.float64)
-        graph = Graph(x, torch.empty(2, 0, dtype=torch.long), x.new_empty(0, 3))
-        conv = random_conv(False, order, combine=combine)
-        assert_equals_all_walks(conv, graph)
-        found = explain(conv, graph)
-        assert found.nodes.shape == (num_nodes,) and found.edges.shape == (0,)
-        if order > 1 and combine == "mul":
-            assert found.walks == [] and not found.nodes.any()
-
-
-@of_both
-def test_gradients_share_the_same(combine: str) -> None:
-    """With one map a step, P_j = W^(j) f: what P_j does is its gradient times its value."""
-    graph, conv = random_graph(5), random_conv(True, 3, "leaky", combine=combine)
-    for lin in conv.weighting.lin_source, conv.weighting.lin_target:
-        torch.nn.init.zeros_(lin.weight)  # so that gates do not read the nodes
-    x = graph.x.clone().requires_grad_()
-    output = (conv(x, graph.edge_index) * HEAD).sum()
-    (gradient,) = torch.autograd.grad(output, x)
-    degree = 3 if combine == "mul" else 1
-    close(explain(conv, graph).nodes, (gradient * graph.x).sum(1) / degree)
-
-
 def test_wl_layer_is_explained_by_its_walk() -> None:
     graph = random_graph(2)
     torch.manual_seed(0)
     conv = WLKernelConv(4, order=3, gated=True, act="tanh", edge_dim=3).double()
     head = torch.randn(4, dtype=torch.float64)
-    found = walk_contributions(conv, graph.x, graph.edge_index, graph.edge_attr, head)
-    expected = walk_contributions(conv.walk, graph.x, graph.edge_index, graph.edge_attr, head)
-    _, states = conv(graph.x, graph.edge_index, graph.edge_attr, return_states=True)
+    given = graph.x, graph.edge_index, graph.edge_attr
+    found, expected = (walk_contributions(part, *given, head) for part in (conv, conv.walk))
+    _, states = conv(*given, return_states=True)
     close(found.total, (states * head).sum().detach())
     close(found.nodes, expected.nodes)
     assert found.walks == expected.walks
 
 
-def test_a_layer_that_returns_all_states() -> None:
+def test_states_that_are_returned_and_messages_that_a_hook_changes() -> None:
     graph, conv = random_graph(2), random_conv(False, 3)
     expected = explain(conv, graph)
     conv.return_states = True
     assert torch.equal(explain(conv, graph).nodes, expected.nodes)
-
-
-def test_messages_that_a_hook_changes() -> None:
-    graph, conv = random_graph(2), random_conv(False, 3)
     handle = conv.register_message_forward_hook(lambda module, inputs, output: 2 * output)
     with pytest.raises(ValueError, match="a forward or message was overridden, or hooks"):
         explain(conv, graph)
@@ -154,5 +132,99 @@ def test_keeps_precision_modes_and_inputs() -> None:
 def test_lazy_layers_take_their_sizes() -> None:
     graph = random_graph(0)
     conv = RandomWalkConv(-1, 3, edge_dim=-1).double()
-    found = walk_contributions(conv, graph.x, graph.edge_index, graph.edge_attr)
-    close(found.total, conv(graph.x, graph.edge_index, graph.edge_attr).sum().detach())
+    found = walk_contributions(conv, *inputs(conv, graph))
+    close(found.total, conv(*inputs(conv, graph)).sum().detach())
+
+
+# The search --------------------------------------------------------------------------------------
+
+
+def complete_graph(num_nodes: int) -> Tensor:
+    pairs = product(range(num_nodes), repeat=2)
+    return torch.tensor(list(pairs)).t()
+
+
+def one_channel(order: int, decay: float = 0.5, **options: Any) -> RandomWalkConv:
+    conv = RandomWalkConv(1, 1, order, decay=decay, **options).double()
+    for parameter in conv.parameters():
+        torch.nn.init.ones_(parameter)
+    return conv
+
+
+@of_both
+@pytest.mark.parametrize("k", [0, 1, 3, 50, 10_000])
+def test_equals_exhaustive_search(combine: str, k: int) -> None:
+    graph = random_graph(16, num_nodes=6, num_edges=14)
+    conv = random_conv(True, 4, "leaky", combine=combine, edge_dim=3)
+    head = torch.tensor([1.0, -0.5, 2.0], dtype=torch.float64)
+    every = walk_values(conv, graph, head, "leaky")
+    found = walk_contributions(conv, graph.x, graph.edge_index, graph.edge_attr, head, k)
+    assert len(found.walks) == min(k, len(every))
+    assert_best(found.walks, every, k)
+
+
+def test_finds_the_best_of_too_many() -> None:
+    """30^8 walks on a complete graph: the best goes on and on through the largest node."""
+    x = torch.linspace(1, 2, 30, dtype=torch.float64).unsqueeze(1)
+    found = walk_contributions(one_channel(8), x, complete_graph(30), k=9)
+    (first, value), *others = found.walks
+    assert first == (29,) * 8
+    assert value == pytest.approx(0.5**7 * 2**8)
+    second = 2**7 * x[28].item() * 0.5**7
+    assert {nodes.count(28) for nodes, _ in others} == {1}
+    assert [v for _, v in others] == pytest.approx([second] * 8)
+    assert [nodes for nodes, _ in others] == sorted(nodes for nodes, _ in others)
+
+
+@of_both
+def test_equal_values_in_the_order_of_nodes(combine: str) -> None:
+    """All of 20^6 walks are worth the same, or all of one length."""
+    x = torch.full((20, 1), 0.1, dtype=torch.float64)
+    found = walk_contributions(one_channel(6, combine=combine), x, complete_graph(20), k=25)
+    if combine == "mul":
+        expected = list(islice(product(range(20), repeat=6), 25))
+    else:  # 0.1 for one node, halved by each edge
+        expected = [(v,) for v in range(20)] + [(0, v) for v in range(5)]
+    assert [nodes for nodes, _ in found.walks] == expected
+
+
+def test_walks_that_add_nothing_come_last() -> None:
+    x = torch.tensor([[1.0], [0.0], [2.0]], dtype=torch.float64)
+    edge_index = torch.tensor([[0, 0, 1], [1, 2, 2]])
+    found = walk_contributions(one_channel(2), x, edge_index, k=10)
+    assert found.walks == [((0, 2), 1.0), ((0, 1), 0.0), ((1, 2), 0.0)]
+
+
+def test_dead_ends_are_not_searched() -> None:
+    """A dense part that no walk of the right length leaves, before one that it does."""
+    dense = complete_graph(12)
+    forward = dense[:, dense[0] < dense[1]]  # acyclic: no walk is longer than 12 nodes
+    path = torch.tensor([list(range(12, 26)), list(range(13, 27))])
+    edge_index = torch.cat((forward, path), 1)
+    x = torch.ones(27, 1, dtype=torch.float64)
+    x[:12] = 100.0
+    found = walk_contributions(one_channel(15), x, edge_index, k=3)
+    assert [nodes for nodes, _ in found.walks] == [tuple(range(12, 27))]
+
+
+def test_parallel_edges_are_different_walks() -> None:
+    x = torch.ones(2, 1, dtype=torch.float64)
+    conv, edge_index = one_channel(2, 1.0, edge_dim=1), torch.tensor([[0, 0, 0], [1, 1, 1]])
+    edge_attr = torch.tensor([[1.0], [-3.0], [2.0]], dtype=torch.float64)
+    found = walk_contributions(conv, x, edge_index, edge_attr)
+    assert found.walks == [((0, 1), -3.0), ((0, 1), 2.0), ((0, 1), 1.0)]
+    assert found.edges.tolist() == [1.0, -3.0, 2.0]
+
+
+@pytest.mark.parametrize(("channels", "k"), [(2, 1), (2, 200), (30, 10), (30, 200)])
+def test_hub_of_a_star(channels: int, k: int) -> None:
+    torch.manual_seed(channels)
+    conv = RandomWalkConv(5, channels, 3, decay=0.5).double()
+    x = torch.randn(101, 5, dtype=torch.float64)
+    hub, leaves = torch.zeros(100, dtype=torch.long), torch.arange(1, 101)
+    edge_index = torch.stack((torch.cat((hub, leaves)), torch.cat((leaves, hub))))
+    first, second, third = (x @ lin.weight.detach().t() for lin in conv.lins)
+    values = torch.zeros(101, 101, 101, dtype=torch.float64)
+    values[1:, 0, 1:] = 0.25 * torch.einsum("id,d,ld->il", first[1:], second[0], third[1:])
+    values[0, 1:, 0] = 0.25 * ((first[0] * third[0]) @ second[1:].t())
+    assert_largest(walk_contributions(conv, x, edge_index, k=k).walks, values)

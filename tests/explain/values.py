@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from tests.sequence.rcnn import projections
 from tests.string_kernels import ngrams
 from tests.walk_kernels import edge_weights, walks
 
+HEAD = torch.tensor([0.7, -1.3, 0.4], dtype=torch.float64)
 #: An activation, and its slope at a number.
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor] | None, Callable[[float], float]]] = {
     "identity": (None, lambda z: 1.0),
@@ -26,6 +28,11 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor] | None, Callable[[float]
 def close(found: Tensor, expected: Tensor | float) -> None:
     expected = torch.as_tensor(expected, dtype=found.dtype)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def edgeless(num_nodes: int) -> Graph:
+    x = torch.randn(num_nodes, 4, dtype=torch.float64)
+    return Graph(x, torch.empty(2, 0, dtype=torch.long), x.new_empty(0, 3))
 
 
 @dataclass
@@ -102,36 +109,46 @@ def node_shares(found: list[Value], combine: str, number: int) -> Tensor:
     return nodes
 
 
-def in_order(found: list[Value]) -> list[Value]:
-    """The largest absolute value first, equal ones by nodes, then by edges."""
-    return sorted(found, key=lambda w: (-float(f"{abs(w.value):.8e}"), w.nodes, w.edges))
-
-
 def assert_best(best: list[tuple[tuple[int, ...], float]], found: list[Value], k: int) -> None:
-    expected = in_order(found)[:k]
+    """The largest absolute values first, equal ones by nodes, then by edges."""
+    expected = sorted(found, key=lambda w: (-float(f"{abs(w.value):.8e}"), w.nodes, w.edges))[:k]
     assert [nodes for nodes, _ in best] == [walk.nodes for walk in expected]
     values = torch.tensor([value for _, value in best], dtype=torch.float64)
     wanted = torch.tensor([walk.value for walk in expected], dtype=torch.float64)
     torch.testing.assert_close(values, wanted, rtol=1e-10, atol=1e-12)
 
 
+def assert_largest(found: list[tuple[tuple[int, ...], float]], values: Tensor) -> None:
+    """Against a value for every tuple of places, zero for those that are no walks."""
+    top = values.flatten().abs().topk(len(found)).indices
+    places = torch.stack(torch.unravel_index(top, values.shape), 1)
+    assert [nodes for nodes, _ in found] == [tuple(place) for place in places.tolist()]
+    expected = values.flatten()[top].tolist()
+    assert [value for _, value in found] == pytest.approx(expected, rel=1e-10)
+
+
+def assert_attributed(
+    found: Any, single: Tensor, every: list[Value], combine: str, graph: Graph, k: int
+) -> None:
+    """An attribution, with what walks of one node add, is what all walks say."""
+    nodes, edges, alone = shares(every, combine, graph)
+    close(found.nodes, nodes)
+    close(found.edges, edges)
+    close(single, alone)
+    assert_best(found.walks, every, k)
+
+
 @torch.no_grad()
 def gates(rcnn: RCNN, x: Tensor) -> Tensor:
-    """The decay of every token and channel, (T, H), one token after the other."""
+    """The decay of every token and channel, (T, H); recurrent gates read the output before."""
     (cell,) = rcnn.cells
-    h, rows = x.new_zeros(rcnn.hidden_size), []
-    outputs, _ = rcnn(x)
-    for token, output in zip(x, outputs, strict=True):
-        if cell.decay_lin is None:
-            decay = torch.as_tensor(cell.decay, dtype=x.dtype)
-        else:
-            logit = cell.decay_lin.weight @ token + cell.decay_bias
-            if cell.decay_recurrent is not None:
-                logit = logit + cell.decay_recurrent.weight @ h
-            decay = 1 / (1 + torch.exp(-logit))
-        rows.append(decay.expand(rcnn.hidden_size))
-        h = output
-    return torch.stack(rows)
+    if cell.decay_lin is None:
+        return torch.as_tensor(cell.decay, dtype=x.dtype).expand(len(x), rcnn.hidden_size)
+    logit = x @ cell.decay_lin.weight.t() + cell.decay_bias
+    if cell.decay_recurrent is not None:
+        before = torch.cat((x.new_zeros(1, rcnn.hidden_size), rcnn(x)[0][:-1]))
+        logit = logit + before @ cell.decay_recurrent.weight.t()
+    return torch.sigmoid(logit).expand(len(x), rcnn.hidden_size)
 
 
 @torch.no_grad()

@@ -302,8 +302,10 @@ def counted(kernel: CountKernel, graph: Data) -> Counts:
         return {p: n * (weights[p[0]] ** 0.5 if root else weights[p[0]]) for p, n in counts.items()}
     labels = spelled(graph, kernel.node_label, graph.num_nodes)
     if isinstance(kernel, ShortestPathKernel):
-        found = ((labels[u], labels[v], length) for (u, v), length in distances(graph).items())
-        return dict(Counter(pair for pair in found if pair[2] <= (kernel.max_length or inf)))
+        lengths, longest = nx.all_pairs_shortest_path_length(to_networkx(graph)), kernel.max_length
+        found = ((u, v, length) for u, to in lengths for v, length in to.items() if u != v)
+        known = (pair for pair in found if pair[2] <= (longest or inf))
+        return dict(Counter((labels[u], labels[v], length) for u, v, length in known))
     assert isinstance(kernel, LabelSequenceKernel)
     bonds = spelled(graph, kernel.edge_label, graph.num_edges)
     return dict(
@@ -315,12 +317,6 @@ def counted(kernel: CountKernel, graph: Data) -> Counts:
             )
         )
     )
-
-
-def distances(graph: Data) -> dict[tuple[int, int], int]:
-    """Of the pairs of different nodes that a path joins, by networkx."""
-    found = nx.all_pairs_shortest_path_length(to_networkx(graph))
-    return {(u, v): length for u, to in found for v, length in to.items() if u != v}
 
 
 def compared(compare: str, a: Counts, b: Counts) -> float:

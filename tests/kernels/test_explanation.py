@@ -1,7 +1,6 @@
 """Names of patterns, and predictions that are the sums of their parts."""
 
 import pickle
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -28,18 +27,14 @@ from pyg_kernels.kernels import (
 )
 from tests.covering import covering
 from tests.kernels.cases import labelled_graph
-from tests.kernels.definitions import patterns
 
 MOLECULES = ["CCO", "CCN", "CC(=O)[O-]", "Cc1ccccc1", "C1CCCC1", "N#CC=C", "CCCO", "CC(C)Br", "C"]
 SALT = "CC[NH3+].[Cl-].CCO"
 GRAPHS = [labelled_graph(3 + i % 5, i) for i in range(16)]
 Y = np.sin(np.arange(16.0) * 1.7)
 NEW = labelled_graph(6, seed=77)
-BONDS = {
-    "edge_index": torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
-    "bond": torch.tensor([1, 1, 2, 2]),
-}
-LINE = Data(kind=["C", "N", "O"], num_nodes=3, **BONDS)
+EDGES, BOND = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([1, 1, 2, 2])
+LINE = Data(kind=["C", "N", "O"], num_nodes=3, edge_index=EDGES, bond=BOND)
 
 
 @pytest.fixture
@@ -63,17 +58,13 @@ def test_names_of_labels() -> None:
 
 @pytest.mark.parametrize("edge_label", [None, "edge_attr"])
 def test_a_name_is_a_pattern(edge_label: str | None) -> None:
-    """Columns and patterns spelled out by the tests pair up, in number and in counts."""
+    """The same alone as among others; that columns are patterns, test_definitions.py tells."""
     kernel = WLSubtreeKernel(2, edge_label=edge_label).fit(GRAPHS)
     names = kernel.get_feature_names_out()
     assert len(set(names)) == len(names) == kernel.features_.shape[1]
-    for i, graph in enumerate(GRAPHS):
-        spelled = patterns(graph, 2, "x", edge_label)
-        here = kernel.features_[i].toarray()[0]
-        counts = [count for labels in spelled for count in Counter(labels).values()]
-        assert sorted(here[here > 0]) == sorted(counts)
-        own = WLSubtreeKernel(2, edge_label=edge_label).fit([graph])  # canonical, alone as here
-        plain = {name.split(" #")[0] for name in names[here > 0]}
+    for graph, row in zip(GRAPHS, kernel.features_.toarray(), strict=True):
+        own = WLSubtreeKernel(2, edge_label=edge_label).fit([graph])
+        plain = {name.split(" #")[0] for name in names[row > 0]}
         assert {name.split(" #")[0] for name in own.get_feature_names_out()} == plain
 
 
@@ -86,9 +77,8 @@ def test_names_of_rows() -> None:
     ):
         fitted = WLSubtreeKernel(0).fit([Data(x=torch.tensor(rows), edge_index=edges)])
         assert sorted(fitted.get_feature_names_out()) == expected
-    star = Data(  # whose name is long, and ends in a hash
-        x=torch.arange(400), edge_index=torch.stack([torch.arange(1, 400), torch.zeros(399).long()])
-    )
+    leaves = torch.arange(1, 400)
+    star = Data(x=torch.arange(400), edge_index=torch.stack([leaves, 0 * leaves]))  # a long name
     names = WLSubtreeKernel(2).fit([star]).get_feature_names_out()
     assert max(map(len, names)) < 40 and len(set(names)) == len(names)
 
@@ -272,9 +262,8 @@ def test_parts_are_those_of_the_definition() -> None:
     """Two kinds of nodes, told apart by their labels alone."""
     none = torch.zeros(2, 0).long()
     graphs = [Data(x=torch.tensor(x), edge_index=none) for x in ([5, 5, 7], [7, 7, 7])]
-    model = make_pipeline(
-        WLSubtreeKernel(0, compare="minmax", output="gram"), KernelRidge(kernel="precomputed")
-    ).fit(graphs, [1.0, 2.0])
+    kernel = WLSubtreeKernel(0, compare="minmax", output="gram")
+    model = make_pipeline(kernel, KernelRidge(kernel="precomputed")).fit(graphs, [1.0, 2.0])
     first, second = model[-1].dual_coef_
     found = explain(model, Data(x=torch.tensor([5, 7, 7, 9]), edge_index=none))
     # Of counts 5: 1, 7: 2, 9: 1 beside 5: 2, 7: 1 and 7: 3; the maxima add up to 5 and 5.
@@ -309,9 +298,8 @@ def test_refused(model: Any, match: str) -> None:
         explain(model, NEW, target)
 
 
+@pytest.mark.usefixtures("chem")
 def test_kernels_with_other_atoms() -> None:
-    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
     def larger(molecule: Any) -> Data:
         return Data(x=torch.zeros(len(molecule) + 1), edge_index=torch.zeros(2, 0).long())
 

@@ -42,6 +42,7 @@ from tests.kernels.cases import (
     close_sums,
     dense,
     graph_collection,
+    identified,
     vectors,
 )
 from tests.kernels.definitions import defined
@@ -62,7 +63,7 @@ def rings(count: int = 8) -> list[Data]:
 
 
 TEXT_KERNELS = [StringKernel(3, 0.5), DeepStringKernel(1), GatedSequenceKernel()]
-of_texts = pytest.mark.parametrize("kernel", TEXT_KERNELS, ids=lambda kernel: type(kernel).__name__)
+of_texts = identified(TEXT_KERNELS)
 SENTENCES = ["The cat sat on the mat", "a Cat is no dog", "", "mat mat"]
 ANALYZERS: list[tuple[Callable[[str], list[Any]], dict[str, Any]]] = [
     (list, {}),
@@ -145,15 +146,13 @@ KINDS = {"node_feature": None, "node_label": "kind", "edge_label": "bond"}
 BASE = RandomWalkKernel(2, node_feature="kind", edge_feature=None)
 
 
-@pytest.mark.parametrize(
-    "kernel",
+@identified(
     [
         WLSubtreeKernel(3, "kind", "bond", output="gram"),
         RandomWalkKernel(3, **KINDS),
         WLKernel(BASE, DiscreteRelabeling("kind", "bond"), 2),
         DeepGraphKernel(1, **KINDS),
-    ],
-    ids=lambda kernel: type(kernel).__name__,
+    ]
 )
 def test_forms_of_labels(kernel: Any) -> None:
     """The last three are also the labels of batches; numbers of any type are one label."""

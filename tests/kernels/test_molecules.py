@@ -29,13 +29,13 @@ from pyg_kernels.kernels import (
     molecule_kernels,
     similarity_to,
 )
+from tests.kernels.cases import identified
 from tests.kernels.definitions import defined
 
 SMILES = ["CCO", "c1ccccc1O", "[Na+].[Cl-]", "C", "C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "F/C=C/F"]
 
 
-@pytest.mark.parametrize(
-    "kernel",
+@identified(
     [
         WLSubtreeKernel(2, edge_label="edge_attr"),
         LabelSequenceKernel(3, ["element", "role"]),
@@ -44,8 +44,7 @@ SMILES = ["CCO", "c1ccccc1O", "[Na+].[Cl-]", "C", "C[C@H](N)C(=O)O", "C[C@@H](N)
         RandomWalkKernel(2),
         DeepGraphKernel(edge_feature="edge_attr"),
         WLKernel(),
-    ],
-    ids=lambda kernel: type(kernel).__name__,
+    ]
 )
 def test_smiles_molecules_and_graphs_are_alike(kernel: Kernel) -> None:
     graphs, molecules = molecule_graphs(SMILES), [Chem.MolFromSmiles(s) for s in SMILES]
@@ -81,11 +80,11 @@ def test_featurizers(make: Callable[[Any], Kernel]) -> None:
         expected = make(None)([function(s) for s in smiles])
         torch.testing.assert_close(make(featurizer)(smiles), expected)
         torch.testing.assert_close(make(function)(smiles[:1], smiles), expected[:1])
-        found, wanted = (
-            KernelGP(make(own), tune=False).fit(items, range(len(items))).predict(items)
-            for own, items in ((featurizer, smiles), (None, [function(s) for s in smiles]))
-        )
-        np.testing.assert_allclose(found, wanted)
+        found = []
+        for own, items in ((featurizer, smiles), (None, [function(s) for s in smiles])):
+            process = KernelGP(make(own), tune=False).fit(items, range(len(items)))
+            found.append(process.predict(items))
+        np.testing.assert_allclose(*found)
     assert make(lambda item: item[0])([(by_hand("CC"), 1), (by_hand("CO"), 2)]).shape == (2, 2)
     names = "featurizer='mol': expected one of None, 'labels', 'default', 'duvenaud'"
     with pytest.raises(ValueError, match=names):
@@ -139,11 +138,9 @@ def min_max(ones: list[str], others: list[str], num_iterations: int = 2) -> Any:
 def test_is_the_largest_min_max_similarity(num_iterations: int, max_memory: int) -> None:
     similarity = MoleculeSimilarity(num_iterations, max_memory=max_memory).fit(TRAIN)
     found = similarity.nearest(NEW)
-    readable = np.array([k not in (4, 5) for k in range(len(NEW))])
+    readable = ~np.isin(np.arange(len(NEW)), (4, 5))
     assert np.isnan(found.similarity[~readable]).all() and (found.position[~readable] == -1).all()
-    every = min_max(
-        [s for s, known in zip(NEW, readable, strict=True) if known], TRAIN, num_iterations
-    )
+    every = min_max(np.array(NEW)[readable].tolist(), TRAIN, num_iterations)
     np.testing.assert_allclose(found.similarity[readable], every.max(1), rtol=1e-10)
     assert found.position[readable].tolist() == every.argmax(1).tolist()
 

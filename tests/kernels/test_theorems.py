@@ -37,13 +37,6 @@ from tests.string_kernels import string_features
 
 FEATURES, HIDDEN = 3, 4
 BARE: dict[str, Any] = {"act": None, "bias": False}
-WL_NET: dict[str, Any] = {
-    "out_channels": 1,
-    "num_iterations": 3,
-    "gated": False,
-    "decay": 0.4,
-    "norm": None,
-}
 
 
 def references(layers: Iterable[Any]) -> list[Tensor]:
@@ -165,29 +158,24 @@ def test_the_spaces_of_polynomials() -> None:
         close_sums(torch.dot(sigma.phi(x), sigma.phi(y)), sigma.kernel(k, x @ x, y @ y))
 
 
-def prefix_features(x: Tensor, order: int, decay: float) -> list[Tensor]:
-    """φ(x_{1:1}), φ(x_{1:2}), ..., of texts whose tokens may themselves be feature maps."""
-    return [string_features(x[: t + 1], order, decay) for t in range(len(x))]
-
-
 def deep_string_features(
     x: Tensor, num_layers: int, order: int, decay: float, sigma: Sigma
 ) -> list[Tensor]:
     """φ^(L) of every prefix: supplement C."""
-    found = prefix_features(x, order, decay)
-    for _ in range(num_layers - 1):
-        found = prefix_features(torch.stack([sigma.phi(f) for f in found]), order, decay)
+    tokens = x
+    for _ in range(num_layers):
+        found = [string_features(tokens[: t + 1], order, decay) for t in range(len(x))]
+        tokens = torch.stack([sigma.phi(f) for f in found])
     return found
 
 
 def deep_string_references(rcnn: RCNN, sigma: Sigma) -> list[Tensor]:
     """ψ^(L)_{i, n} of every channel i: supplement C, from the layers' matrices."""
-    first, *others = rcnn.cells
-    found = [reduce(torch.kron, rows) for rows in references(first.lins)]
-    for cell in others:
+    mixed = torch.eye(rcnn.cells[0].lins[0].weight.size(1), dtype=torch.float64)
+    for cell in rcnn.cells:
+        rows = torch.stack([lin.weight.detach() @ mixed for lin in cell.lins], dim=1)
+        found = [reduce(torch.kron, row) for row in rows]
         mixed = torch.stack([sigma.psi(psi) for psi in found])  # M
-        rows = [lin.weight.detach() @ mixed for lin in cell.lins]
-        found = [reduce(torch.kron, [u[i] for u in rows]) for i in range(len(rows[0]))]
     return found
 
 
@@ -218,11 +206,9 @@ def test_theorem_2(name: str, features: int, order: int, num_layers: int, decay:
             close_sums(h[-1, i], torch.dot(sigma.phi(phi), sigma.psi(reference)))
             close_sums(outputs[t, i], h[-1, i].detach())
 
-    before, after = (
-        DeepStringKernel(num_layers, order, decay, sigma.kernel, post=post)
-        for post in (False, True)
-    )
-    first, second = (torch.stack(found) for found in maps)
+    before = DeepStringKernel(num_layers, order, decay, sigma.kernel)
+    after = DeepStringKernel(num_layers, order, decay, sigma.kernel, post=True)
+    first, second = map(torch.stack, maps)
     close_sums(before.prefixes(x, y), first @ second.t())
     close_sums(before([x, y])[0, 1], torch.dot(first[-1], second[-1]))
     activated = torch.stack([sigma.phi(f) for f in first]) @ sigma.phi(second[-1])
@@ -256,8 +242,7 @@ def test_theorem_3(options: dict[str, Any]) -> None:
     conv = RandomWalkConv(out_channels=HIDDEN, **options, **sizes).double()
     expected = RandomWalkKernel(**options)(data, chains(conv, edges is not None))
     for graph, row in zip(data, expected, strict=True):
-        states = conv(graph.x, graph.edge_index, graph.edge_attr)
-        close_sums(states.sum(dim=0), row)
+        close_sums(conv(graph.x, graph.edge_index, graph.edge_attr).sum(dim=0), row)
 
 
 def combined(own: Tensor, arrived: Tensor, combine: str) -> Tensor:
@@ -363,13 +348,6 @@ def test_theorem_4(
     close_sums(kernel(graphs), maps @ maps.t())
 
 
-def relabelling_of(net: WLKernelNet, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-    """U_1, U_2 and V = [V_node, V_edge] of a layer."""
-    maps = net.convs[layer].relabeling
-    parts = [lin.weight.detach() for lin in (maps.lin_neighbor, maps.lin_edge) if lin is not None]
-    return maps.lin_self.weight.detach(), maps.lin_aggregated.weight.detach(), torch.cat(parts, 1)
-
-
 WL_NETS = covering(
     graphs=ON_GRAPHS, tie_weights=["all", "relabel", None], order=[1, 2, 3], relabel=["add", "mul"]
 )
@@ -384,7 +362,8 @@ def test_proposition_2(options: dict[str, Any]) -> None:
     options = dict(options)
     data, sizes, edges = walked(options.pop("graphs"))
     torch.manual_seed(0)
-    net = WLKernelNet(hidden_channels=HIDDEN, **options, **WL_NET, **sizes).double()
+    options |= {"hidden_channels": HIDDEN, "out_channels": 1, "num_iterations": 3, **sizes}
+    net = WLKernelNet(**options, gated=False, decay=0.4, norm=None).double()
     net.head = torch.nn.Identity()
     kernel = RandomWalkKernel(options["order"], 0.4)
     labelled = [graph.clone() for graph in data]
@@ -393,10 +372,12 @@ def test_proposition_2(options: dict[str, Any]) -> None:
     expected = torch.zeros(len(data), HIDDEN, dtype=torch.float64)
     for layer, conv in enumerate(net.convs):
         if layer > 0:
-            maps = relabelling_of(net, layer - 1)
-            step = GeneralizedRelabeling(*maps, "relu", options["relabel"], edges)
+            maps = net.convs[layer - 1].relabeling
+            own, aggregated = maps.lin_self.weight, maps.lin_aggregated.weight
+            parts = [lin.weight for lin in (maps.lin_neighbor, maps.lin_edge) if lin is not None]
+            relabel = [m.detach() for m in (own, aggregated, torch.cat(parts, 1))]  # U_1, U_2, V
+            step = GeneralizedRelabeling(*relabel, "relu", options["relabel"], edges)
             labelled = [generalized(graph, step) for graph in labelled]
         expected += kernel(labelled, chains(conv, edges is not None))
     for graph, row in zip(data, expected, strict=True):
-        found = net(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0]
-        close_sums(found, row)
+        close_sums(net(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0], row)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder
+from pyg_kernels.rationale import Generator, Rationale, Rationalizer, SequenceEncoder
 from pyg_kernels.sequence import RCNN
 from tests.sequence.rcnn import layer_equations
 from tests.sequence.texts import F64, SIZE
@@ -57,33 +57,30 @@ def every_selection(length: int) -> Tensor:
 def probabilities(gen: Generator, x: Tensor) -> Tensor:
     """Of every selection of one text, token by token, as the class states it."""
     states = gen.network(x.unsqueeze(1))[0].squeeze(1)
-    weight, bias = gen.logit.of_token.weight[0], gen.logit.of_token.bias[0]
-
-    def after(t: int, p: Tensor, h: Tensor | None, c: Tensor | None) -> list[Tensor]:
-        if t == len(x):
-            return [p]
-        logit = states[t] @ weight + bias
-        if gen.logit.of_selected is not None and h is not None:
-            logit = logit + h @ gen.logit.of_selected.weight[0]
-        found = []
-        for z in (0.0, 1.0):
-            part = torch.sigmoid(logit if z else -logit)
-            found += after(t + 1, p * part, *next_state(states[t], z, h, c))
-        return found
-
-    def next_state(
-        state: Tensor, z: float, h: Tensor | None, c: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None]:
-        if gen.cell is None:
-            return None, None
-        step = torch.cat((state, torch.tensor([z], dtype=F64)))
-        return layer_equations(
-            gen.cell, step.unsqueeze(0), h, c, order=2, combine="add", decay="recurrent"
-        )[1:]
-
-    return torch.stack(after(0, torch.ones((), dtype=F64), None, None))
+    found = []
+    for selection in every_selection(len(x)).to(F64):
+        p, h, c = torch.ones((), dtype=F64), None, None
+        for state, z in zip(states, selection, strict=True):
+            logit = gen.logit.of_token(state)[0]
+            if h is not None:
+                logit = logit + h @ gen.logit.of_selected.weight[0]
+            p = p * torch.sigmoid(logit if z else -logit)
+            if gen.cell is not None:
+                step = torch.cat((state, z.view(1))).unsqueeze(0)
+                options = {"order": 2, "combine": "add", "decay": "recurrent"}
+                _, h, c = layer_equations(gen.cell, step, h, c, **options)
+        found.append(p)
+    return torch.stack(found)
 
 
 def changes(z: Tensor) -> int:
     """The number of places where a selection starts or ends, but for the first token."""
     return sum(int(a != b) for a, b in itertools.pairwise(z.tolist()))
+
+
+def assert_finite_gradients(model: Rationalizer, found: Rationale) -> None:
+    """Of the objective, for some losses; a parameter may have none."""
+    losses = found.output.square().sum(dim=1).view(found.size.shape)
+    model.objective(found, losses).backward()
+    for parameter in model.parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all()

@@ -57,9 +57,7 @@ def test_text_by_text(layer: Any, readout: str, both: bool) -> None:
     ("both", "decay", "num_layers"),
     [(False, "input", 1), (True, "recurrent", 1), (False, "recurrent", 2), (True, "input", 2)],
 )
-def test_choices_equal_the_tokens_alone(
-    readout: str, both: bool, decay: str, num_layers: int
-) -> None:
+def test_choices_equal_tokens_alone(readout: str, both: bool, decay: str, num_layers: int) -> None:
     """Weights of 0 and 1 in place of the text without the others; also its gradients."""
     encoder = build(RCNN, readout, bidirectional=both, decay=decay, num_layers=num_layers)
     pieces = texts(*LENGTHS)
@@ -73,8 +71,7 @@ def test_choices_equal_the_tokens_alone(
     close(found, expected)
     slopes = torch.autograd.grad(found.square().sum(), list(encoder.parameters()))
     wanted = torch.autograd.grad(expected.square().sum(), list(encoder.parameters()))
-    for a, b in zip(slopes, wanted, strict=True):
-        close(a, b)
+    close(slopes, wanted)
     nothing = encoder(x, ptr=pointers(pieces), selection=torch.zeros(len(x)))
     close(nothing, encoder.head.bias.expand(6, 2))
 

@@ -43,8 +43,7 @@ def test_samples(selection: str) -> None:
     torch.manual_seed(0)
     count = 20_000
     z = gen.sample(joined(pieces), ptr=pointers(pieces), num_samples=count)
-    assert z.dtype == torch.bool
-    assert z.shape == (count, 5)
+    assert z.dtype == torch.bool and z.shape == (count, 5)
     for text, part in zip(pieces, z.split([3, 2], dim=1), strict=True):
         every = every_selection(len(text))
         for given, p in zip(every, probabilities(gen, text).tolist(), strict=True):
@@ -103,7 +102,5 @@ def test_spread() -> None:
     gen.build_spread()
     spread = gen.spread
     gen.build_spread()
-    assert gen.spread is spread
-    assert spread is not None
-    assert spread.of_token.weight.dtype == F64
+    assert gen.spread is spread and spread.of_token.weight.dtype == F64
     assert generator("independent", spread=True).spread is not None

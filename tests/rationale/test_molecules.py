@@ -12,7 +12,7 @@ from pyg_kernels.nn import RandomWalkNet, WLKernelNet
 from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder, WLStates
 from pyg_kernels.sequence import RCNN
 from tests.graphs import SMILES, Graph, molecule, random_graph
-from tests.rationale.cases import randomized
+from tests.rationale.cases import assert_finite_gradients, randomized
 from tests.sequence.texts import F64, close
 
 
@@ -26,25 +26,20 @@ def model(in_channels: int, edge_dim: int, seed: int = 0, **options: Any) -> Rat
 EMPTY = Graph(torch.zeros(0, 4).double(), torch.zeros(2, 0).long(), torch.zeros(0, 3).double())
 
 
-class Union:
-    """Graphs side by side, and what a rationalizer takes of them."""
-
-    def __init__(self, graphs: list[Graph]) -> None:
-        self.graphs = graphs
-        whole = Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
-        self.sizes, self.x = [graph.num_nodes for graph in graphs], whole.x
-        self.given = {name: whole[name] for name in ("edge_index", "edge_attr", "batch")}
-        self.given["batch_size"] = len(graphs)
+def molecules() -> list[Graph]:
+    return [molecule(smiles) for smiles in SMILES]
 
 
-def molecules() -> Union:
-    return Union([molecule(smiles) for smiles in SMILES])
-
-
-def awkward() -> Union:
+def awkward() -> list[Graph]:
     """Directed, with self-loops, parallel edges, isolated nodes, and graphs without atoms."""
-    graphs = [random_graph(0), random_graph(1, 2, 3), random_graph(2, 8, 20)]
-    return Union([EMPTY, *graphs, EMPTY])
+    return [EMPTY, random_graph(0), random_graph(1, 2, 3), random_graph(2, 8, 20), EMPTY]
+
+
+def union(graphs: list[Graph]) -> dict[str, Any]:
+    """Graphs side by side, as a rationalizer takes them."""
+    whole = Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
+    given = {name: whole[name] for name in ("x", "edge_index", "edge_attr", "batch")}
+    return {**given, "batch_size": len(graphs)}
 
 
 def bonds(graph: Graph) -> set[tuple[int, int]]:
@@ -56,17 +51,18 @@ def bonds(graph: Graph) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 def test_induced_subgraphs(build: Any, training: bool) -> None:
     """Each graph by itself, cut by PyG, through the encoder by itself."""
-    union = build()
-    rationalizer = model(union.x.size(1), union.given["edge_attr"].size(1), num_samples=3)
+    graphs = build()
+    given, sizes = union(graphs), [graph.num_nodes for graph in graphs]
+    rationalizer = model(given["x"].size(1), given["edge_attr"].size(1), num_samples=3)
     rationalizer.train(training)
     torch.manual_seed(1)
-    found = rationalizer(union.x, **union.given)
-    samples, count = (3 if training else 1), len(union.graphs)
+    found = rationalizer(**given)
+    samples, count = (3 if training else 1), len(graphs)
     assert found.output.shape == (samples * count, 2)
     outputs = found.output.view(samples, count, 2)
     for s in range(samples):
-        parts = found.selection[s].split(union.sizes)
-        for b, (graph, z) in enumerate(zip(union.graphs, parts, strict=True)):
+        parts = found.selection[s].split(sizes)
+        for b, (graph, z) in enumerate(zip(graphs, parts, strict=True)):
             index, attr = subgraph(
                 z, graph.edge_index, graph.edge_attr, relabel_nodes=True, num_nodes=graph.num_nodes
             )
@@ -74,43 +70,35 @@ def test_induced_subgraphs(build: Any, training: bool) -> None:
             close(outputs[s, b], expected[0])
             assert found.size[s, b] == z.sum()
             assert found.transitions[s, b] == sum(bool(z[u] != z[v]) for u, v in bonds(graph))
-    edges = {name: union.given[name] for name in ("edge_index", "edge_attr")}
-    log_prob = rationalizer.generator.log_prob(found.selection, union.x, **edges)
-    sums = [part.sum(dim=1) for part in log_prob.split(union.sizes, dim=1)]
-    assert found.log_prob is not None
+    edges = {name: given[name] for name in ("x", "edge_index", "edge_attr")}
+    log_prob = rationalizer.generator.log_prob(found.selection, **edges)
+    sums = [part.sum(dim=1) for part in log_prob.split(sizes, dim=1)]
     close(found.log_prob, torch.stack(sums, dim=1))
-    losses = found.output.square().sum(dim=1).view(samples, count)
-    rationalizer.objective(found, losses).backward()
-    for name, parameter in rationalizer.named_parameters():
-        reached = parameter.grad is not None and parameter.grad.isfinite().all()
-        assert reached or not training, name
+    assert_finite_gradients(rationalizer, found)
+    assert not training or all(p.grad is not None for p in rationalizer.parameters())
 
 
 def test_unselected_atoms_leave_no_trace() -> None:
-    union = awkward()
-    rationalizer = model(4, 3)
-    z = torch.rand(len(union.x), generator=torch.Generator().manual_seed(0)) < 0.5
-    other = torch.where(z.unsqueeze(1), union.x, torch.full_like(union.x, float("nan")))
-    attr = union.given["edge_attr"].clone()
-    source, target = union.given["edge_index"]
-    attr[~(z[source] & z[target])] = float("nan")
-    found = rationalizer.encode(z, union.x, **union.given)
-    again = rationalizer.encode(z, other, **{**union.given, "edge_attr": attr})
-    assert torch.equal(found, again)
+    given, rationalizer = union(awkward()), model(4, 3)
+    z = torch.rand(len(given["x"]), generator=torch.Generator().manual_seed(0)) < 0.5
+    found = rationalizer.encode(z, **given)
+    source, target = given["edge_index"]
+    for name, kept in (("x", z), ("edge_attr", z[source] & z[target])):
+        given[name] = torch.where(kept.unsqueeze(1), given[name], float("nan"))
+    assert torch.equal(found, rationalizer.encode(z, **given))
 
 
 @pytest.mark.parametrize("norm", [None, "batch", "head"])
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 def test_nothing_selected(norm: Any, training: bool) -> None:
     """No atom of any graph: as many outputs as graphs, those of a graph without atoms."""
-    union = molecules()
-    edge_dim = union.given["edge_attr"].size(1)
+    given = union(molecules())
+    edge_dim = given["edge_attr"].size(1)
     encoder = WLKernelNet(5, 4, 2, edge_dim=edge_dim, norm=norm).double()
     rationalizer = Rationalizer(Generator(WLStates(5, 4, edge_dim=edge_dim), 4), encoder, 0.1)
     rationalizer = rationalizer.double().train(training)
-    found = rationalizer.encode(torch.zeros(len(union.x)), union.x, **union.given)
-    assert found.shape == (len(SMILES), 2)
-    assert found.isfinite().all()
+    found = rationalizer.encode(torch.zeros(len(given["x"])), **given)
+    assert found.shape == (len(SMILES), 2) and found.isfinite().all()
     assert (found == found[0]).all()
 
 
@@ -120,7 +108,7 @@ def test_no_atoms(num_graphs: int) -> None:
     found = rationalizer(**vars(EMPTY), batch=none, batch_size=num_graphs)
     assert found.output.shape == (2 * num_graphs, 2)
     assert found.size.shape == found.transitions.shape == (2, num_graphs)
-    rationalizer.objective(found, found.output.sum(dim=1).view(2, num_graphs)).backward()
+    assert_finite_gradients(rationalizer, found)
 
 
 def test_a_text_is_a_path_graph() -> None:

@@ -2,25 +2,12 @@
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.utils.parametrizations import orthogonal, weight_norm
 
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.rationale.selection_cell import SelectionCell
 
 LAYOUT = Layout.of_ptr(torch.tensor([0, 4, 5, 8]), 4, 8)
-
-
-def read_both(cell: SelectionCell, states: Tensor, z: Tensor) -> list[Tensor]:
-    start = cell.start(LAYOUT.num_texts, states)
-    out, end = cell.read(torch.cat((states, z.unsqueeze(1)), dim=1), LAYOUT, start)
-    return [out, *end]
-
-
-def read_chosen(cell: SelectionCell, states: Tensor, z: Tensor) -> list[Tensor]:
-    start = cell.start(LAYOUT.num_texts, states)
-    out, end = cell.read_chosen(cell.prepared(states), z, LAYOUT, start)
-    return [out, *end]
 
 
 def doubled(cell: SelectionCell, name: str) -> None:
@@ -47,11 +34,13 @@ def test_equals_the_step_on_state_and_selection(name: str) -> None:
     CHANGES[name](cell)
     states, z = torch.randn(8, 4).double(), torch.rand(8).double()
     given = [states.requires_grad_(), z.requires_grad_(), *cell.parameters()]
-    found = []
-    for read in (read_both, read_chosen):
-        tensors = read(cell, states, z)
+    start, found = cell.start(LAYOUT.num_texts, states), []
+    for out, end in (
+        cell.read(torch.cat((states, z.unsqueeze(1)), dim=1), LAYOUT, start),
+        cell.read_chosen(cell.prepared(states), z, LAYOUT, start),
+    ):
+        tensors = [out, *end]
         weights = [torch.arange(1.0, 1 + t.numel()).double().view_as(t).cos() for t in tensors]
         total = sum((w * t).sum() for w, t in zip(weights, tensors, strict=True))
         found.append([*tensors, *torch.autograd.grad(total, given)])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
