@@ -82,7 +82,7 @@ def test_what_is_no_graph_is_refused_in_one_line(folder: Path) -> None:
     for words, message in (
         ("+ridge +o.onnx", "wl-ridge keeps its molecules"),
         ("+attentive +o.onnx", "cannot export attentive-fp"),
-        ("+tiny +o.onnx", "variances leave single precision: rescale them"),
+        ("+tiny +o.onnx", "variances of targets leave single precision: rescale them"),
         ("+ridge +o.txt", "expected a file .onnx in a folder that exists"),
     ):
         last = run(folder, f"export {words}", status=2).splitlines()[-1]
