@@ -16,8 +16,14 @@ from benchmarks.papers.activations.__main__ import COMMANDS, main
 from benchmarks.papers.activations.options import Charging, LongTerm, Xor
 from benchmarks.papers.activations.problems import ChargingTrial, LongTermTrial, XorTrial, patterns
 from benchmarks.papers.activations.trial import CHECKPOINT, Training, trained_network
-from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed
-from tests.benchmarks.interruption import interrupt_once, outcome
+from tests.benchmarks.conftest import (
+    Call,
+    assert_refused,
+    interrupt_once,
+    metrics_of,
+    outcome,
+    printed,
+)
 
 SMALL = ("--device", "cpu", "--quiet", "--centers", 7, "--seeds", 0)
 SEQUENCES = (*SMALL, "--batch-size", 20, "--models", "kbrn", "lstm", "--max-iterations", 12)
@@ -46,7 +52,6 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     interrupt_once(monkeypatch, Training, "iterate", lambda training: next(counter) == number)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_more_iterations_go_on_where_fewer_had_ended(train, tmp_path) -> None:
     """They give the network of a longer run."""
     runs = tmp_path / "out" / "runs"
@@ -105,7 +110,6 @@ def step_accuracy(trial: Any, folder: Path, running: bool) -> float:
     return ((logits > 0) == (y > 0.5)).double().mean().item()
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_accuracies_are_by_the_statistics_of_steps_and_by_running_ones(train, tmp_path) -> None:
     words = ("--models", "kbrn", "--functions", "or", "--max-iterations", 49)
     assert train("long-term", *words)[0] == 0
@@ -134,7 +138,6 @@ def test_long_term_trials_end_when_they_have_learned(train, tmp_path) -> None:
     assert (tmp_path / "out" / "activations.png").exists()
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_xor_of_two_bits_is_solved_by_one_unit(train, tmp_path) -> None:
     words = ("--centers", 20, "--l1", 0, 0.01, "--max-iterations", 200, "--lr", 0.03)
     out = printed(train("xor", *words))

@@ -23,8 +23,7 @@ import pyg_kernels
 from benchmarks.__main__ import COMMANDS as LISTED
 from benchmarks.harness import study
 from pyg_kernels.datasets import ChEMBLSulfonamides
-from tests.benchmarks.conftest import assert_refused, printed
-from tests.benchmarks.interruption import outcome
+from tests.benchmarks.conftest import assert_refused, outcome, printed
 from tests.benchmarks.small_data import write_askubuntu, write_corpus, write_own, write_trec
 
 ROOT = Path(__file__).parents[2]

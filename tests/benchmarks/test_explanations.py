@@ -33,7 +33,6 @@ def explain(call_main, molecules_csv: Path, tmp_path: Path, monkeypatch) -> Call
     return partial(call_main, main, *SMALL, *file, "--out", tmp_path / "out")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_explains_and_reports(explain, tmp_path) -> None:
     out = printed(explain())
     saved = tmp_path / "out" / "runs" / "planted" / "model" / "estimator.npz"
@@ -72,7 +71,6 @@ def network(call_main, molecules_csv, tmp_path) -> Callable[..., Path]:
     return train
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_trained_network_takes_the_place_of_one(explain, network, tmp_path) -> None:
     run = network("wl")
     assert explain("--run", run, "--methods", "walks")[0] == 0

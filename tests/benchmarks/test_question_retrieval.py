@@ -22,8 +22,7 @@ from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import QuestionRanker
 from benchmarks.harness.task import PARTS
 from benchmarks.question_retrieval import main
-from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
-from tests.benchmarks.interruption import outcome
+from tests.benchmarks.conftest import Call, assert_refused, metrics_of, outcome, printed, runs_of
 from tests.benchmarks.small_data import TOPICS, write_askubuntu
 
 SMALL = (

@@ -90,7 +90,6 @@ def test_compares_all_models_over_seeds(whole: Path) -> None:
     assert {"precision@0.02", "precision@0.4"} <= set(svm)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_learns_which_word_says_it(own: Call, tmp_path: Path) -> None:
     words = ("--models", "independent", "--rate", 0.2, "--epochs", 14, "--lr", 0.03)
     assert own(*words, "--dropout", 0, "--samples", 4, "--hidden", 8)[0] == 0
@@ -99,7 +98,6 @@ def test_learns_which_word_says_it(own: Call, tmp_path: Path) -> None:
     assert (record["estimator"], record["rate"]) == ("reinforce", 0.2)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_models_and_shares_are_added_to_a_folder(own: Call, tmp_path: Path) -> None:
     assert own("--models", "full", "--estimator", "gumbel")[0] == 2  # nothing is selected
     assert own("--models", "full")[0] == 0
@@ -117,7 +115,6 @@ def test_models_and_shares_are_added_to_a_folder(own: Call, tmp_path: Path) -> N
     assert_refused(report, f"{lost} is missing; remove {lost.parent}")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_ratings_of_beer(compare: Call, tmp_path: Path) -> None:
     words = ("--data", "beer", "--root", write_beer(tmp_path / "beer"), "--batch-size", 8)
     text = printed(compare(*words, "--models", "dependent", "attention", "svm"))
@@ -148,7 +145,6 @@ def test_molecules(call: Call, tmp_path: Path, dataset: str, assay, monkeypatch)
     assert ("is not known" in text) == (dataset == "chembl")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_questions_by_words_of_their_bodies(compare: Call, tmp_path: Path) -> None:
     root = write_askubuntu(tmp_path / "forum")
     printed(compare("--data", "askubuntu", "--root", root, "--rate", 0.4))

@@ -25,8 +25,7 @@ from benchmarks.harness.text.options import Texts
 from benchmarks.harness.text.task import TextClassifier, TextTask, text_model_configs
 from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification, main
 from pyg_kernels.datasets.text import TextBatch, TextCorpus
-from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
-from tests.benchmarks.interruption import outcome
+from tests.benchmarks.conftest import Call, assert_refused, metrics_of, outcome, printed, runs_of
 from tests.benchmarks.small_data import write_glove, write_trec
 
 PRESET = "--preset lei2017-sst"
@@ -103,7 +102,6 @@ def test_learns_the_order_of_words(compare, tmp_path, model) -> None:
         assert min(record["valid"], record["test"]) > 85
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) -> None:
     known = ["how", "many", *[f"w{k}" for k in range(20)], "elsewhere"]
     (root / "TREC_10.label").write_text("NUM:a elsewhere nowhere many how w1\n")
@@ -319,7 +317,6 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     assert_refused(other, "pyg_kernels[scale]")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_predictions_read_and_write_tables_as_training_did(call, tmp_path) -> None:
     """Line breaks written out, as in files without a header, and carriage returns in a cell."""
     rows = [(1 + k % 2, rf"\n{('sun', 'rain')[k % 2]}\nw{k % 5}") for k in range(80)]
@@ -355,7 +352,6 @@ def test_new_texts_are_read_as_those_of_ag_news(tmp_path) -> None:
     assert [learner.tokens(text) for text in texts] == data.corpus.texts
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_own_texts(call, tmp_path) -> None:
     """Files without a header and with one, in folders or named."""
     for folder in ("news", "named"):

@@ -73,7 +73,6 @@ def test_lines_are_models_over_seeds_and_folders_the_best_first(gather, tmp_path
     assert {path.name: path.read_bytes() for path in report.iterdir()} == first
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_settings_and_folders_that_differ_name_lines_apart(gather, tmp_path):
     write(tmp_path / "a", "net", 0, 0.1)
     write(tmp_path / "b", "net", 0, 0.2, settings={"lr": 0.5})
@@ -85,7 +84,6 @@ def test_settings_and_folders_that_differ_name_lines_apart(gather, tmp_path):
     assert found == {a: "1", "net (lr 0.5)": "1", z: "2"}
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_sections_are_of_the_same_molecules_and_one_kind_of_score(gather, tmp_path):
     write(tmp_path / "a", "net", 0, 0.1)
     run = write(tmp_path / "b", "net", 0, 0.1)
@@ -104,7 +102,6 @@ def test_sections_are_of_the_same_molecules_and_one_kind_of_score(gather, tmp_pa
     assert "set: 80 (identity d)" in out and "set: 80 (identity e)" in out
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_what_is_damaged_or_unfinished_is_named(gather, call_main, tmp_path):
     write(tmp_path / "a", "net", 0, 0.1)
     (write(tmp_path / "a", "net", 1, 0.1) / "record.json").unlink()
