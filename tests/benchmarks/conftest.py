@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,23 @@ Rows = list[dict[str, str]]
 Call = Callable[..., tuple[int, str, str]]
 
 
+def main_of(program: str) -> Callable[[list[str]], int]:
+    """The function that ``python -m program`` calls."""
+    module = import_module(program)
+    return (module if hasattr(module, "main") else import_module(f"{program}.__main__")).main
+
+
+def done(program: str, *words: object) -> None:
+    """Carries out a command that ends well."""
+    assert main_of(program)([str(word) for word in words]) == 0
+
+
 def metrics_of(out: Path) -> Any:
     """What ``metrics.json`` of a results folder holds."""
     return json.loads((out / "metrics.json").read_text())
 
 
-def predictions_of(out: Path, **options: Any) -> Any:
+def table_of(out: Path, **options: Any) -> Any:
     """The table of a results folder's ``predictions.csv``."""
     import pandas
 
@@ -37,7 +49,7 @@ def runs_of(out: Path, table: Any = None, **columns: str) -> Iterator[tuple[dict
     """Each record of a results folder with its rows of the predictions, by model and seed, and by
     further columns of the table, as the records call them.
     """
-    table = predictions_of(out) if table is None else table
+    table = table_of(out) if table is None else table
     keys = {"model": "model", "seed": "seed", **columns}
     for record in metrics_of(out):
         wanted = [record[key] for key in keys.values()]
@@ -170,8 +182,8 @@ def call_main(capsys: pytest.CaptureFixture[str]) -> Call:
 
 @pytest.fixture
 def call(call_main: Call, request: pytest.FixtureRequest) -> Call:
-    """Calls the function ``main`` of the test's module."""
-    return partial(call_main, request.module.main)
+    """Calls the command line of the ``PROGRAM`` of the test's module."""
+    return partial(call_main, main_of(request.module.PROGRAM))
 
 
 @pytest.fixture

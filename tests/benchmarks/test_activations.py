@@ -12,19 +12,13 @@ import torch
 
 from benchmarks.harness.options import parse
 from benchmarks.papers.activations import report
-from benchmarks.papers.activations.__main__ import COMMANDS, main
+from benchmarks.papers.activations.__main__ import COMMANDS
 from benchmarks.papers.activations.options import Charging, LongTerm, Xor
 from benchmarks.papers.activations.problems import ChargingTrial, LongTermTrial, XorTrial, patterns
 from benchmarks.papers.activations.trial import CHECKPOINT, Training, trained_network
-from tests.benchmarks.conftest import (
-    Call,
-    assert_refused,
-    interrupt_once,
-    metrics_of,
-    outcome,
-    printed,
-)
+from tests.benchmarks.conftest import assert_refused, interrupt_once, metrics_of, outcome, printed
 
+PROGRAM = "benchmarks.papers.activations"
 SMALL = ("--device", "cpu", "--quiet", "--centers", 7, "--seeds", 0)
 SEQUENCES = (*SMALL, "--batch-size", 20, "--models", "kbrn", "lstm", "--max-iterations", 12)
 WORDS: dict[str, tuple[object, ...]] = {
@@ -35,15 +29,11 @@ WORDS: dict[str, tuple[object, ...]] = {
 
 
 @pytest.fixture
-def train(call_main, tmp_path: Path, monkeypatch) -> Call:
+def train(call, tmp_path: Path, monkeypatch):
     """Trains tiny networks into ``out`` unless the words say otherwise."""
     for kind in (LongTermTrial, ChargingTrial):
         monkeypatch.setattr(kind, "test_sequences", 500)
-
-    def run(command: str, *words: object) -> tuple[int, str, str]:
-        return call_main(main, command, *WORDS[command], "--out", tmp_path / "out", *words)
-
-    return run
+    return lambda command, *words: call(command, *WORDS[command], "--out", tmp_path / "out", *words)
 
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -66,22 +56,21 @@ def test_more_iterations_go_on_where_fewer_had_ended(train, tmp_path) -> None:
         assert [check["iteration"] for check in record["history"]] == [12, 20]
 
 
-def test_report_of_what_is_finished(train, tmp_path, monkeypatch) -> None:
+def test_report_of_what_is_finished(train, tmp_path, monkeypatch, drawn) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, 17)
         assert train("charging")[0] == 130
     out = printed(train("charging", "--report"))
     assert re.search(r"^KBRN +\d+ +0 ", out, re.MULTILINE)
     assert "LSTM  " not in out
-    for name in ("table.md", "accuracy.png"):
-        assert (tmp_path / "out" / name).exists()
+    assert {"table.md", "accuracy.png"} <= {path.name for path in (tmp_path / "out").iterdir()}
     with monkeypatch.context() as patch:
         interrupt_at(patch, 3)
         assert train("xor", "--overwrite", "--out", tmp_path / "xor")[0] == 130
     assert_refused(train("xor", "--report", "--out", tmp_path / "xor"), "holds no finished trial")
 
 
-def test_damaged_checkpoints_are_named(train, tmp_path) -> None:
+def test_damaged_checkpoints_are_named(train, tmp_path, drawn) -> None:
     small = ("--max-iterations", 1, "--l1", 0)
     assert train("xor", *small)[0] == 0
     (path,) = (tmp_path / "out" / "runs").glob(f"*/{CHECKPOINT}")
@@ -123,7 +112,7 @@ def test_accuracies_are_by_the_statistics_of_steps_and_by_running_ones(train, tm
     assert record["accuracy"] != record["accuracy_running"]
 
 
-def test_long_term_trials_end_when_they_have_learned(train, tmp_path) -> None:
+def test_long_term_trials_end_when_they_have_learned(train, tmp_path, drawn) -> None:
     words = ("--functions", "or", "--lengths", 3, "--hidden", 8, "--batch-size", 100)
     out = printed(train("long-term", *words, "--max-iterations", 600, "--lr", 0.02))
     for record in metrics_of(tmp_path / "out"):
@@ -185,7 +174,7 @@ def test_charging_table_has_means_over_seeds() -> None:
     assert table.rows[0][5:7] == ["85.00 ± 21.21", "-"]
 
 
-def test_a_trial_that_diverges_ends_as_not_learned(train, tmp_path, monkeypatch) -> None:
+def test_a_trial_that_diverges_ends_as_not_learned(train, tmp_path, monkeypatch, drawn) -> None:
     loss = ChargingTrial.loss
     spoilt = lambda *words: tuple(each * np.nan for each in loss(*words))  # noqa: E731
     monkeypatch.setattr(ChargingTrial, "loss", spoilt)

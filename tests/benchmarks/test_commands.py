@@ -23,7 +23,7 @@ import pyg_kernels
 from benchmarks.__main__ import COMMANDS as LISTED
 from benchmarks.harness import study
 from pyg_kernels.datasets import ChEMBLSulfonamides
-from tests.benchmarks.conftest import assert_refused, outcome, printed
+from tests.benchmarks.conftest import assert_refused, main_of, outcome, printed
 from tests.benchmarks.small_data import write_askubuntu, write_corpus, write_own, write_trec
 
 ROOT = Path(__file__).parents[2]
@@ -50,11 +50,6 @@ class Promise:
     @property
     def module(self) -> str:
         return self.program.split()[0]
-
-    def main(self) -> Callable[[list[str]], int]:
-        module = import_module(self.module)
-        found = module if hasattr(module, "main") else import_module(f"{self.module}.__main__")
-        return found.main
 
     def words(self, *more: object) -> list[str]:
         return [*self.program.split()[1:], *map(str, more)]
@@ -415,12 +410,12 @@ def _of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_says_what_it_is_for_and_one_process_is_enough(name, call_main, monkeypatch) -> None:
     promise = COMMANDS[name]
-    out = printed(call_main(promise.main(), *promise.words("--help")))
+    out = printed(call_main(main_of(promise.module), *promise.words("--help")))
     assert f"usage: python -m {promise.program}" in out
     assert "--config FILE" in out
     monkeypatch.setenv("WORLD_SIZE", "2")
     said = f"{promise.program}: error: this runs in one process; start it without torchrun\n"
-    assert call_main(promise.main(), *promise.words()) == (2, "", said)
+    assert call_main(main_of(promise.module), *promise.words()) == (2, "", said)
 
 
 def test_help_answers_without_torch() -> None:
@@ -453,7 +448,7 @@ def test_bad_input_is_one_line(name, words, said, call_main, inputs: Path, tmp_p
     given = [__file__ if word == "FILE" else word for word in within(inputs, words)]
     if promise.small and "--out=" not in given:
         given += ["--out", str(tmp_path / "out")]
-    result = call_main(promise.main(), *promise.words(*given))
+    result = call_main(main_of(promise.module), *promise.words(*given))
     assert_refused(result, said)
     assert result[1] == ""
     assert result[2].startswith(promise.module) and ": error: " in result[2]
@@ -461,13 +456,15 @@ def test_bad_input_is_one_line(name, words, said, call_main, inputs: Path, tmp_p
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_results_are_neither_mixed_nor_lost(name, call_main, inputs, tmp_path, monkeypatch) -> None:
+def test_results_are_neither_mixed_nor_lost(
+    name, call_main, inputs, tmp_path, monkeypatch, drawn
+) -> None:
     """Pictures are drawn once."""
     promise, out = COMMANDS[name], tmp_path / "out"
     words = promise.words(*within(inputs, promise.small), "--quiet", "--out", out)
 
     def run(*more: str) -> tuple[int, str, str]:
-        return call_main(promise.main(), *words, *more)
+        return call_main(main_of(promise.module), *words, *more)
 
     out.mkdir()
     (out / "thesis.tex").write_text("chapter 1")
@@ -488,12 +485,10 @@ def test_results_are_neither_mixed_nor_lost(name, call_main, inputs, tmp_path, m
     other, refusal = promise.other
     assert_refused(run(), "already holds results; give --resume")
     assert_refused(run("--resume", *other.split()), f"was made with {refusal}")
-    status, again, err = run("--resume")
-    assert (status, err, again) == (0, "", table)
+    assert run("--resume") == (0, table, "")
     assert (out / "metrics.json").read_text() == kept
     config = promise.words("--config", out / "configuration.json", "--out", out, "--quiet")
-    status, again, err = call_main(promise.main(), *config, "--report")
-    assert (status, err, again) == (0, "", table)
+    assert call_main(main_of(promise.module), *config, "--report") == (0, table, "")
 
 
 # Words beyond those of a small run: several epochs, of one cell or of more.
@@ -514,7 +509,7 @@ RESUMED = [
 
 
 @pytest.mark.parametrize(("name", "more"), RESUMED)
-def test_an_interrupted_run_ends_as_one_go(name, more, call_main, inputs, tmp_path, undrawn):
+def test_an_interrupted_run_ends_as_one_go(name, more, call_main, inputs, tmp_path):
     promise = COMMANDS[name]
     steps: list[int] = []
     last = 0
@@ -527,7 +522,7 @@ def test_an_interrupted_run_ends_as_one_go(name, more, call_main, inputs, tmp_pa
     def run(out: str, *words: str) -> tuple[int, str, int]:
         steps.clear()
         given = (*within(inputs, promise.small), *more.split(), "--quiet", "--out", tmp_path / out)
-        status, _, err = call_main(promise.main(), *promise.words(*given), *words)
+        status, _, err = call_main(main_of(promise.module), *promise.words(*given), *words)
         return status, err, len(steps)
 
     handle = register_optimizer_step_pre_hook(step)
@@ -580,7 +575,7 @@ def test_what_is_not_installed_is_named_or_not_missed(
         hide(patch, "lightning")
         said = "error: lightning is not installed: pip install '.[bench]'\n"
         xor = COMMANDS["xor"]
-        result = call_main(xor.main(), *xor.words(*within(inputs, xor.small), *out))
+        result = call_main(main_of(xor.module), *xor.words(*within(inputs, xor.small), *out))
         assert result == (2, "", f"{ACTIVATIONS} xor: {said}")
     for package in ("rdkit", "pyg_kernels.chem"):
         hide(monkeypatch, package)
@@ -588,4 +583,4 @@ def test_what_is_not_installed_is_named_or_not_missed(
         import_module("pyg_kernels.datasets").MoleculeCSV  # noqa: B018
     monkeypatch.setattr(import_module("benchmarks.harness.study"), "_png", lambda draw: b"")
     texts = COMMANDS["texts"]
-    printed(call_main(texts.main(), *within(inputs, texts.small), *out))
+    printed(call_main(main_of(texts.module), *within(inputs, texts.small), *out))

@@ -12,25 +12,20 @@ pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from torch_geometric.explain import GNNExplainer
 
-from benchmarks.harness import study
-from benchmarks.molecules.__main__ import main as molecules_main
 from benchmarks.papers.explanations import measures
-from benchmarks.papers.explanations.__main__ import main
 from benchmarks.papers.explanations.options import METHODS
-from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed
+from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed
 
-SMALL = (
-    *("--device", "cpu", "--quiet", "--hidden", 3, "--layers", 1, "--epochs", 1),
-    *("--molecules", 2, "--drawn", 1),
-)
+PROGRAM = "benchmarks.papers.explanations"
+SMALL = ("--hidden", 3, "--layers", 1, "--epochs", 1, "--molecules", 2, "--drawn", 1, "--quiet")
 
 
 @pytest.fixture
-def explain(call_main, molecules_csv: Path, tmp_path: Path, monkeypatch) -> Call:
-    """Explains two molecules of a small file into ``out`` unless the words say otherwise."""
+def explain(compare, molecules_csv: Path, monkeypatch):
+    """The same on two molecules of a small file."""
     monkeypatch.setattr(measures, "GNNExplainer", partial(GNNExplainer, epochs=3))
     file = ("--data", molecules_csv, "--target-columns", "pIC50", "--smarts", "cF")
-    return partial(call_main, main, *SMALL, *file, "--out", tmp_path / "out")
+    return partial(compare, *file)
 
 
 def test_explains_and_reports(explain, tmp_path) -> None:
@@ -58,14 +53,14 @@ def test_explains_and_reports(explain, tmp_path) -> None:
 
 
 @pytest.fixture
-def network(call_main, molecules_csv, tmp_path) -> Callable[..., Path]:
+def network(molecules_csv, tmp_path) -> Callable[..., Path]:
     """The run of a network on the small file, or on another one."""
 
     def train(model: str, path: Path = molecules_csv, *words: object) -> Path:
         small = ("--device", "cpu", "--quiet", "--epochs", 1, "--hidden", 3, "--layers", 2)
         out = tmp_path / f"{model}-{path.stem}"
         file = ("--data", path, "--model", model, "--out", out)
-        assert call_main(molecules_main, *small, *file, *words)[0] == 0
+        done("benchmarks.molecules", *small, *file, *words)
         return out / "runs" / f"{path.stem}-random-{model}-seed0"
 
     return train
@@ -98,7 +93,7 @@ def test_networks_of_another_target_are_refused(network, sulfonamides, write_csv
     assert_refused(explain("--run", run), said)
 
 
-def test_sentences_are_explained(explain, tmp_path, monkeypatch) -> None:
+def test_sentences_are_explained(explain, tmp_path, drawn) -> None:
     """On short sentences in the form of the Stanford Sentiment Treebank."""
     root, out = tmp_path / "sst", tmp_path / "out"
     root.mkdir()
@@ -107,15 +102,14 @@ def test_sentences_are_explained(explain, tmp_path, monkeypatch) -> None:
         (root / f"stsa.binary.{part}").write_text("".join(lines))
     texts = ("--text-root", root, "--methods", "walks")
     assert explain(*texts, "--sentences", "a good film", "a $5 <film>")[0] == 0
-    *_, run, one, other = metrics_of(out)
-    assert run["cell"] == "texts"
+    *_, texts_run, one, other = metrics_of(out)
+    assert texts_run["cell"] == "texts"
     assert [one["text"], other["text"]] == ["a good film", "a $ 5 < film >"]
     assert max(one["gap"], other["gap"]) < 1e-10
     assert (out / "sentence-2.png").read_bytes().startswith(b"\x89PNG")
     page = (out / "explanations.html").read_text()
     assert "&lt;" in page
     assert page.count("base64,") == 2
-    monkeypatch.setattr(study, "_png", lambda draw: b"")
     # Fewer sentences leave no picture of others behind.
     assert explain(*texts, "--resume")[0] == 0
     assert metrics_of(out)[-1]["text"] == "this bad film is a film ."

@@ -14,11 +14,11 @@ from benchmarks.corpora.language import LanguageCorpus
 from benchmarks.harness import training
 from benchmarks.harness.language_model import task
 from benchmarks.harness.language_model.trained import load_model
-from benchmarks.language_model import main
-from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
+from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed, runs_of
 from tests.benchmarks.small_data import write_corpus
 
 EPOCH = "epoch train_perplexity valid_perplexity test_perplexity valid_error learning_rate seconds"
+PROGRAM = "benchmarks.language_model"
 SMALL = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--epochs", 2)
 
 
@@ -28,7 +28,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def compare(compare: Call, corpus: Path) -> Call:
+def compare(compare, corpus: Path):
     """The same on the corpus."""
     return partial(compare, "--data", corpus)
 
@@ -43,12 +43,11 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = (*SMALL, "--data", root, "--preset", "rcnn-5m", "--lr", 0.3, "--device", "cpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task, "EVALUATION_STREAMS", 1)
-        words = (*words, "--quiet", "--out", folder / "out")
-        assert main([str(word) for word in words]) == 0
+        done(PROGRAM, *words, "--quiet", "--out", folder / "out")
     return folder / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
 
 
-def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path, monkeypatch) -> None:
+def test_compares_presets(compare, corpus: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(training, "LINES_PER_RUN", 1)  # yet each epoch has one
     out = printed(compare("--preset", "rcnn-5m", "lstm-5m", "--seeds", 0, 1, "--epochs", 3))
     records = metrics_of(tmp_path / "out")
@@ -76,7 +75,7 @@ def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path, monkeypat
     assert re.search(r"\n\| 2( \| \d+\.\d\d ± \d+\.\d\d){4} \|\n", written)
 
 
-def test_without_a_corpus_it_is_pythons(call: Call, corpus: Path, tmp_path, monkeypatch) -> None:
+def test_without_a_corpus_it_is_pythons(call, corpus: Path, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(task, "PythonDocumentation", lambda: LanguageCorpus(corpus))
     monkeypatch.setattr("benchmarks.harness.language_model.options.DEFAULT_PARAMETERS", 2000)
     monkeypatch.chdir(tmp_path)
@@ -87,7 +86,7 @@ def test_without_a_corpus_it_is_pythons(call: Call, corpus: Path, tmp_path, monk
     assert all(1000 < record["num_parameters"] <= 2000 for record in records)
 
 
-def test_options_replace_the_presets_settings(compare: Call, tmp_path: Path) -> None:
+def test_options_replace_the_presets_settings(compare, tmp_path: Path) -> None:
     words = ("--epochs", 1, "--lr", 0.25, "--clip", 0.5, "--patience", 4, "--layers", 1)
     words = (*words, "--seeds", 2**31 - 1)  # the largest
     assert compare("--preset", "rcnn-5m-x", *words)[0] == 0
@@ -100,7 +99,7 @@ def test_options_replace_the_presets_settings(compare: Call, tmp_path: Path) -> 
     assert (setup["model"]["hidden"], setup["model"]["num_layers"]) == (8, 1)
 
 
-def test_score_of_the_validation_part(call: Call, checkpoint: Path) -> None:
+def test_score_of_the_validation_part(call, checkpoint: Path) -> None:
     out, root = checkpoint.parents[2], checkpoint.parents[3] / "corpus"
     (record,) = metrics_of(out)
     path = root / "wiki.valid.tokens"
@@ -116,7 +115,7 @@ def test_score_of_the_validation_part(call: Call, checkpoint: Path) -> None:
     assert first == [line.split()[:1] for line in lines if line]
 
 
-def test_score_of_a_text(call: Call, checkpoint: Path) -> None:
+def test_score_of_a_text(call, checkpoint: Path) -> None:
     text = "W1 w3 zzz w9\nw7 zzz, w1"
     status, out, err = call("score", "--checkpoint", checkpoint, "--text", text, "--device", "cpu")
     said = "benchmarks.language_model: 2 words are not in the vocabulary: 'zzz'\n"
@@ -131,7 +130,7 @@ def test_score_of_a_text(call: Call, checkpoint: Path) -> None:
     assert re.search(rf"whole text +9 +2 +{expected:.2f}\n", out)
 
 
-def test_generate(call: Call, checkpoint: Path) -> None:
+def test_generate(call, checkpoint: Path) -> None:
     words = ("generate", "--checkpoint", checkpoint, "--length", 40, "--device", "cpu", "--prompt")
     out = printed(call(*words, "w3 w9"))
     assert out.startswith("w3 w9")
@@ -144,7 +143,7 @@ def test_generate(call: Call, checkpoint: Path) -> None:
     assert (status, err) == (0, f"benchmarks.language_model: {said}\n")
 
 
-def test_bad_input(call: Call, checkpoint: Path, tmp_path: Path) -> None:
+def test_bad_input(call, checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("\n  \n")
     (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
     for command, words, said in (
@@ -170,7 +169,7 @@ def test_lines_without_words_end_sentences_in_a_corpus(call, checkpoint, tmp_pat
     assert [row[:2] for row in tables[2]] == [["3", "0"], ["1", "0"], ["2", "0"], ["6", "0"]]
 
 
-def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> None:
+def test_a_text_file_of_one_s_own(compare, call, tmp_path: Path) -> None:
     file = tmp_path / "story.txt"
     lines = [f"Once, w{k % 3} said: \u00e9t\u00e9!\n\n" for k in range(40)]
     file.write_text("".join(lines), encoding="latin-1")
@@ -191,7 +190,7 @@ def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> 
     assert "story.txt has 9 lines with words; 10 or more" in compare(*words)[2]
 
 
-def test_divergence_is_one_line(compare: Call) -> None:
+def test_divergence_is_one_line(compare) -> None:
     status, out, err = compare("--preset", "rcnn-5m-constant", "--lr", 1e30, "--clip", 0, "--quiet")
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert re.search(r"rcnn-5m-constant .*the validation error is .* after epoch 1;", err)

@@ -15,13 +15,13 @@ import torch
 
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
 from benchmarks.harness import study
-from benchmarks.papers.lfp.__main__ import main
 from benchmarks.papers.lfp.data import TrialLoader, leave_one_out
 from benchmarks.papers.lfp.filters import FilterBank, found
 from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
 from benchmarks.papers.lfp.task import RecordingClassifier, load_classifier
-from tests.benchmarks.conftest import assert_refused, metrics_of, predictions_of, printed, runs_of
+from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed, runs_of, table_of
 
+PROGRAM = "benchmarks.papers.lfp"
 SUBJECTS = ("s01", "s02", "s03")
 SMALL = ("--hidden", 4, "--ngram", 9, "--batch-size", 16, "--epochs", 1, "--quiet")
 STATES = (
@@ -68,7 +68,7 @@ def whole(mice: Path) -> tuple[Path, list[FilterBank]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RecordingClassifier, "__init__", remember)
         patch.setattr(study, "_png", lambda draw: b"")
-        assert main([*map(str, words), "--out", str(mice.with_name("out"))]) == 0
+        done(PROGRAM, *words, "--out", mice.with_name("out"))
     return mice.with_name("out"), seen
 
 
@@ -88,7 +88,7 @@ def test_leaves_out_every_subject(whole) -> None:
     assert splits["s03"] == "s03 left out, s01 validated on"
     assert {(r["dataset"], r["metric"], r["epochs"]) for r in records} == {("npz", "accuracy", 1)}
 
-    table = predictions_of(folder)
+    table = table_of(folder)
     columns = "model seed part left_out row subject label predicted"
     assert list(table) == columns.split()
     data = planted()
@@ -112,7 +112,7 @@ def test_leaves_out_every_subject(whole) -> None:
     assert f"{means.mean():.2f} ± {means.std():.2f}" in text
 
 
-def test_made_recordings_say_what_was_found_of_them(call, tmp_path) -> None:
+def test_made_recordings_say_what_was_found_of_them(call, tmp_path, drawn) -> None:
     words = ("--subjects", 3, "--trials", 2, "--models", "gated-cnn", "--folds", 1, "--hidden", 3)
     out = printed(call(*words, "--epochs", 1, "--device", "cpu", "--out", tmp_path / "out"))
     assert "made recordings: 18 trials of 11 channels and 1,000 samples (1 s at 1000 Hz)" in out
@@ -164,7 +164,7 @@ def test_training_knows_nothing_of_the_subject_left_out(compare, tmp_path) -> No
     one, two = (torch.load(path, weights_only=True)["state_dict"] for path in paths)
     assert one.keys() == two.keys()
     assert all(torch.equal(one[key], two[key]) for key in one)
-    tables = [predictions_of(tmp_path / out) for out in ("out", "other")]
+    tables = [table_of(tmp_path / out) for out in ("out", "other")]
     known = [table[table["part"] != "test"] for table in tables]
     pandas.testing.assert_frame_equal(*known)
     assert not tables[0].equals(tables[1])
@@ -177,7 +177,7 @@ def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
     printed(compare("--data", path, "--models", "cnn"))
     records = metrics_of(tmp_path / "out")
     assert {record["subject"] for record in records} == set(subjects)
-    table = predictions_of(tmp_path / "out", dtype=str)
+    table = table_of(tmp_path / "out", dtype=str)
     assert set(table["label"]) == {"0", "10", "20"}
     # Every fifth trial of each class of the other subject chooses the epoch.
     for (left_out, _), run in table.groupby(["left_out", "model"]):

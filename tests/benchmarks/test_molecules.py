@@ -25,15 +25,10 @@ from pyg_kernels.datasets.ogb import SETS
 from pyg_kernels.molecules import KERNEL_METHODS, load
 from pyg_kernels.molecules.command import main as pyg_kernels
 from pyg_kernels.ops import backend
-from tests.benchmarks.conftest import (
-    assert_refused,
-    metrics_of,
-    predictions_of,
-    printed,
-    runs_of,
-)
+from tests.benchmarks.conftest import assert_refused, metrics_of, printed, runs_of, table_of
 from tests.ogb_sets import SMILES, write_ogb_set
 
+PROGRAM = "benchmarks.molecules"
 SMALL = ("--hidden", 8, "--layers", 2, "--batch-size", 16, "--epochs", 2, "--quiet")
 pytestmark = pytest.mark.usefixtures("few_rounds")
 
@@ -45,7 +40,7 @@ def rmse(rows: pandas.DataFrame) -> float:
 def test_compares_models_over_seeds_and_splits(compare, molecules_csv, tmp_path, drawn):
     words = ("--data", molecules_csv, "--model", "gine", "mean", "--seeds", 0, 1)
     out = printed(compare(*words, "--split", "random", "scaffold"))
-    records, table = metrics_of(tmp_path / "out"), predictions_of(tmp_path / "out")
+    records, table = metrics_of(tmp_path / "out"), table_of(tmp_path / "out")
     found = sorted((r["split"], r["model"], r["seed"]) for r in records)
     runs = (("gine", 0), ("gine", 1), ("mean", 0))
     assert found == [(split, *run) for split in ("random", "scaffold") for run in runs]
@@ -87,7 +82,7 @@ def test_runs_are_those_of_the_estimator_and_of_its_command(
 ):
     models, path = ("wl", "wl-subtree-3", "fingerprint-gp"), write_csv(sulfonamides[::2])
     assert compare("--data", path, "--model", *models)[0] == 0
-    table = predictions_of(tmp_path / "out").sort_values("row")
+    table = table_of(tmp_path / "out").sort_values("row")
     for model in models:
         run = tmp_path / "out" / "runs" / f"molecules-random-{model}-seed0"
         own = table[table["model"] == model]
@@ -123,7 +118,7 @@ def test_split_column_and_several_targets_with_gaps(compare, sulfonamides, write
     words = ("--data", write_csv(rows), "--smiles-column", "SMI", "--split-column", "part")
     out = printed(compare(*words, "--target-columns", "a", "b$|", "--model", "gin"))
     (record,) = metrics_of(tmp_path / "out")
-    table = predictions_of(tmp_path / "out")
+    table = table_of(tmp_path / "out")
     assert record["split"] == "column"
     assert table["y"].isna().sum() == 20 + 15
     assert table["prediction"].notna().all()
@@ -141,7 +136,7 @@ def test_gaussian_processes_see_at_most_so_many_molecules(compare, molecules_csv
     assert [record["fitted_on"] for record in metrics_of(tmp_path / "out")] == [20] * 2
     run = tmp_path / "out" / "runs" / "molecules-random-wl-gp-seed0"
     assert json.loads((run / "record.json").read_text())["about"]["settings"]["gp_molecules"] == 20
-    table = predictions_of(tmp_path / "out")
+    table = table_of(tmp_path / "out")
     train = table[table["part"] == "train"]
     first, second = (set(train["row"][train["seed"] == seed]) for seed in (0, 1))
     assert len(first) == len(second) == 20 and first != second
@@ -154,7 +149,7 @@ def test_invalid_molecules_are_listed_when_skipped(compare, sulfonamides, write_
     status, _, err = compare(*words, write_csv(rows))
     assert status == 0
     assert all(text in err for text in ("left out 2", "line 5", "line 9"))
-    assert len(predictions_of(tmp_path / "out")) == 2 * 58
+    assert len(table_of(tmp_path / "out")) == 2 * 58
     rows[3]["smiles"] = "CC"
     assert compare(*words, write_csv(rows, "others"), "--resume")[0] == 0
     for name, places in (("molecules", [5, 9]), ("others", [9])):
@@ -177,12 +172,12 @@ def test_shards_and_a_configuration_give_the_same_results(call, compare, molecul
     record = again / "runs" / "molecules-random-wl-seed0" / "record.json"
     training = json.loads(record.read_text())["about"]["settings"]["training_options"]
     assert training == {"schedule": "exponential", "resample": 0.5}
-    assert set(predictions_of(tmp_path / "on-disk")["part"]) == {"test"}
+    assert set(table_of(tmp_path / "on-disk")["part"]) == {"test"}
 
 
 def test_names_of_the_preset_and_of_ogbs_sets():
     words = ["--preset", "lei2017", "--seeds", "1", "2", "--resample", "0.1"]
-    options = parse("benchmarks.molecules", COMMANDS[""], words)
+    options = parse(PROGRAM, COMMANDS[""], words)
     assert (options.data, options.schedule, options.resample) == (("cep",), "exponential", 0.1)
     assert options.seeds == (1, 2)
     for name in options.model:
@@ -200,7 +195,7 @@ def test_processes_learn_from_the_training_part_alone(compare, sulfonamides, wri
     one = ("--target-columns", "y", "--split-column", "part", "--subset-column", "far")
     words = ("--data", write_csv(rows), write_csv(rows, "twin"), *one)
     out = printed(compare(*words, "--model", "wl-gp", "fingerprint-gp"))
-    table = predictions_of(tmp_path / "out")
+    table = table_of(tmp_path / "out")
     assert set(table["part"]) == {"train", "test"}
     table = table[(table["part"] == "test") & (table["dataset"] == "molecules")]
     records = [r for r in metrics_of(tmp_path / "out") if r["dataset"] == "molecules"]
@@ -215,7 +210,7 @@ def test_processes_learn_from_the_training_part_alone(compare, sulfonamides, wri
     assert sorted(last[1::2]) == sorted(f"{record['test']:.3f}" for record in records)
 
 
-def test_other_molecules_and_damaged_runs_are_refused(compare, molecules_csv, tmp_path):
+def test_other_molecules_and_damaged_runs_are_refused(compare, molecules_csv, tmp_path, drawn):
     words = ("--data", molecules_csv, "--model", "gin", "--resume")
     assert compare(*words[:-1])[0] == 0
     before = {path.name: path.read_bytes() for path in tmp_path.glob("out/*.*")}
@@ -264,7 +259,7 @@ def official(dataset, metric, table):
 def test_results_are_ogbs_own(compare, root, tmp_path, dataset, metric, title, targets, drawn):
     words = ("--data", dataset, "--root", root, "--model", "gine", "wl-subtree-3", "mean")
     out = printed(compare(*words))
-    records, table = metrics_of(tmp_path / "out"), predictions_of(tmp_path / "out")
+    records, table = metrics_of(tmp_path / "out"), table_of(tmp_path / "out")
     assert len(records) == 3 and len(table) == 3 * 30 * targets
     for record, run in runs_of(tmp_path / "out", table):
         assert record["split"] == "official"
@@ -304,7 +299,7 @@ def test_classes_of_a_csv(compare, write_csv, tmp_path):
     assert (found["gine"]["metric"], found["mean"]["test"]) == ("roc-auc", 0.5)
     assert found["fingerprint-gp"]["train"] > 0.5
     assert "Test ROC-AUC of each target" in out
-    table = predictions_of(tmp_path / "out")
+    table = table_of(tmp_path / "out")
     train = table[(table["part"] == "train") & (table["model"] == "mean")]
     for _, rows in train.groupby("target"):
         assert rows["prediction"].tolist() == pytest.approx([rows["y"].mean()] * len(rows))
@@ -366,7 +361,7 @@ def test_chemprop_learns_and_is_measured(compare, chemprop, molecules_csv, tmp_p
     assert seen["kind"] == "regression"
     records = {record["model"]: record for record in metrics_of(tmp_path / "out")}
     assert records["chemprop"]["fitted_on"] == 48
-    table = predictions_of(tmp_path / "out")
+    table = table_of(tmp_path / "out")
     own, mean = (table[table["model"] == name].reset_index() for name in ("chemprop", "mean"))
     expected = mean["prediction"] + 0.01 * own["smiles"].str.len()
     assert own["row"].equals(mean["row"])
@@ -391,7 +386,7 @@ def test_chemprop_on_classes_and_targets_that_are_missing(compare, chemprop, wri
     words = ("--data", write_csv(rows), "--task", "classification", "--model", "chemprop")
     assert compare(*words)[0] == 0
     assert json.loads(chemprop.read_text())["kind"] == "classification"
-    table = predictions_of(tmp_path / "out")
+    table = table_of(tmp_path / "out")
     assert table["target"].value_counts().to_dict() == {"a": 60, "b": 60}
     for _, rows in table.groupby("target"):
         mean = rows[rows["part"] == "train"]["y"].mean()  # of those that there are

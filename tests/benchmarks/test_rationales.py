@@ -5,36 +5,26 @@ What every command promises is in ``test_commands.py``.
 
 import re
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pandas
 import pytest
 
 from benchmarks.rationales import report
-from benchmarks.rationales.__main__ import main
 from benchmarks.rationales.selections import read_spans
 from pyg_kernels import datasets
-from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
+from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed, runs_of, table_of
 from tests.benchmarks.small_data import write_askubuntu, write_beer, write_own
 
+PROGRAM = "benchmarks.rationales"
 COLUMNS = ("--text-column", "body", "--target-column", "kind", "--evidence-column", "why")
-TINY = ("--device", "cpu", "--vectors", "none", "--embedding", 8, "--samples", 2, "--quiet")
-TINY += ("--hidden", 4, "--epochs", 1)
+SMALL = ("--vectors", "none", "--embedding", 8, "--samples", 2, "--quiet", "--hidden", 4)
+SMALL += ("--epochs", 1)
 
 
 @pytest.fixture
-def call(call_main: Call) -> Call:
-    return partial(call_main, main)
-
-
-@pytest.fixture
-def compare(call: Call, tmp_path: Path) -> Call:
-    """Trains small models for 1 epoch into ``out`` unless the words say otherwise."""
-    return partial(call, *TINY, "--out", tmp_path / "out")
-
-
-@pytest.fixture
-def own(compare: Call, tmp_path: Path) -> Call:
+def own(compare, tmp_path: Path):
     """The same on own texts."""
     return partial(compare, "--data", write_own(tmp_path), *COLUMNS, "--batch-size", 16)
 
@@ -43,18 +33,14 @@ def own(compare: Call, tmp_path: Path) -> Call:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Own texts, and in ``out`` the results of all models with two seeds."""
     folder = tmp_path_factory.mktemp("whole")
-    words = (*TINY, "--data", write_own(folder, 80), *COLUMNS, "--batch-size", 16, "--rate", 0.3)
-    assert main([*map(str, words), "--seeds", "0", "1", "--out", str(folder / "out")]) == 0
+    words = (*SMALL, "--data", write_own(folder, 80), *COLUMNS, "--batch-size", 16, "--rate", 0.3)
+    done(PROGRAM, *words, "--device", "cpu", "--seeds", 0, 1, "--out", folder / "out")
     return folder
-
-
-def predictions_of(out: Path) -> pandas.DataFrame:
-    return pandas.read_csv(out / "predictions.csv", keep_default_na=False)
 
 
 def test_compares_all_models_over_seeds(whole: Path) -> None:
     out, rows = whole / "out", pandas.read_csv(whole / "own.csv", keep_default_na=False)
-    records, table = metrics_of(out), predictions_of(out)
+    records, table = metrics_of(out), table_of(out, keep_default_na=False)
     kinds = ("dependent", "independent", "attention", "svm", "full")
     names = [(kind, seed) for kind in kinds for seed in (0, 1) if (kind, seed) != ("svm", 1)]
     assert [(r["model"], r["seed"]) for r in records] == names
@@ -90,7 +76,7 @@ def test_compares_all_models_over_seeds(whole: Path) -> None:
     assert {"precision@0.02", "precision@0.4"} <= set(svm)
 
 
-def test_learns_which_word_says_it(own: Call, tmp_path: Path) -> None:
+def test_learns_which_word_says_it(own, tmp_path: Path) -> None:
     words = ("--models", "independent", "--rate", 0.2, "--epochs", 14, "--lr", 0.03)
     assert own(*words, "--dropout", 0, "--samples", 4, "--hidden", 8)[0] == 0
     (record,) = metrics_of(tmp_path / "out")
@@ -98,7 +84,7 @@ def test_learns_which_word_says_it(own: Call, tmp_path: Path) -> None:
     assert (record["estimator"], record["rate"]) == ("reinforce", 0.2)
 
 
-def test_models_and_shares_are_added_to_a_folder(own: Call, tmp_path: Path) -> None:
+def test_models_and_shares_are_added_to_a_folder(own, tmp_path: Path) -> None:
     assert own("--models", "full", "--estimator", "gumbel")[0] == 2  # nothing is selected
     assert own("--models", "full")[0] == 0
     more = ("--models", "independent", "svm", "full", "--resume", "--seeds", 3)
@@ -111,14 +97,14 @@ def test_models_and_shares_are_added_to_a_folder(own: Call, tmp_path: Path) -> N
     assert "({'estimator': 'hardkuma'})" in other[2]
     lost = tmp_path / "out" / "runs" / "full-seed3" / "best.ckpt"
     lost.unlink()
-    report = own(*more[:4], "--report", "--rates", 0.1, 0.3, "--estimator", "hardkuma")
-    assert_refused(report, f"{lost} is missing; remove {lost.parent}")
+    again = own(*more[:4], "--report", "--rates", 0.1, 0.3, "--estimator", "hardkuma")
+    assert_refused(again, f"{lost} is missing; remove {lost.parent}")
 
 
-def test_ratings_of_beer(compare: Call, tmp_path: Path) -> None:
+def test_ratings_of_beer(compare, tmp_path: Path) -> None:
     words = ("--data", "beer", "--root", write_beer(tmp_path / "beer"), "--batch-size", 8)
     text = printed(compare(*words, "--models", "dependent", "attention", "svm"))
-    for record, run in runs_of(tmp_path / "out", predictions_of(tmp_path / "out")):
+    for record, run in runs_of(tmp_path / "out"):
         rows = run[run["part"] == "test"]
         assert record["metric"] == "MSE"
         error = ((rows["y"] - rows["prediction"]) ** 2).mean()
@@ -129,7 +115,7 @@ def test_ratings_of_beer(compare: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dataset", ["molecules", "chembl"])
-def test_molecules(call: Call, tmp_path: Path, dataset: str, assay, monkeypatch) -> None:
+def test_molecules(call, tmp_path: Path, dataset: str, assay, monkeypatch, drawn) -> None:
     monkeypatch.setattr(datasets, "ChEMBLSulfonamides", lambda: assay[:200])
     monkeypatch.setattr(report, "EXAMPLES", 3)
     monkeypatch.setattr(report, "DRAWN", 2)
@@ -145,15 +131,15 @@ def test_molecules(call: Call, tmp_path: Path, dataset: str, assay, monkeypatch)
     assert ("is not known" in text) == (dataset == "chembl")
 
 
-def test_questions_by_words_of_their_bodies(compare: Call, tmp_path: Path) -> None:
+def test_questions_by_words_of_their_bodies(compare, tmp_path: Path) -> None:
     root = write_askubuntu(tmp_path / "forum")
     printed(compare("--data", "askubuntu", "--root", root, "--rate", 0.4))
     records = metrics_of(tmp_path / "out")
-    names = {record["model"]: record["fields"] for record in records}
-    assert names == {"dependent": "body", "independent": "body", "full": "body", "title": "title"}
+    names = [(record["model"], record["fields"]) for record in records]
+    assert names == [*product(("dependent", "independent", "full"), ["body"]), ("title", "title")]
     *_, full, title = (record["test_share"] for record in records)
     assert full + title == pytest.approx(100)
-    table = pandas.read_csv(tmp_path / "out" / "predictions.csv", dtype={"query": str})
+    table = table_of(tmp_path / "out", dtype={"query": str})
     rows = table[(table["model"] == "title") & (table["part"] == "test")]
     assert len(rows) == 6 * 8
     lines = (root / "text_tokenized.txt").read_text().splitlines()
@@ -163,7 +149,7 @@ def test_questions_by_words_of_their_bodies(compare: Call, tmp_path: Path) -> No
     assert (tmp_path / "out" / "rationales.html").read_text().count("<section>") == 6
 
 
-def test_new_texts_are_explained(whole: Path, call: Call, tmp_path: Path) -> None:
+def test_new_texts_are_explained(whole: Path, call, tmp_path: Path) -> None:
     new = tmp_path / "new.parquet"
     texts = ["a superb film", "", "w1 awful film w2", "qqqq zzzz"]
     pandas.DataFrame({"body": texts, "n": range(4)}).to_parquet(new)

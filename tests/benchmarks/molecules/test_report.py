@@ -49,7 +49,7 @@ def rows(out: str) -> dict[str, list[str]]:
     return {line[0]: line[1:] for line in found}
 
 
-def test_lines_are_models_over_seeds_and_folders_the_best_first(gather, tmp_path):
+def test_lines_are_models_over_seeds_and_folders_the_best_first(gather, tmp_path, drawn):
     history = [{"epoch": 1, "train_loss": 1.0, "valid_loss": 1.0, "seconds": 0.5}]
     for seed in (0, 1):
         write(tmp_path / "deep" / f"part{seed}", "good", seed, 0.1, history)
