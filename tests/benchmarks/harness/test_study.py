@@ -1,7 +1,4 @@
-"""A study on cells that compute nothing but numbers: kept once, resumed, refused, shown.
-
-Which commit it names, the text of its tables.
-"""
+"""A study on cells that compute nothing but numbers, its tables, and the memory of a process."""
 
 import json
 import os
@@ -11,14 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
+import torch
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.figures import panels
+from benchmarks.harness.memory import PeakMemory
 from benchmarks.harness.options import Command, Device, Results, parse, run_command, setting
 from benchmarks.harness.study import Report, Study, commit_of_code, machine, rows_table
 from benchmarks.harness.table import Table, number_format
 from tests.benchmarks.conftest import assert_refused, printed
+
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +208,7 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
     """Three lines, not all of which can be written, in a shell."""
     return subprocess.run(
         ["bash", "-c", f"set -o pipefail; {sys.executable} -c '{LINES}' {command}"],
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
         capture_output=True,
         text=True,
@@ -220,9 +222,6 @@ def test_work_goes_on_when_nobody_reads_and_a_full_disk_is_one_line() -> None:
         done = shell("> /dev/full")
         assert done.returncode == 2
         assert "lines: error: standard output: " in done.stderr
-
-
-ROOT = Path(__file__).parents[3]
 
 
 def test_commit_is_that_of_the_repository():
@@ -272,3 +271,42 @@ def test_panels_that_are_left_over_are_empty():
     figure, found = panels(3, 2, (1, 1))
     assert [axes in found for axes in figure.axes] == [axes.axison for axes in figure.axes]
     assert len(found) == 3 < len(figure.axes)
+
+
+MIB = 2**20
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's /proc")
+def test_memory_does_not_grow_with_the_number_of_shapes():
+    script = """
+import benchmarks
+import torch
+
+def resident():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmRSS"))
+
+torch.set_num_threads(1)
+layer = torch.nn.Linear(64, 64)
+for rows in range(1000, 1200):
+    with torch.autocast("cpu", torch.bfloat16):
+        y = layer(torch.ones(rows, 64, requires_grad=True))
+    y.sum().backward()
+    if rows == 1050:
+        before = resident()
+print(resident() - before)
+"""
+    free = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, env=free, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 60  # MiB; 150 shapes would keep some hundreds
+
+
+def test_peak_memory_counts_what_has_been_freed():
+    with PeakMemory(torch.device("cpu")) as first:
+        np.ones(100 * MIB, dtype=np.uint8)
+    assert 95 * MIB < first.peak < 130 * MIB
+    with PeakMemory(torch.device("cpu")) as second:
+        np.ones(40 * MIB, dtype=np.uint8)
+    if sys.platform == "linux":  # an earlier peak hides no later one
+        assert 35 * MIB < second.peak < 70 * MIB
