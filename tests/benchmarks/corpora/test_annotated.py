@@ -15,16 +15,9 @@ from tests.benchmarks.small_data import write_file
 
 TRAIN = "0.8 0.6 0.5 0.4 1.0\tpours a dark brown\n0 .25 0.5 0.75 1\tno head .\n"
 HELDOUT = "0.5 0.5 0.5 0.5 0.5\tsmells of malt\n"
-REVIEW: dict[str, Any] = {
-    "x": ["a", "nice", "head", "and", "smell"],
-    "y": [0.7, 0.6, 0.5, 0.4, 1],
-    "0": [[0, 3]],
-    "1": [[4, 5], [0, 1]],
-    "2": [],
-    "3": [[2, 2]],
-    "4": [[0, 5]],
-    "raw": "A nice head and smell",
-}
+SPANS = {"0": [[0, 3]], "1": [[4, 5], [0, 1]], "2": [], "3": [[2, 2]], "4": [[0, 5]]}
+REVIEW = {"x": ["a", "nice", "head", "and", "smell"], "y": [0.7, 0.6, 0.5, 0.4, 1], **SPANS}
+REVIEW["raw"] = "A nice head and smell"
 ANNOTATED = [REVIEW, {**REVIEW, "x": ["flat"], **{str(k): [] for k in range(5)}, "0": [[0, 1]]}]
 
 
@@ -58,9 +51,6 @@ def test_the_digest_is_of_all_that_is_read(root: Path) -> None:
     (root / "annotations.json").write_text(json.dumps({**REVIEW, "0": [[0, 2]]}))
     digests.append(BeerAdvocate(root, aspect=1).digest())
     assert digests[0] == digests[1] and len(set(digests)) == 3
-
-
-def test_a_file_that_is_not_there(root: Path) -> None:
     said = r"reviews.aspect0.train.txt or .* is not in .*; http://people.csail.mit.edu/taolei/beer"
     with pytest.raises(FileNotFoundError, match=said):
         BeerAdvocate(root)
@@ -84,22 +74,16 @@ BAD_ANNOTATIONS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "bad", "said"),
-    [
-        *(("reviews.aspect1.train.txt", *row) for row in BAD_REVIEWS),
-        *(("annotations.json", *row) for row in BAD_ANNOTATIONS),
-    ],
-)
-def test_a_bad_line_is_named(root: Path, name: str, bad: Any, said: str) -> None:
-    line = bad if isinstance(bad, str) else json.dumps(bad)
-    if name == "annotations.json":
-        (root / name).write_text(f"{json.dumps(REVIEW)}\n{line}\n")
-        number = 2
+@pytest.mark.parametrize(("bad", "said"), [*BAD_REVIEWS, *BAD_ANNOTATIONS])
+def test_a_bad_line_is_named(root: Path, bad: Any, said: str) -> None:
+    if (bad, said) in BAD_REVIEWS:
+        write_file(root / "reviews.aspect1.train.txt.gz", f"{TRAIN}{bad}\n")
+        place = "line 3 of .*reviews.aspect1.train.txt"
     else:
-        write_file(root / f"{name}.gz", f"{TRAIN}{line}\n")
-        number = 3
-    with pytest.raises(ValueError, match=rf"line {number} of .*{name}.*{said}"):
+        line = bad if isinstance(bad, str) else json.dumps(bad)
+        (root / "annotations.json").write_text(f"{json.dumps(REVIEW)}\n{line}\n")
+        place = "line 2 of .*annotations.json"
+    with pytest.raises(ValueError, match=f"{place}.*{said}"):
         BeerAdvocate(root, aspect=1)
 
 

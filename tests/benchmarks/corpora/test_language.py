@@ -33,9 +33,9 @@ def write(folder: Path, pattern: str, **texts: str) -> Path:
 def test_lines_are_read_one_after_the_other(tmp_path: Path, pattern: str) -> None:
     corpus = LanguageCorpus(write(tmp_path, pattern, train=TRAIN, valid=VALID, test=TEST))
     assert corpus.vocabulary.words == ["<unk>", "<eos>", "the", "cat", "sat"]
-    assert corpus.streams["train"].tolist() == [2, 3, 0, 1, 2, 3, 4, 1]
-    assert corpus.streams["valid"].tolist() == [2, 0, 4, 1]
-    assert corpus.streams["test"].tolist() == [0, 3, 1]
+    streams = {part: ids.tolist() for part, ids in corpus.streams.items()}
+    train, valid, test = [2, 3, 0, 1, 2, 3, 4, 1], [2, 0, 4, 1], [0, 3, 1]
+    assert streams == {"train": train, "valid": valid, "test": test}
     assert corpus.streams["train"].dtype == torch.int64
     assert corpus.unknown == {"train": 0, "valid": 1, "test": 1}
     assert corpus.name == {"p": "ptb", "{": "text", "w": "wikitext"}[pattern[0]]
@@ -60,9 +60,7 @@ def test_the_unknown_word_occurs_in_training() -> None:
     assert TextStreams(parts, min_count=1, max_size=3).vocabulary.words[-1] == "a"
     other = TextStreams(parts | {"test": [["b"], ["b"]]})
     assert corpus.digest() == TextStreams(parts).digest() != other.digest()
-
-
-def test_a_padding_word_of_a_text_is_a_word() -> None:
+    # A padding word of a text is a word.
     vocabulary = LanguageVocabulary.build([["<pad>", "<eos>"]])
     assert vocabulary.words == ["<unk>", "<eos>", "<pad>"]
     assert vocabulary.padding not in range(len(vocabulary))
@@ -99,7 +97,7 @@ def test_encodings_are_as_given(tmp_path: Path) -> None:
         assert text.unknown == dict.fromkeys(("train", "valid", "test"), 0)
 
 
-def test_the_penn_treebank(real_data: Path) -> None:
+def test_the_real_corpora(real_data: Path, tmp_path: Path) -> None:
     root = present(real_data / "text" / "ptb")
     corpus = LanguageCorpus(root)
     assert len(corpus.vocabulary) == 10_000
@@ -111,9 +109,6 @@ def test_the_penn_treebank(real_data: Path) -> None:
     counts["<eos>"] = text.count("\n")
     found = torch.bincount(corpus.streams["test"], minlength=10_000).tolist()
     assert found == [counts[word] for word in corpus.vocabulary.words]
-
-
-def test_wikitext(real_data: Path, tmp_path: Path) -> None:
     root = present(real_data / "text" / "wikitext2_small")
     for part, source in (("train", "valid"), ("valid", "valid"), ("test", "test")):
         (tmp_path / f"wiki.{part}.tokens.gz").symlink_to(root / f"wiki.{source}.tokens.gz")
@@ -132,6 +127,14 @@ def test_streams_go_on_from_batch_to_batch() -> None:
     assert batches[1].ids.t().tolist() == [[3, 4, 5], [10, 11, 12], [17, 18, 19]]
     for ids, targets in loader:
         assert torch.equal(targets, ids + 1)
+    # Words that fill no row are left out.
+    ((ids, targets),) = LanguageLoader(torch.arange(22), batch_size=5, steps=35)
+    assert ids.t().flatten().tolist() == list(range(20))
+    assert targets.t().flatten().tolist() == list(range(1, 21))
+    ((ids, _),) = LanguageLoader(torch.arange(4), batch_size=20)
+    assert ids.tolist() == [[0, 1, 2]]  # few words make fewer streams
+    ((_, targets),) = LanguageLoader(torch.arange(8), batch_size=2, whole=True)
+    assert targets.t().tolist() == [[1, 2, 3, 4], [5, 6, 7, -100]]
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 9))
@@ -144,16 +147,6 @@ def test_an_evaluation_predicts_every_word_once(words: int, batch_size: int, ste
     assert ids[counted].tolist() == [7, *stream[:-1].tolist()]
     # A stream is filled up at its end alone.
     assert bool((counted[:, 1:] <= counted[:, :-1]).all())
-
-
-def test_words_that_fill_no_row_are_left_out() -> None:
-    ((ids, targets),) = LanguageLoader(torch.arange(22), batch_size=5, steps=35)
-    assert ids.t().flatten().tolist() == list(range(20))
-    assert targets.t().flatten().tolist() == list(range(1, 21))
-    ((ids, _),) = LanguageLoader(torch.arange(4), batch_size=20)
-    assert ids.tolist() == [[0, 1, 2]]  # few words make fewer streams
-    ((_, targets),) = LanguageLoader(torch.arange(8), batch_size=2, whole=True)
-    assert targets.t().tolist() == [[1, 2, 3, 4], [5, 6, 7, -100]]
 
 
 def test_drawn_numbers_of_steps() -> None:
@@ -170,8 +163,7 @@ def test_drawn_numbers_of_steps() -> None:
 
     drawn = sizes(0)
     assert drawn == sizes(0)
-    assert drawn != sizes(1)
-    assert drawn != sizes(0, seed=1)
+    assert drawn not in (sizes(1), sizes(0, seed=1))
     assert sizes(0, seed=2**62) == sizes(0, seed=2**62)
     numbers = torch.tensor(drawn, dtype=torch.float64)
     usual = numbers[numbers > 52.5]

@@ -195,6 +195,7 @@ def test_equals_the_definitions() -> None:
 
 
 def test_scores_of_one_value_gain_nothing_from_the_order_of_candidates() -> None:
+    """And scores that are no numbers have no measure."""
     number, size = 400, 4
     first = torch.arange(size) == 0
     found = evaluate([torch.zeros(size)] * number, [first] * number)
@@ -202,9 +203,6 @@ def test_scores_of_one_value_gain_nothing_from_the_order_of_candidates() -> None
     assert found["MRR"] == pytest.approx(100 * (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4, abs=4)
     assert found["P@1"] == pytest.approx(25, abs=5)
     assert found == evaluate([torch.ones(size)] * number, [first] * number)
-
-
-def test_scores_that_are_no_numbers() -> None:
     scores = [torch.tensor([-math.inf, 0.0, math.inf], dtype=torch.float64, requires_grad=True)]
     assert evaluate(scores, [torch.tensor([0, 0, 1])])["P@1"] == 100
     found = evaluate([torch.tensor([0.0, math.nan])], [torch.tensor([True, False])])
@@ -231,7 +229,6 @@ def texts() -> EncodedTexts:
 @torch.no_grad()
 def test_scores_are_cosines_of_means_of_title_and_body(texts, fields, pooling) -> None:
     groups = torch.tensor([[2, 0, 3], [1, 3, 2]])
-    torch.manual_seed(0)
     names = ("rcnn", "rcnn", pooling, fields, False)
     model = QuestionNet(QuestionModelConfig(*names, 10, 4, False, hidden=5, dropout=0.5)).eval()
     scores = model(question_batch(texts, groups, bodies=fields != "title"))
@@ -306,8 +303,6 @@ def test_losses_and_errors_by_hand() -> None:
 
 
 LENGTHS = (3, 1, 5)
-
-
 X = torch.randn(sum(LENGTHS), 4, generator=torch.Generator().manual_seed(0))
 
 
@@ -324,7 +319,6 @@ def config(**options) -> QuestionModelConfig:
 
 @pytest.mark.parametrize("encoder", list(ENCODERS))
 def test_a_text_is_read_alone(encoder, words) -> None:
-    torch.manual_seed(0)
     net = ENCODERS[encoder](4, 6)
     states, _ = net(X, words)
     for x, found in zip(X.split(LENGTHS), states.split(LENGTHS), strict=True):
@@ -333,7 +327,6 @@ def test_a_text_is_read_alone(encoder, words) -> None:
 
 
 def test_poolings_and_the_cnn_are_their_definitions(words) -> None:
-    torch.manual_seed(0)
     net = ENCODERS["cnn"](4, 6)
     states, mean = net(X, words)
     (cell,) = net.windows.cells
@@ -355,7 +348,6 @@ def test_widths_of_the_thesis_within_equal_parameters() -> None:
 
 @pytest.mark.parametrize(("encoder", "width"), [("rcnn", 6), ("rcnn-scalar", 1)])
 def test_the_recurrence_with_the_gates_gives_the_outputs(encoder, width, words) -> None:
-    torch.manual_seed(0)
     net = QuestionNet(config(encoder=encoder, embedding_dim=4, hidden=6)).double().eval()
     weights, x = net.gates(words), net.embedding(words.ids)
     assert weights.shape == (sum(LENGTHS), width)
@@ -374,7 +366,6 @@ def test_the_recurrence_with_the_gates_gives_the_outputs(encoder, width, words) 
 
 
 def test_means_of_gates_by_position(words) -> None:
-    torch.manual_seed(0)
     net = QuestionNet(config(embedding_dim=4, hidden=6)).eval()
     weights = net.gates(words)
     first = TextBatch(words.ids[:4], words.ptr[:3], words.y[:2])
@@ -437,7 +428,6 @@ def test_each_word_is_written_after_the_one_before(few_questions) -> None:
 
 @pytest.mark.parametrize("encoder", list(ENCODERS))
 def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
-    torch.manual_seed(0)
     options = Networks(models=(encoder,), hidden=5)
     (config,) = pretraining_configs(question_model_configs(options, task.data, [True]))
     writer = task.learner(config, OptimizerConfig()).eval()

@@ -184,12 +184,8 @@ def test_bad_words_are_one_line(tmp_path: Path, call_main, words: str, message: 
 def test_help_has_docs_defaults_and_groups(call_main) -> None:
     text = " ".join(printed(call_main(lambda words: run(*words), "--help")).split())
     for words in (
-        "what is squared, one a cell (1 2 3)",
-        "--loud, --no-loud",
-        "squares of numbers:",
-        "how it is said: plain, fancy (plain)",
-        "the results folder:",
-        "OUT holds squares.",
+        *("what is squared, one a cell (1 2 3)", "how it is said: plain, fancy (plain)"),
+        *("--loud, --no-loud", "squares of numbers:", "the results folder:", "OUT holds squares."),
     ):
         assert words in text
 
@@ -229,15 +225,14 @@ def test_commit_is_that_of_the_repository():
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
         return done.stdout.strip()
 
-    found = commit_of_code()
+    expected = None
     if git("ls-files", "benchmarks/harness/study.py"):
         changed = git("status", "--porcelain", "--untracked-files=no")
-        assert found == git("rev-parse", "HEAD") + "+" * bool(changed)
-    else:
-        assert found is None
+        expected = git("rev-parse", "HEAD") + "+" * bool(changed)
+    assert commit_of_code() == expected
 
 
-def test_columns_line_up():
+def test_columns_line_up_and_digits_follow_the_largest_number():
     table = Table("caption", ("model", "test"), [["wl-gated", "0.912 ± 0.010"], ["mean", "2.5"]])
     lines = table.text().splitlines()
     assert lines[0] == "caption"
@@ -252,9 +247,6 @@ def test_columns_line_up():
     table = Table("caption", ("model", "a|b\nc"), [["mean", "2.5"]])
     assert len({len(line) for line in table.text().splitlines()[2:]}) == 1
     assert table.markdown().splitlines()[2] == "| model | a\\|b c |"
-
-
-def test_digits_follow_the_largest_number():
     for values, shown in (
         ([1.2345, 0.5], "1.234"),
         ([1234.5], "1234.500"),
@@ -298,8 +290,8 @@ print(resident() - before)
 """
     free = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=ROOT, env=free, capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 60  # MiB; 150 shapes would keep some hundreds
+    grown = int(subprocess.check_output(command, cwd=ROOT, env=free, text=True))
+    assert grown < 60  # MiB; 150 shapes would keep some hundreds
 
 
 def test_peak_memory_counts_what_has_been_freed():

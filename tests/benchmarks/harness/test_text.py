@@ -120,7 +120,6 @@ def test_the_paper_s_model() -> None:
     ],
 )
 def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, readout) -> None:
-    torch.manual_seed(0)
     own = {"kind": model, "ngram": ngram, "readout": readout}
     config = TextModelConfig("a", 20, 6, False, 3, hidden=5, dropout=0.4, **own)
     net = models.build_text_model(config).double().eval()
