@@ -210,8 +210,7 @@ def test_epoch(epoch, molecules_csv: Path, tmp_path: Path, call, monkeypatch) ->
     (found,) = metrics_of(tmp_path)["tables"]
     (row,) = found["rows"]
     assert (row["batches"], row["molecules"]) == (1, 48)
-    assert row["parameters"] <= 260_000
-    assert f"{row['parameters']:,}" in out
+    assert row["parameters"] <= 260_000 and f"{row['parameters']:,}" in out
     ratio = row["milliseconds"] / row["products_milliseconds"]
     assert row["over_products"] == pytest.approx(ratio)
     assert row["molecules_a_second"] == pytest.approx(48e3 / row["milliseconds"])
@@ -226,8 +225,7 @@ def test_products_are_those_of_all_batches(epoch, molecules_csv: Path) -> None:
     clock = epoch.BatchClock()
     with epoch.RecordProducts() as recording:
         epoch.train_batches(split, gin, clock, batch_size=20)
-    assert clock.molecules == [20, 20, 8]
-    assert len(clock.seconds) == 3
+    assert clock.molecules == [20, 20, 8] and len(clock.seconds) == 3
     by_hand: Counter = Counter()
     _, batches = epoch._prepared(split, gin, 20)
     for batch in batches:
@@ -293,15 +291,12 @@ def test_a_stage_and_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(scale, "in_own_process", lambda work, *arguments: work(*arguments))
     found = scale._carried_out(allocate, 300)
-    assert found["given"] == 300
-    assert found["peak"] > 300 * MIB
+    assert found["given"] == 300 and found["peak"] > 300 * MIB
     with pytest.raises(MeasurementError, match=r"^fail: RuntimeError: it fails$"):
         scale._carried_out(fail)
 
 
-def test_a_finished_scale_is_not_measured_again(
-    few_molecules, tmp_path, monkeypatch, call
-) -> None:
+def test_a_finished_scale_is_not_measured_again(few_molecules, tmp_path, monkeypatch, call) -> None:
     calls: list[str] = []
 
     def stage(work: Any, *arguments: Any) -> dict[str, Any]:

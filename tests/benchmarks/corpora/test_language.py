@@ -162,14 +162,12 @@ def test_drawn_numbers_of_steps() -> None:
         return [len(batch.ids) for batch in batches][:-1]
 
     drawn = sizes(0)
-    assert drawn == sizes(0)
-    assert drawn not in (sizes(1), sizes(0, seed=1))
+    assert drawn == sizes(0) and drawn not in (sizes(1), sizes(0, seed=1))
     assert sizes(0, seed=2**62) == sizes(0, seed=2**62)
     numbers = torch.tensor(drawn, dtype=torch.float64)
     usual = numbers[numbers > 52.5]
     assert 0.02 < 1 - len(usual) / len(numbers) < 0.08
-    assert abs(usual.mean().item() - 69.5) < 1
-    assert 4 < usual.std().item() < 6
+    assert abs(usual.mean().item() - 69.5) < 1 and 4 < usual.std().item() < 6
     assert abs(numbers[numbers < 52.5].mean().item() - 34.5) < 2
 
 

@@ -423,8 +423,7 @@ def test_averaging_begins_once_the_error_is_above_one_long_before() -> None:
         assert not optimizer.note(error)
     assert not optimizer.note(6.9)  # below the 7 of four evaluations before
     assert optimizer.note(6.8)  # above the 6 of three before
-    assert optimizer.param_groups[0]["triggered"]
-    assert not optimizer.note(7.1)
+    assert optimizer.param_groups[0]["triggered"] and not optimizer.note(7.1)
     assert optimizer.param_groups[0]["triggered"]
     held, plain = parameters(), parameters()
     optimizer = NTASGD(held, lr=0.1, weight_decay=0.01, non_monotone=1)
@@ -456,8 +455,7 @@ def test_an_undone_epoch_and_half_the_learning_rate() -> None:
     assert torch.equal(values(held), kept)
     assert optimizer.param_groups[0]["lr"] == 0.05
     step(optimizer, held, 3)
-    assert not optimizer.note(4.0)
-    assert optimizer.param_groups[0]["lr"] == 0.05
+    assert not optimizer.note(4.0) and optimizer.param_groups[0]["lr"] == 0.05
     assert not torch.equal(values(held), kept)
     assert optimizer.note(float("nan"))
 

@@ -46,19 +46,19 @@ def permuted(smiles: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*NETWORKS, *GIN])
+@torch.no_grad()
 def test_rows_are_molecules_whatever_the_batch_and_the_order_of_atoms(name):
     net = network(name).eval()
     molecules = MoleculeDataset.from_smiles(SMILES)
     again = MoleculeDataset.from_smiles([permuted(smiles) for smiles in SMILES])
     assert again.smiles != molecules.smiles
     batch = molecules.batch(range(5))
-    with torch.no_grad():
-        whole = net(batch)
-        single = torch.cat([net(molecules.batch([k])) for k in range(5)])
-        other = net(again.batch(range(5)))
-        # Bond features are read as the table says.
-        batch.edge_attr = 1 - batch.edge_attr
-        assert torch.equal(net(batch), whole) == (name in WITHOUT_BONDS)
+    whole = net(batch)
+    single = torch.cat([net(molecules.batch([k])) for k in range(5)])
+    other = net(again.batch(range(5)))
+    # Bond features are read as the table says.
+    batch.edge_attr = 1 - batch.edge_attr
+    assert torch.equal(net(batch), whole) == (name in WITHOUT_BONDS)
     assert whole.shape == (5, 2)
     torch.testing.assert_close(single, whole, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(other, whole, rtol=1e-4, atol=1e-5)
@@ -80,16 +80,13 @@ def chosen(*names: str, **options: object) -> list[Model]:
     return models_of(Options(model=names, **options), split, "chembl")
 
 
-def test_networks_are_of_one_size():
+def test_networks_are_of_one_size_and_processes_have_a_number_of_molecules():
     for model in chosen(*NETWORKS):
         assert 230_000 < model.num_parameters <= 260_000, model.name
     found = chosen(*GIN, parameters=20_000)
     assert len({model.arguments["hidden_channels"] for model in found}) == 1
     relu, prelu, learned = (model.num_parameters for model in found)
     assert relu <= 20_000 and relu < prelu < learned
-
-
-def test_processes_alone_have_a_number_of_molecules():
     names = ("gp", "pooled", "random-walk-gp", "wl-ridge")
     assert [model.most for model in chosen(*names)] == [None, None, 2000, None]
     assert [model.most for model in chosen(*names, gp_molecules=20)] == [20, 20, 20, None]
