@@ -29,13 +29,15 @@ def built(settings: TextModelConfig) -> models.Encoder:
     return models.build_text_model(settings).double().eval().encoder
 
 
-def words() -> torch.Tensor:
-    return torch.randn(7, 4, dtype=torch.double, generator=torch.Generator().manual_seed(1))
+@pytest.fixture
+def x() -> torch.Tensor:
+    """Word vectors of the three texts."""
+    return torch.randn(7, 4, dtype=torch.double)
 
 
 @pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm"])
-def test_means_of_all_layers_stand_side_by_side(name: str) -> None:
-    encoder, x = built(config(name, readout="mean")), words()
+def test_means_of_all_layers_stand_side_by_side(name: str, x) -> None:
+    encoder = built(config(name, readout="mean"))
     assert isinstance(encoder, models.LayeredEncoder)
     for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
         means, h = [], text
@@ -45,8 +47,7 @@ def test_means_of_all_layers_stand_side_by_side(name: str) -> None:
         torch.testing.assert_close(row, torch.cat(means), rtol=1e-10, atol=1e-12)
 
 
-def test_both_ends_and_bags() -> None:
-    x = words()
+def test_both_ends_and_bags(x) -> None:
     both, bag = built(config("bi-lstm")), built(config("bag-of-vectors"))
     found = zip(both(x, BATCH), bag(x, BATCH), x.split(LENGTHS), strict=True)
     for ends, mean, text in found:
@@ -57,8 +58,7 @@ def test_both_ends_and_bags() -> None:
         torch.testing.assert_close(mean, expected, rtol=1e-10, atol=1e-12)
 
 
-def test_the_text_is_made_of_what_stands_at_its_words() -> None:
-    x = words()
+def test_the_text_is_made_of_what_stands_at_its_words(x) -> None:
     for name, readout, whole in (
         *((name, "last", "last") for name in ("rcnn", "lstm")),
         *((name, "mean", "mean") for name in ("rcnn", "lstm", "bi-lstm")),
@@ -76,8 +76,8 @@ def test_the_text_is_made_of_what_stands_at_its_words() -> None:
                 torch.testing.assert_close(row, made, rtol=1e-10, atol=1e-12)
 
 
-def test_cnn_is_the_maximum_over_windows_that_end_at_words() -> None:
-    encoder, x = built(config("cnn")), words()
+def test_cnn_is_the_maximum_over_windows_that_end_at_words(x) -> None:
+    encoder = built(config("cnn"))
     assert isinstance(encoder, models.CNNEncoder)
     here = encoder.at_words(x, BATCH).split(LENGTHS)
     for whole, features, text in zip(encoder(x, BATCH), here, x.split(LENGTHS), strict=True):
@@ -94,9 +94,8 @@ def test_cnn_is_the_maximum_over_windows_that_end_at_words() -> None:
 
 def test_the_paper_s_model() -> None:
     """Appendix B.2 with vectors of 300 numbers: W1 and W2 of three layers, biases, the output."""
-    paper = TextModelConfig(
-        *("rcnn", 9, 300, True, 5, 200, 3, 0.35, "mean"), order=2, decay=0.5, activation="relu"
-    )
+    options = {"order": 2, "decay": 0.5, "activation": "relu"}
+    paper = TextModelConfig("rcnn", 9, 300, True, 5, 200, 3, 0.35, "mean", **options)
     layers = 2 * (300 * 200 + 2 * 200 * 200) + 3 * 200
     head = 600 * 5 + 5
     assert models.count_parameters(paper) == layers + head
@@ -104,7 +103,6 @@ def test_the_paper_s_model() -> None:
     assert models.count_parameters(replace(paper, decay="input")) == layers + head + decays
     recurrent = models.count_parameters(replace(paper, decay="recurrent"))
     assert recurrent == layers + head + decays + 3 * 200 * 200
-    torch.manual_seed(0)
     net = models.build_text_model(paper)
     bounds = [(net.encoder.layers[0].cells[0].lins[0].weight, 300), (net.head.weight, 600)]
     for weight, inputs in bounds:
@@ -121,8 +119,8 @@ def test_the_paper_s_model() -> None:
 )
 def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, readout) -> None:
     own = {"kind": model, "ngram": ngram, "readout": readout}
-    config = TextModelConfig("a", 20, 6, False, 3, hidden=5, dropout=0.4, **own)
-    net = models.build_text_model(config).double().eval()
+    settings = TextModelConfig("a", 20, 6, False, 3, hidden=5, dropout=0.4, **own)
+    net = models.build_text_model(settings).double().eval()
     texts = [torch.randint(20, (length,)) for length in (1, 9, 2, 30, 3)]
 
     def batch(chosen: list[torch.Tensor]) -> TextBatch:
@@ -133,10 +131,8 @@ def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, re
     for text, scores in zip(texts, together, strict=True):
         torch.testing.assert_close(net(batch([text]))[0], scores, rtol=1e-10, atol=1e-12)
     # Nor do the other texts' gradients: those of the longest do not reach the shortest's word.
-    net.zero_grad()
-    alone = torch.tensor([19])
     others = [text.clamp(max=18) for text in texts[1:]]
-    net(batch([alone, *others]))[1:].sum().backward()
+    net(batch([torch.tensor([19]), *others]))[1:].sum().backward()
     assert not net.embedding.weight.grad[19].any()
 
 

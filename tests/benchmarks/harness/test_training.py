@@ -42,11 +42,6 @@ def experiment(tmp_path):
     return make
 
 
-def interrupted(experiment, **options: Any) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        experiment(**options).run()
-
-
 def test_mixed_precision_clips_gradients(experiment):
     """What a GPU takes by itself; Lightning refuses to clip with Adam in one pass."""
     assert experiment(precision="bf16-mixed", epochs=1).run()
@@ -65,7 +60,8 @@ def test_learning_rate_follows_the_schedule(experiment, schedule):
 def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
     second = lambda self, trainer, module: trainer.current_epoch == 1  # noqa: E731
     interrupt_once(monkeypatch, EpochHistory, "on_train_epoch_start", second)
-    interrupted(experiment)
+    with pytest.raises(KeyboardInterrupt):
+        experiment().run()
     (folder,) = (tmp_path / "out" / "runs").iterdir()
     best, last = ((folder / name).read_bytes() for name in ("best.ckpt", "last.ckpt"))
 
@@ -97,7 +93,8 @@ def test_resume_after_early_stopping_trains_no_further(experiment, tmp_path, mon
     (run,) = experiment("whole", **options).run()
     assert run.record["epochs"] < 60
     raised = interrupt_once(monkeypatch, training, "_predict", lambda *args: True)
-    interrupted(experiment, **options)
+    with pytest.raises(KeyboardInterrupt):
+        experiment(**options).run()
     assert raised
     experiment(resume=True, **options).run()
     assert outcome(tmp_path / "out") == outcome(tmp_path / "whole")
@@ -110,8 +107,7 @@ def test_metrics_are_those_of_the_best_epoch_and_each_is_logged_on_request(exper
     assert best["valid_error"] < min(run.history[place]["valid_error"] for place in (0, -1))
     assert len(run.history) == run.record["epochs"]
     assert run.record["valid"] == pytest.approx(best[f"valid_{made.task.measure.key}"], rel=1e-5)
-    (path,) = (tmp_path / "out" / "runs").glob("rcnn-seed0/csv/version_0/metrics.csv")
-    table = pandas.read_csv(path)
+    table = pandas.read_csv(tmp_path / "out" / "runs/rcnn-seed0/csv/version_0/metrics.csv")
     assert table["epoch"].tolist() == list(range(1, 9))
     found = table["valid_accuracy"].tolist()
     assert found == pytest.approx([epoch["valid_accuracy"] for epoch in run.history])
