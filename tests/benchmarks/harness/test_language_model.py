@@ -26,12 +26,7 @@ from benchmarks.harness.language_model.learner import (
     perplexity,
 )
 from benchmarks.harness.language_model.models import count_parameters, fitted
-from benchmarks.harness.language_model.options import (
-    PRESETS,
-    LanguageModel,
-    LanguageModelConfig,
-    Preset,
-)
+from benchmarks.harness.language_model.options import PRESETS, LanguageModel, Preset
 from benchmarks.harness.language_model.splitting import WordSplitter
 from benchmarks.harness.language_model.task import LanguageTask, language_setups, load_corpus
 from benchmarks.harness.training import Run, TrainingConfig, train
@@ -45,7 +40,7 @@ WORDS = 400
 NETWORKS = [name for name in PRESETS if not name.endswith(("-wt2", "-20m", "-16m"))]
 
 
-def small(name: str) -> LanguageModelConfig:
+def small(name: str) -> Any:
     """A preset with little width."""
     config = models.fitted(PRESETS[name], WORDS, hidden=48)
     return dataclasses.replace(config, embedding=32 if config.embedding else 0)
