@@ -84,25 +84,6 @@ def assert_refused(result: tuple[int, str, str], said: str) -> None:
     assert said in err
 
 
-def interrupt_once(
-    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, when: Callable[..., bool]
-) -> list[bool]:
-    """Makes a function raise KeyboardInterrupt the first time that `when` says so; gives a list
-    that is not empty once it has.
-    """
-    original = getattr(owner, name)
-    raised: list[bool] = []
-
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if not raised and when(*args, **kwargs):
-            raised.append(True)
-            raise KeyboardInterrupt
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(owner, name, wrapped)
-    return raised
-
-
 @pytest.fixture(autouse=True)
 def _leave_no_trace() -> Iterator[None]:
     """Small models gain nothing from threads; Lightning ignores further interrupts after one."""

@@ -21,7 +21,8 @@ from benchmarks.papers.activations.report import accuracy_plot, activation_plot,
 from benchmarks.papers.activations.trial import CHECKPOINT, Training, trained_network
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.nn.activation import Init as LibraryInit
-from tests.benchmarks.conftest import assert_refused, interrupt_once, metrics_of, outcome, printed
+from tests.benchmarks.conftest import assert_refused, metrics_of, outcome, printed
+from tests.benchmarks.interruption import interrupt_once
 
 PROGRAM = "benchmarks.papers.activations"
 SMALL = ("--device", "cpu", "--quiet", "--centers", 7, "--seeds", 0)
@@ -201,12 +202,7 @@ def test_presets_are_the_grids_of_the_paper_and_of_two_cores() -> None:
     assert len(grid()) == 4
 
 
-TRUTH = {  # of 00, 01, 10, 11
-    "or": (False, True, True, True),
-    "and": (False, False, False, True),
-    "xor": (False, True, True, False),
-    "equivalence": (True, False, False, True),
-}
+TRUTH = {"or": "0111", "and": "0001", "xor": "0110", "equivalence": "1001"}  # of 00, 01, 10, 11
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -217,7 +213,7 @@ def test_class_of_a_sequence_depends_on_its_first_two_bits_alone(name) -> None:
     assert (x.shape, y.shape) == ((6, 400), (400,))
     assert set(x.flatten().tolist()) == {-1.0, 1.0}
     places = 2 * (x[0] > 0) + 1 * (x[1] > 0)
-    assert y.tolist() == [TRUTH[name][place] for place in places.tolist()]
+    assert y.tolist() == [float(TRUTH[name][place]) for place in places.tolist()]
     # All 64 sequences are there about equally often: 6.25 times on average.
     codes, counts = x.t().unique(dim=0, return_counts=True)
     assert len(codes) >= 60 and counts.max() <= 18

@@ -308,32 +308,25 @@ def test_classes_of_a_csv(compare, write_csv, tmp_path):
 # Chemprop's command: it learns the mean of each target and answers it plus 0.01 a letter of the
 # SMILES.
 STAND_IN = """#!{python}
-import csv, json, pathlib, sys
+import json, pathlib, sys
+import pandas
 task, words = sys.argv[1], sys.argv[2:]
 option = lambda name: words[words.index(name) + 1]
-with open(option("-i")) as file:
-    rows = list(csv.DictReader(file))
+rows = pandas.read_csv(option("-i"))
 if task == "train":
     end = words.index("--task-type")
     targets = words[words.index("--target-columns") + 1 : end]
-    train = [row for row in rows if row["part"] == "train"]
-    values = {{t: [float(row[t]) for row in train if row[t]] for t in targets}}
-    means = {{t: sum(values[t]) / len(values[t]) for t in targets}}
     out = pathlib.Path(option("--output-dir")) / "model_0"
     out.mkdir(parents=True)
-    (out / "best.pt").write_text(json.dumps(means))
-    parts = [row["part"] for row in rows]
-    seen = {{"train": parts.count("train"), "val": parts.count("val"), "rows": len(rows)}}
-    seen |= {{"kind": words[end + 1], "seed": option("--pytorch-seed")}}
-    pathlib.Path({log!r}).write_text(json.dumps(seen))
+    means = rows[rows["part"] == "train"][targets].mean()
+    (out / "best.pt").write_text(json.dumps(means.to_dict()))
+    seen = {{**rows["part"].value_counts().to_dict(), "rows": len(rows), "kind": words[end + 1]}}
+    pathlib.Path({log!r}).write_text(json.dumps({{**seen, "seed": option("--pytorch-seed")}}))
 else:
     means = json.loads(pathlib.Path(option("--model-path")).read_text())
-    with open(option("--output"), "w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["smiles", *means])
-        for row in rows:
-            s = row["smiles"]
-            table.writerow([s, *(mean + 0.01 * len(s) for mean in means.values())])
+    answers = {{t: mean + 0.01 * rows["smiles"].str.len() for t, mean in means.items()}}
+    table = pandas.DataFrame({{"smiles": rows["smiles"], **answers}})
+    table.to_csv(option("--output"), index=False)
 """
 
 

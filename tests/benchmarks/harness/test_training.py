@@ -16,7 +16,8 @@ from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.task import TextTask, text_model_configs
 from benchmarks.harness.training import PREDICTIONS, RECORD, EpochHistory, Run
 from benchmarks.text_classification import TextClassification
-from tests.benchmarks.conftest import interrupt_once, outcome
+from tests.benchmarks.conftest import outcome
+from tests.benchmarks.interruption import interrupt_once
 from tests.benchmarks.small_data import write_trec
 
 
