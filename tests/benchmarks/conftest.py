@@ -29,26 +29,21 @@ def main_of(program: str) -> Callable[[list[str]], int]:
 
 
 def done(program: str, *words: object) -> None:
-    """Carries out a command that ends well."""
     assert main_of(program)([str(word) for word in words]) == 0
 
 
 def metrics_of(out: Path) -> Any:
-    """What ``metrics.json`` of a results folder holds."""
     return json.loads((out / "metrics.json").read_text())
 
 
 def table_of(out: Path, **options: Any) -> Any:
-    """The table of a results folder's ``predictions.csv``."""
     import pandas
 
     return pandas.read_csv(out / "predictions.csv", **options)
 
 
 def runs_of(out: Path, table: Any = None, **columns: str) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Each record of a results folder with its rows of the predictions, by model and seed, and by
-    further columns of the table, as the records call them.
-    """
+    """Each record with its rows of the predictions, by model, seed, and further columns."""
     table = table_of(out) if table is None else table
     keys = {"model": "model", "seed": "seed", **columns}
     for record in metrics_of(out):
@@ -169,9 +164,7 @@ def call(call_main: Call, request: pytest.FixtureRequest) -> Call:
 
 @pytest.fixture
 def compare(call: Call, request: pytest.FixtureRequest, tmp_path: Path) -> Call:
-    """Calls it with the words ``SMALL`` of the test's module, into ``out``, unless further words
-    say otherwise.
-    """
+    """Calls it with the module's ``SMALL``, into ``out``, unless further words say otherwise."""
     return partial(call, *request.module.SMALL, "--device", "cpu", "--out", tmp_path / "out")
 
 

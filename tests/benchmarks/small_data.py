@@ -43,15 +43,13 @@ def write_glove(path: Path, words: list[str]) -> Path:
     return write_file(path, "".join(lines))
 
 
-def write_askubuntu(root: Path, bodies: bool = True, seed: int = 0) -> Path:
-    """Questions in the files of AskUbuntu, on a few topics; those of one topic are similar and
-    share a word of the title.
+def write_askubuntu(root: Path, bodies: bool = True) -> Path:
+    """Questions in AskUbuntu's files; those of one topic are similar and share a word of the title.
 
     Of each topic five are trained on, one is a query of dev and one of test; the eighth is a
     candidate alone. Ids are not positions.
     """
-    root.mkdir(exist_ok=True)
-    generator = random.Random(seed)
+    generator = random.Random(0)
     ids = {topic: [f"0{t}{k}" for k in range(EACH)] for t, topic in enumerate(TOPICS)}
     files: dict[str, list[str]] = {n: [] for n in ("text_tokenized", "train_random", "dev", "test")}
     for topic, own in ids.items():
@@ -71,38 +69,35 @@ def write_askubuntu(root: Path, bodies: bool = True, seed: int = 0) -> Path:
             files[part].append(row)
     generator.shuffle(files["text_tokenized"])
     for name, rows in files.items():
-        (root / f"{name}.txt").write_text("\n".join(rows) + "\n")
+        write_file(root / f"{name}.txt", "\n".join(rows) + "\n")
     return root
 
 
-def write_corpus(
-    root: Path, pattern: str = "ptb.{}.txt", known: int = 20, train: int = 150
-) -> Path:
+def write_corpus(root: Path, pattern: str = "ptb.{}.txt", train: int = 150) -> Path:
     """Sentences in which each word says which three may follow; a few words of their own a part."""
-    root.mkdir(parents=True, exist_ok=True)
     draw = random.Random(0)
     for part, size in {"train": train, "valid": 12, "test": 9}.items():
         lines = []
         for _ in range(size):
-            word, line = draw.randrange(known), []
+            word, line = draw.randrange(20), []
             for _ in range(draw.randint(2, 8)):
                 line.append(f"w{word}")
-                word = (3 * word + draw.randrange(3)) % known
+                word = (3 * word + draw.randrange(3)) % 20
             lines.append(" ".join(line))
         lines[0] += f" only-{part}"
-        (root / pattern.format(part)).write_text("".join(f" {line} \n" for line in lines))
+        write_file(root / pattern.format(part), "".join(f" {line} \n" for line in lines))
     return root
 
 
-def write_own(folder: Path, number: int = 120, unknown: int = 4) -> Path:
-    """``own.csv``: texts, classes, numbers, and of all but every so many rows what says them."""
+def write_own(folder: Path, number: int = 120) -> Path:
+    """``own.csv``: texts, classes, numbers, and of three in four rows what says them."""
     generator = random.Random(4)
     lines = ["body,kind,why,stars\n"]
     for k in range(number):
         words = [f"w{generator.randrange(9)}" for _ in range(6)]
         mark = ("awful film", "superb film")[k % 2]
         words.insert(generator.randrange(6), mark)
-        why = mark if unknown and k % unknown else ""
+        why = mark if k % 4 else ""
         lines.append(f"{' '.join(words)},{'nc'[k % 2]},{why},{k % 2 + 0.5}\n")
     return write_file(folder / "own.csv", "".join(lines))
 

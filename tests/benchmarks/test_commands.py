@@ -38,8 +38,6 @@ def within(folder: Path, words: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Promise:
-    """A command."""
-
     program: str  # what is run, and the word that chooses among its commands if there are some
     small: str = ""  # words of a run of a second
     other: tuple[str, str] = ("", "")  # an option that makes another result, and the refusal
@@ -385,7 +383,6 @@ BAD_INPUT = {
 
 @pytest.fixture(scope="session")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the commands read."""
     folder = tmp_path_factory.mktemp("inputs")
     for promise in COMMANDS.values():
         if promise.prepare is not None:
@@ -441,7 +438,6 @@ def test_help_answers_without_torch() -> None:
     [(name, *case) for name, cases in BAD_INPUT.items() for case in cases],
 )
 def test_bad_input_is_one_line(name, words, said, call_main, inputs: Path, tmp_path: Path) -> None:
-    """It leaves nothing."""
     promise = COMMANDS[name]
     given = [__file__ if word == "FILE" else word for word in within(inputs, words)]
     if promise.small and "--out=" not in given:

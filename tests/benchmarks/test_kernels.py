@@ -43,10 +43,7 @@ def write_set(path, number=40):
 
 @contextmanager
 def small(molecules):
-    """Measures few molecules in this process, as if it were another one.
-
-    Gives the list of what is measured.
-    """
+    """Measures few molecules in this process, as if it were another one; lists what it does."""
     measured = []
 
     def in_this_process(work, options, measurement, folder):

@@ -103,7 +103,6 @@ def test_a_step_is_the_gradient_of_input_and_parameters() -> None:
 
 
 def test_sums_that_are_timed_are_the_same() -> None:
-    """And a direct sum is that of the layer."""
     ours, anew, plain = (c.step() for c in cases.sum_case(3, CPU, 5).contestants)
     for found, again, expected in zip(ours, anew, plain, strict=True):
         assert torch.equal(found, again)
@@ -244,7 +243,6 @@ MIB = 2**20
 
 @pytest.fixture
 def few_molecules(assay: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The first 50 molecules, in place of all."""
     molecules = assay[:50]
     monkeypatch.setattr(datasets, "ChEMBLSulfonamides", lambda: molecules)
     return molecules

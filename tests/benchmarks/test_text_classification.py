@@ -63,7 +63,6 @@ def compare(compare, root: Path):
 
 
 def vectors_of(run: Path) -> torch.Tensor:
-    """Word vectors of a run's best epoch."""
     checkpoint = torch.load(run / "best.ckpt", weights_only=True)
     return checkpoint["state_dict"]["net.embedding.weight"]
 
