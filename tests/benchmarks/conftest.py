@@ -1,21 +1,19 @@
-"""Small molecule files, and command lines called in this process."""
+"""Small molecule files, command lines called in this process, and what runs leave."""
 
-import csv
 import importlib.util
 import json
+import re
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 
 from tests.datasets.conftest import real_data, serve  # noqa: F401
-
-if TYPE_CHECKING:
-    import pandas
 
 if importlib.util.find_spec("lightning") is None:
     collect_ignore_glob = ["*"]  # all need the extra 'bench'
@@ -24,21 +22,47 @@ Rows = list[dict[str, str]]
 Call = Callable[..., tuple[int, str, str]]
 
 
+def main_of(program: str) -> Callable[[list[str]], int]:
+    """The function that ``python -m program`` calls."""
+    module = import_module(program)
+    return (module if hasattr(module, "main") else import_module(f"{program}.__main__")).main
+
+
+def done(program: str, *words: object) -> None:
+    assert main_of(program)([str(word) for word in words]) == 0
+
+
 def metrics_of(out: Path) -> Any:
-    """What ``metrics.json`` of a results folder holds."""
     return json.loads((out / "metrics.json").read_text())
 
 
-def runs_of(
-    out: Path, table: "pandas.DataFrame", **columns: str
-) -> Iterator[tuple[dict[str, Any], "pandas.DataFrame"]]:
-    """Each record of a results folder with its rows of the predictions, by model and seed, and by
-    further columns of the table, as the records call them.
-    """
+def table_of(out: Path, **options: Any) -> Any:
+    import pandas
+
+    return pandas.read_csv(out / "predictions.csv", **options)
+
+
+def runs_of(out: Path, table: Any = None, **columns: str) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Each record with its rows of the predictions, by model, seed, and further columns."""
+    table = table_of(out) if table is None else table
     keys = {"model": "model", "seed": "seed", **columns}
     for record in metrics_of(out):
         wanted = [record[key] for key in keys.values()]
         yield record, table[(table[list(keys)] == wanted).all(axis=1)]
+
+
+def outcome(out: Path) -> dict[str, Any]:
+    """Records, predictions and weights of whatever network, without the seconds."""
+    found: dict[str, Any] = {}
+    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+        if path.name in ("record.json", "metrics.json", "predictions.csv"):
+            text = re.sub(r'"\w*seconds\w*": [\d.e+-]+', "", path.read_text())
+            found[str(path.relative_to(out))] = text
+        elif path.name in ("best.ckpt", "checkpoint.pt"):
+            content = torch.load(path, weights_only=True)
+            weights = content.get("state_dict", content.get("network"))
+            found[str(path.relative_to(out))] = {k: v.tolist() for k, v in weights.items()}
+    return found
 
 
 def printed(result: tuple[int, str, str]) -> str:
@@ -61,6 +85,7 @@ def _leave_no_trace() -> Iterator[None]:
     handler, threads = signal.getsignal(signal.SIGINT), torch.get_num_threads()
     state = torch.get_rng_state()
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     yield
     signal.signal(signal.SIGINT, handler)
     torch.set_num_threads(threads)
@@ -68,11 +93,15 @@ def _leave_no_trace() -> Iterator[None]:
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves pictures empty, which take most of the time of a small experiment."""
-    from benchmarks.harness import study
+def drawn() -> None:
+    """Has pictures drawn; they take most of the time of a small experiment."""
 
-    monkeypatch.setattr(study, "_png", lambda draw: b"")
+
+@pytest.fixture(autouse=True)
+def _undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves pictures empty in all other tests."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr("benchmarks.harness.study._png", lambda draw: b"")
 
 
 @pytest.fixture(scope="session")
@@ -85,27 +114,21 @@ def assay() -> Any:
 
 
 @pytest.fixture(scope="session")
-def sulfonamides() -> Rows:
-    """60 molecules of RDKit's Free-Wilson example, spread over its potencies."""
-    configuration = pytest.importorskip("rdkit.RDConfig", reason="molecules need the extra 'mol'")
-    folder = Path(configuration.RDContribDir) / "FreeWilson" / "data"
-    with open(folder / "CHEMBL2321810_act.csv", newline="") as file:
-        potency = {row["Name"]: row["Act"] for row in csv.DictReader(file)}
-    lines = (folder / "CHEMBL2321810.smi").read_text().splitlines()
-    pairs = [line.split() for line in lines[::16][:60]]
-    return [{"smiles": smiles, "id": f"M{name}", "pIC50": potency[name]} for smiles, name in pairs]
+def sulfonamides(assay: Any) -> Rows:
+    """60 molecules of the assay, spread over its potencies."""
+    some = assay[list(range(0, len(assay), 16))[:60]]
+    pairs = zip(some.smiles, some.targets.flatten().tolist(), strict=True)
+    return [{"smiles": s, "id": f"M{k}", "pIC50": f"{y:.5g}"} for k, (s, y) in enumerate(pairs)]
 
 
 @pytest.fixture
 def write_csv(tmp_path: Path) -> Callable[..., Path]:
     """Writes rows as ``NAME.csv`` in the test's folder."""
+    import pandas
 
     def write(rows: Rows, name: str = "molecules") -> Path:
         path = tmp_path / f"{name}.csv"
-        with open(path, "w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        pandas.DataFrame(rows).to_csv(path, index=False)
         return path
 
     return write
@@ -134,20 +157,19 @@ def call_main(capsys: pytest.CaptureFixture[str]) -> Call:
 
 
 @pytest.fixture
-def call(call_main: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Calls the command line of the molecule benchmark, whose intervals need not be exact."""
-    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-    from benchmarks.molecules import report
-    from benchmarks.molecules.__main__ import main
-
-    for rounds in ("ROUNDS", "FEW_ROUNDS"):
-        monkeypatch.setattr(report, rounds, 20)
-    return partial(call_main, main)
+def call(call_main: Call, request: pytest.FixtureRequest) -> Call:
+    """Calls the command line of the ``PROGRAM`` of the test's module."""
+    return partial(call_main, main_of(request.module.PROGRAM))
 
 
 @pytest.fixture
-def compare(call: Call, tmp_path: Path) -> Call:
-    """Fits small models, networks for 2 epochs, into ``out`` unless the words say otherwise."""
+def compare(call: Call, request: pytest.FixtureRequest, tmp_path: Path) -> Call:
+    """Calls it with the module's ``SMALL``, into ``out``, unless further words say otherwise."""
+    return partial(call, *request.module.SMALL, "--device", "cpu", "--out", tmp_path / "out")
 
-    small = ("--device", "cpu", "--hidden", 8, "--layers", 2, "--batch-size", 16, "--quiet")
-    return partial(call, *small, "--epochs", 2, "--out", tmp_path / "out")
+
+@pytest.fixture
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals in reports of molecules that need not be exact."""
+    for rounds in ("ROUNDS", "FEW_ROUNDS"):
+        monkeypatch.setattr(f"benchmarks.molecules.report.{rounds}", 20)

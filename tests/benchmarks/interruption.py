@@ -1,26 +1,9 @@
-"""Interrupting a run, and what must not depend on it."""
+"""Interrupting a run."""
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-
-
-def outcome(out: Path) -> dict[str, Any]:
-    """Records, predictions and weights of whatever network, without the seconds."""
-    found: dict[str, Any] = {}
-    for path in sorted(path for path in out.rglob("*") if path.is_file()):
-        if path.name in ("record.json", "metrics.json", "predictions.csv"):
-            text = re.sub(r'"\w*seconds\w*": [\d.e+-]+', "", path.read_text())
-            found[str(path.relative_to(out))] = text
-        elif path.name in ("best.ckpt", "checkpoint.pt"):
-            content = torch.load(path, weights_only=True)
-            weights = content.get("state_dict", content.get("network"))
-            found[str(path.relative_to(out))] = {k: v.tolist() for k, v in weights.items()}
-    return found
 
 
 def interrupt_once(

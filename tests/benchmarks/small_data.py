@@ -6,8 +6,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pandas
-
 TOPICS = ("boot", "usb", "wifi", "sound", "grub", "driver")
 FILLERS = tuple(f"w{k}" for k in range(12))
 EACH = 8  # questions a topic
@@ -24,7 +22,6 @@ def write_file(path: Path, content: str | bytes) -> Path:
 
 def write_trec(root: Path, train: int = 120, test: int = 30) -> Path:
     """Questions whose class is the order of two words: no bag of words tells them apart."""
-    root.mkdir()
     generator = random.Random(0)
     for name, number in (("train_5500.label", train), ("TREC_10.label", test)):
         lines = []
@@ -35,101 +32,78 @@ def write_trec(root: Path, train: int = 120, test: int = 30) -> Path:
                 for _ in range(2)
             )
             lines.append(f"{label} {' '.join(f'{left} {pair} {right}'.split())}\n")
-        (root / name).write_text("".join(lines))
+        write_file(root / name, "".join(lines))
     return root
 
 
-def write_glove(path: Path, words: list[str], size: int = 6) -> Path:
-    generator = random.Random(1)
-    numbers = [[f"{generator.gauss():.3f}" for _ in range(size)] for _ in words]
-    lines = [f"{word} {' '.join(row)}\n" for word, row in zip(words, numbers, strict=True)]
+def write_glove(path: Path, words: list[str]) -> Path:
+    """Vectors of six numbers."""
+    draw = random.Random(1).gauss
+    lines = [" ".join([word, *(f"{draw():.3f}" for _ in range(6))]) + "\n" for word in words]
     return write_file(path, "".join(lines))
 
 
-def write_askubuntu(root: Path, bodies: bool = True, seed: int = 0) -> Path:
-    """Questions in the files of AskUbuntu, on a few topics; those of one topic are similar and
-    share a word of the title.
+def write_askubuntu(root: Path, bodies: bool = True) -> Path:
+    """Questions in AskUbuntu's files; those of one topic are similar and share a word of the title.
 
     Of each topic five are trained on, one is a query of dev and one of test; the eighth is a
     candidate alone. Ids are not positions.
     """
-    root.mkdir(exist_ok=True)
-    generator = random.Random(seed)
-
-    def words(number: int) -> list[str]:
-        return [generator.choice(FILLERS) for _ in range(number)]
-
-    def title(topic: str) -> str:
-        return " ".join([*words(generator.randrange(1, 3)), topic, *words(generator.randrange(3))])
-
-    def body(topic: str, k: int) -> str:
-        return " ".join([*words(6), topic, *words(k)]) if bodies and k != 3 else ""
-
+    generator = random.Random(0)
     ids = {topic: [f"0{t}{k}" for k in range(EACH)] for t, topic in enumerate(TOPICS)}
-    places = [(topic, k) for topic in TOPICS for k in range(EACH)]
-    lines = [f"{ids[topic][k]}\t{title(topic)}\t{body(topic, k)}" for topic, k in places]
-    generator.shuffle(lines)
-    (root / "text_tokenized.txt").write_text("\n".join(lines) + "\n")
-
-    def others(topic: str, number: int) -> list[str]:
-        rest = [name for other in TOPICS if other != topic for name in ids[other]]
-        return generator.sample(rest, number)
-
-    train = []
-    for topic, k in places:
-        if k < 3:
-            similar = " ".join(ids[topic][j] for j in range(5) if j != k)
-            train.append(f"{ids[topic][k]}\t{similar}\t{' '.join(others(topic, 12))}")
-    (root / "train_random.txt").write_text("\n".join(train) + "\n")
-    for place, name in ((5, "dev"), (6, "test")):
-        rows = []
-        for topic in TOPICS:
-            similar = [ids[topic][0], ids[topic][7]]
-            candidates = [*similar, *others(topic, 6)]
+    files: dict[str, list[str]] = {n: [] for n in ("text_tokenized", "train_random", "dev", "test")}
+    for topic, own in ids.items():
+        others = [name for other in TOPICS if other != topic for name in ids[other]]
+        for k, name in enumerate(own):
+            before, after, body = (generator.choices(FILLERS, k=n) for n in (1 + k % 2, k % 3, 6))
+            title, text = " ".join([*before, topic, *after]), " ".join([*body, topic, *after])
+            files["text_tokenized"].append(f"{name}\t{title}\t{text if bodies and k != 3 else ''}")
+        for name in own[:3]:
+            similar = " ".join(other for other in own[:5] if other != name)
+            row = f"{name}\t{similar}\t{' '.join(generator.sample(others, 12))}"
+            files["train_random"].append(row)
+        for place, part in ((5, "dev"), (6, "test")):
+            candidates = [own[0], own[7], *generator.sample(others, 6)]
             generator.shuffle(candidates)
-            row = (ids[topic][place], " ".join(similar), " ".join(candidates), SCORES)
-            rows.append("\t".join(row))
-        (root / f"{name}.txt").write_text("\n".join(rows) + "\n")
+            row = f"{own[place]}\t{own[0]} {own[7]}\t{' '.join(candidates)}\t{SCORES}"
+            files[part].append(row)
+    generator.shuffle(files["text_tokenized"])
+    for name, rows in files.items():
+        write_file(root / f"{name}.txt", "\n".join(rows) + "\n")
     return root
 
 
-def write_corpus(
-    root: Path, pattern: str = "ptb.{}.txt", known: int = 20, train: int = 150
-) -> Path:
+def write_corpus(root: Path, pattern: str = "ptb.{}.txt", train: int = 150) -> Path:
     """Sentences in which each word says which three may follow; a few words of their own a part."""
-    root.mkdir(parents=True, exist_ok=True)
     draw = random.Random(0)
     for part, size in {"train": train, "valid": 12, "test": 9}.items():
         lines = []
         for _ in range(size):
-            word, line = draw.randrange(known), []
+            word, line = draw.randrange(20), []
             for _ in range(draw.randint(2, 8)):
                 line.append(f"w{word}")
-                word = (3 * word + draw.randrange(3)) % known
+                word = (3 * word + draw.randrange(3)) % 20
             lines.append(" ".join(line))
         lines[0] += f" only-{part}"
-        (root / pattern.format(part)).write_text("".join(f" {line} \n" for line in lines))
+        write_file(root / pattern.format(part), "".join(f" {line} \n" for line in lines))
     return root
 
 
-def write_own(folder: Path, number: int = 120, unknown: int = 4) -> Path:
-    """``own.csv``: texts, classes, numbers, and of all but every so many rows what says them."""
+def write_own(folder: Path, number: int = 120) -> Path:
+    """``own.csv``: texts, classes, numbers, and of three in four rows what says them."""
     generator = random.Random(4)
-    rows = []
+    lines = ["body,kind,why,stars\n"]
     for k in range(number):
         words = [f"w{generator.randrange(9)}" for _ in range(6)]
         mark = ("awful film", "superb film")[k % 2]
         words.insert(generator.randrange(6), mark)
-        why = mark if unknown and k % unknown else ""
-        rows.append((" ".join(words), "nc"[k % 2], why, k % 2 + 0.5))
-    columns = ["body", "kind", "why", "stars"]
-    pandas.DataFrame(rows, columns=columns).to_csv(folder / "own.csv", index=False)
-    return folder / "own.csv"
+        why = mark if k % 4 else ""
+        lines.append(f"{' '.join(words)},{'nc'[k % 2]},{why},{k % 2 + 0.5}\n")
+    return write_file(folder / "own.csv", "".join(lines))
 
 
 def write_beer(root: Path) -> Path:
     """Reviews that rate the look by one word; the annotation is that word."""
-    root.mkdir()
     generator = random.Random(0)
 
     def review() -> tuple[list[str], list[float], int]:
@@ -146,5 +120,5 @@ def write_beer(root: Path) -> Path:
     for text, ratings, place in (review() for _ in range(9)):
         spans: dict[str, Any] = {str(k): [] for k in range(5)} | {"0": [[place, place + 1]]}
         lines.append(json.dumps({"x": text, "y": ratings, **spans}) + "\n")
-    (root / "annotations.json").write_text("".join(lines))
+    write_file(root / "annotations.json", "".join(lines))
     return root

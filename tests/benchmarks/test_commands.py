@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -21,10 +21,9 @@ pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 import pyg_kernels
 from benchmarks.__main__ import COMMANDS as LISTED
+from benchmarks.__main__ import main as list_commands
 from benchmarks.harness import study
-from pyg_kernels.datasets import ChEMBLSulfonamides
-from tests.benchmarks.conftest import assert_refused, printed
-from tests.benchmarks.interruption import outcome
+from tests.benchmarks.conftest import assert_refused, main_of, outcome, printed
 from tests.benchmarks.small_data import write_askubuntu, write_corpus, write_own, write_trec
 
 ROOT = Path(__file__).parents[2]
@@ -39,8 +38,6 @@ def within(folder: Path, words: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Promise:
-    """A command."""
-
     program: str  # what is run, and the word that chooses among its commands if there are some
     small: str = ""  # words of a run of a second
     other: tuple[str, str] = ("", "")  # an option that makes another result, and the refusal
@@ -52,13 +49,11 @@ class Promise:
     def module(self) -> str:
         return self.program.split()[0]
 
-    def main(self) -> Callable[[list[str]], int]:
-        module = import_module(self.module)
-        found = module if hasattr(module, "main") else import_module(f"{self.module}.__main__")
-        return found.main
-
     def words(self, *more: object) -> list[str]:
         return [*self.program.split()[1:], *map(str, more)]
+
+    def call(self, call_main, *more: object) -> tuple[int, str, str]:
+        return call_main(main_of(self.module), *self.words(*more))
 
 
 def write_retrieval(folder: Path) -> None:
@@ -388,7 +383,6 @@ BAD_INPUT = {
 
 @pytest.fixture(scope="session")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the commands read."""
     folder = tmp_path_factory.mktemp("inputs")
     for promise in COMMANDS.values():
         if promise.prepare is not None:
@@ -396,18 +390,13 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@cache
-def few_molecules() -> ChEMBLSulfonamides:
-    return ChEMBLSulfonamides()[:40]
-
-
 @pytest.fixture(autouse=True)
-def _of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def _of_a_second(assay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured in this process, and small where no option says so."""
     measure = import_module("benchmarks.kernels.measure")
     monkeypatch.setattr(measure, "in_own_process", lambda work, *words: work(*words))
     libraries = import_module("benchmarks.kernels.libraries")
-    monkeypatch.setattr(libraries, "load", lambda options: few_molecules())
+    monkeypatch.setattr(libraries, "load", lambda options: assay[:40])
     trials = import_module(f"{ACTIVATIONS}.trials")
     for kind in (trials.ChargingTrial, trials.LongTermTrial):
         monkeypatch.setattr(kind, "test_sequences", 100)
@@ -416,12 +405,12 @@ def _of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_says_what_it_is_for_and_one_process_is_enough(name, call_main, monkeypatch) -> None:
     promise = COMMANDS[name]
-    out = printed(call_main(promise.main(), *promise.words("--help")))
+    out = printed(promise.call(call_main, "--help"))
     assert f"usage: python -m {promise.program}" in out
     assert "--config FILE" in out
     monkeypatch.setenv("WORLD_SIZE", "2")
     said = f"{promise.program}: error: this runs in one process; start it without torchrun\n"
-    assert call_main(promise.main(), *promise.words()) == (2, "", said)
+    assert promise.call(call_main) == (2, "", said)
 
 
 def test_help_answers_without_torch() -> None:
@@ -449,12 +438,11 @@ def test_help_answers_without_torch() -> None:
     [(name, *case) for name, cases in BAD_INPUT.items() for case in cases],
 )
 def test_bad_input_is_one_line(name, words, said, call_main, inputs: Path, tmp_path: Path) -> None:
-    """It leaves nothing."""
     promise = COMMANDS[name]
     given = [__file__ if word == "FILE" else word for word in within(inputs, words)]
     if promise.small and "--out=" not in given:
         given += ["--out", str(tmp_path / "out")]
-    result = call_main(promise.main(), *promise.words(*given))
+    result = promise.call(call_main, *given)
     assert_refused(result, said)
     assert result[1] == ""
     assert result[2].startswith(promise.module) and ": error: " in result[2]
@@ -462,14 +450,13 @@ def test_bad_input_is_one_line(name, words, said, call_main, inputs: Path, tmp_p
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_results_are_neither_mixed_nor_lost(name, call_main, inputs, tmp_path, monkeypatch) -> None:
+def test_results_are_neither_mixed_nor_lost(
+    name, call_main, inputs, tmp_path, monkeypatch, drawn
+) -> None:
     """Pictures are drawn once."""
     promise, out = COMMANDS[name], tmp_path / "out"
-    words = promise.words(*within(inputs, promise.small), "--quiet", "--out", out)
-
-    def run(*more: str) -> tuple[int, str, str]:
-        return call_main(promise.main(), *words, *more)
-
+    words = (*within(inputs, promise.small), "--quiet", "--out", out)
+    run = partial(promise.call, call_main, *words)
     out.mkdir()
     (out / "thesis.tex").write_text("chapter 1")
     assert_refused(run("--overwrite"), "not results of this module")
@@ -489,12 +476,10 @@ def test_results_are_neither_mixed_nor_lost(name, call_main, inputs, tmp_path, m
     other, refusal = promise.other
     assert_refused(run(), "already holds results; give --resume")
     assert_refused(run("--resume", *other.split()), f"was made with {refusal}")
-    status, again, err = run("--resume")
-    assert (status, err, again) == (0, "", table)
+    assert run("--resume") == (0, table, "")
     assert (out / "metrics.json").read_text() == kept
-    config = promise.words("--config", out / "configuration.json", "--out", out, "--quiet")
-    status, again, err = call_main(promise.main(), *config, "--report")
-    assert (status, err, again) == (0, "", table)
+    config = ("--config", out / "configuration.json", "--out", out, "--quiet", "--report")
+    assert promise.call(call_main, *config) == (0, table, "")
 
 
 # Words beyond those of a small run: several epochs, of one cell or of more.
@@ -515,7 +500,7 @@ RESUMED = [
 
 
 @pytest.mark.parametrize(("name", "more"), RESUMED)
-def test_an_interrupted_run_ends_as_one_go(name, more, call_main, inputs, tmp_path, undrawn):
+def test_an_interrupted_run_ends_as_one_go(name, more, call_main, inputs, tmp_path):
     promise = COMMANDS[name]
     steps: list[int] = []
     last = 0
@@ -528,7 +513,7 @@ def test_an_interrupted_run_ends_as_one_go(name, more, call_main, inputs, tmp_pa
     def run(out: str, *words: str) -> tuple[int, str, int]:
         steps.clear()
         given = (*within(inputs, promise.small), *more.split(), "--quiet", "--out", tmp_path / out)
-        status, _, err = call_main(promise.main(), *promise.words(*given), *words)
+        status, _, err = promise.call(call_main, *given, *words)
         return status, err, len(steps)
 
     handle = register_optimizer_step_pre_hook(step)
@@ -550,10 +535,8 @@ def test_an_interrupted_run_ends_as_one_go(name, more, call_main, inputs, tmp_pa
     assert outcome(tmp_path / "moved") == outcome(tmp_path / "whole")
 
 
-def test_the_list_of_commands_is_that_of_the_modules(call_main, capsys) -> None:
-    from benchmarks.__main__ import main
-
-    assert main() == 0
+def test_the_list_of_commands_is_that_of_the_modules(capsys) -> None:
+    assert list_commands() == 0
     out = capsys.readouterr().out
     for name in LISTED:
         assert name in out
@@ -581,7 +564,7 @@ def test_what_is_not_installed_is_named_or_not_missed(
         hide(patch, "lightning")
         said = "error: lightning is not installed: pip install '.[bench]'\n"
         xor = COMMANDS["xor"]
-        result = call_main(xor.main(), *xor.words(*within(inputs, xor.small), *out))
+        result = xor.call(call_main, *within(inputs, xor.small), *out)
         assert result == (2, "", f"{ACTIVATIONS} xor: {said}")
     for package in ("rdkit", "pyg_kernels.chem"):
         hide(monkeypatch, package)
@@ -589,4 +572,4 @@ def test_what_is_not_installed_is_named_or_not_missed(
         import_module("pyg_kernels.datasets").MoleculeCSV  # noqa: B018
     monkeypatch.setattr(import_module("benchmarks.harness.study"), "_png", lambda draw: b"")
     texts = COMMANDS["texts"]
-    printed(call_main(texts.main(), *within(inputs, texts.small), *out))
+    printed(texts.call(call_main, *within(inputs, texts.small), *out))

@@ -1,39 +1,49 @@
-"""``python -m benchmarks.papers.explanations`` from end to end, on networks of a few units."""
-
-import json
-import re
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+"""``python -m benchmarks.papers.explanations``, and its explainers beside their definitions."""
 
 import pytest
 
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data
 from torch_geometric.explain import GNNExplainer
 
-from benchmarks.harness import study
-from benchmarks.molecules.__main__ import main as molecules_main
-from benchmarks.papers.explanations import measures
-from benchmarks.papers.explanations.__main__ import main
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.text.options import TextModelConfig
+from benchmarks.harness.text.task import TextClassifier
+from benchmarks.molecules.data import MoleculeSet, Split
+from benchmarks.papers.explanations import measures, task
+from benchmarks.papers.explanations.measures import attributed
 from benchmarks.papers.explanations.options import METHODS
-from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed
+from pyg_kernels.datasets import MoleculeDataset
+from pyg_kernels.datasets.text import TextBatch
+from pyg_kernels.explain import model_contributions
+from pyg_kernels.explain.text_net import text_contributions
+from pyg_kernels.molecules.networks import Sizes, build_network
+from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed
 
-SMALL = (
-    *("--device", "cpu", "--quiet", "--hidden", 3, "--layers", 1, "--epochs", 1),
-    *("--molecules", 2, "--drawn", 1),
-)
+PROGRAM = "benchmarks.papers.explanations"
+SMALL = ("--hidden", 3, "--layers", 1, "--epochs", 1, "--molecules", 2, "--drawn", 1, "--quiet")
 
 
 @pytest.fixture
-def explain(call_main, molecules_csv: Path, tmp_path: Path, monkeypatch) -> Call:
-    """Explains two molecules of a small file into ``out`` unless the words say otherwise."""
+def explain(compare, molecules_csv: Path, monkeypatch):
+    """The same on two molecules of a small file."""
     monkeypatch.setattr(measures, "GNNExplainer", partial(GNNExplainer, epochs=3))
     file = ("--data", molecules_csv, "--target-columns", "pIC50", "--smarts", "cF")
-    return partial(call_main, main, *SMALL, *file, "--out", tmp_path / "out")
+    return partial(compare, *file)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_explains_and_reports(explain, tmp_path) -> None:
     out = printed(explain())
     saved = tmp_path / "out" / "runs" / "planted" / "model" / "estimator.npz"
@@ -41,7 +51,7 @@ def test_explains_and_reports(explain, tmp_path) -> None:
     saved.write_bytes(b"other")
     assert "and --resume trains it again" in explain("--report")[2]
     saved.write_bytes(content)
-    paths = [path for path in tmp_path.glob("out/runs/*/record.json") if "-" in path.parent.name]
+    paths = tmp_path.glob("out/runs/*-*/record.json")
     records = {path.parent.name: json.loads(path.read_text()) for path in paths}
     assert len(records) == 8
     *methods, planted, measured = metrics_of(tmp_path / "out")
@@ -59,20 +69,19 @@ def test_explains_and_reports(explain, tmp_path) -> None:
 
 
 @pytest.fixture
-def network(call_main, molecules_csv, tmp_path) -> Callable[..., Path]:
+def network(molecules_csv, tmp_path) -> Callable[..., Path]:
     """The run of a network on the small file, or on another one."""
 
     def train(model: str, path: Path = molecules_csv, *words: object) -> Path:
         small = ("--device", "cpu", "--quiet", "--epochs", 1, "--hidden", 3, "--layers", 2)
         out = tmp_path / f"{model}-{path.stem}"
         file = ("--data", path, "--model", model, "--out", out)
-        assert call_main(molecules_main, *small, *file, *words)[0] == 0
+        done("benchmarks.molecules", *small, *file, *words)
         return out / "runs" / f"{path.stem}-random-{model}-seed0"
 
     return train
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_trained_network_takes_the_place_of_one(explain, network, tmp_path) -> None:
     run = network("wl")
     assert explain("--run", run, "--methods", "walks")[0] == 0
@@ -100,7 +109,7 @@ def test_networks_of_another_target_are_refused(network, sulfonamides, write_csv
     assert_refused(explain("--run", run), said)
 
 
-def test_sentences_are_explained(explain, tmp_path, monkeypatch) -> None:
+def test_sentences_are_explained(explain, tmp_path, drawn) -> None:
     """On short sentences in the form of the Stanford Sentiment Treebank."""
     root, out = tmp_path / "sst", tmp_path / "out"
     root.mkdir()
@@ -109,16 +118,143 @@ def test_sentences_are_explained(explain, tmp_path, monkeypatch) -> None:
         (root / f"stsa.binary.{part}").write_text("".join(lines))
     texts = ("--text-root", root, "--methods", "walks")
     assert explain(*texts, "--sentences", "a good film", "a $5 <film>")[0] == 0
-    *_, run, one, other = metrics_of(out)
-    assert run["cell"] == "texts"
+    *_, texts_run, one, other = metrics_of(out)
+    assert texts_run["cell"] == "texts"
     assert [one["text"], other["text"]] == ["a good film", "a $ 5 < film >"]
     assert max(one["gap"], other["gap"]) < 1e-10
     assert (out / "sentence-2.png").read_bytes().startswith(b"\x89PNG")
     page = (out / "explanations.html").read_text()
-    assert "&lt;" in page
-    assert page.count("base64,") == 2
-    monkeypatch.setattr(study, "_png", lambda draw: b"")
+    assert "&lt;" in page and page.count("base64,") == 2
     # Fewer sentences leave no picture of others behind.
     assert explain(*texts, "--resume")[0] == 0
     assert metrics_of(out)[-1]["text"] == "this bad film is a film ."
     assert not (out / "sentence-2.png").exists()
+
+
+SMILES = (
+    *("c1ccccc1F", "Fc1ccc(F)cc1", "c1ccccc1", "CC(F)(F)F", "CCO", "Cc1ccc(F)cc1C(F)(F)F"),
+    *("c1ccncc1", "Fc1ccncc1", "CC(=O)N", "c1cc(F)c(F)c(F)c1"),
+)
+WORDS = ["a", "good", "bad", "film", "silent"]
+TEXT = ("a", "good", "silent", "unheard", "film")
+
+
+def molecules() -> Any:
+    return MoleculeDataset.from_smiles(SMILES, torch.arange(10.0), ["size"])
+
+
+def split(*test: int) -> Split:
+    parts = {"train": np.arange(6), "valid": np.array([8]), "test": np.array(test)}
+    return Split(MoleculeSet("small", molecules(), "rmse"), "random", parts)
+
+
+def small_network() -> nn.Module:
+    torch.manual_seed(0)
+    features = molecules().featurizer
+    sizes = Sizes(features.atom_dim, 1, features.bond_dim, 4, 2, options={"norm": None})
+    return build_network("wl-gated", sizes).eval()
+
+
+def predicted(net: nn.Module, graph: Data) -> float:
+    with torch.no_grad():
+        return net(graph.x, graph.edge_index, **measures.graph_arguments(graph)).item()
+
+
+def test_every_method_repeats_itself_whatever_ran_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GNNExplainer leaves parameters in what it explains."""
+    monkeypatch.setattr(measures, "GNNExplainer", partial(GNNExplainer, epochs=20))
+    net, molecule = small_network(), molecules()[5]
+    first, again = (
+        {name: measures.explain(measures.explainer_of(name, net), molecule, 3) for name in METHODS}
+        for _ in range(2)
+    )
+    for method, (nodes, seconds) in first.items():
+        assert nodes.shape == (molecule.num_nodes,) and seconds > 0
+        torch.testing.assert_close(again[method][0], nodes, rtol=0, atol=0)
+    # Walks are the exact attribution.
+    exact = model_contributions(net, molecule.x, molecule.edge_index, molecule.edge_attr)
+    torch.testing.assert_close(first["walks"][0], exact.nodes)
+
+
+@pytest.mark.parametrize("place", [0, 1, 5, 9], ids=[SMILES[i] for i in (0, 1, 5, 9)])
+def test_fidelity_is_the_network_on_what_is_left(place: int) -> None:
+    """Without normalisation a masked atom is no atom: the network reads the rest as a graph."""
+    net, molecule = measures.NumberNet(small_network(), 1.5, 8.0), molecules()[place]
+    selected = torch.zeros(molecule.num_nodes, dtype=torch.bool)
+    selected[[0, 2, 3]] = True
+    whole, without, alone = (
+        predicted(net, molecule.subgraph(kept))
+        for kept in (torch.ones_like(selected), ~selected, selected)
+    )
+
+    def changes(number: float) -> bool:
+        return min(3, max(0, round(number))) != min(3, max(0, round(whole)))
+
+    found = measures.Fidelity(net, most=3)(molecule, selected)
+    assert found["change_without"] == pytest.approx(abs(without - whole), abs=1e-4)
+    assert found["change_alone"] == pytest.approx(abs(alone - whole), abs=1e-4)
+    assert found["fid-"] == changes(alone)
+    # PyG's complement leaves the edges that join the two.
+    joined = ~selected[molecule.edge_index].all(dim=0)
+    x = molecule.x * ~selected.unsqueeze(1)
+    rest = Data(x, molecule.edge_index[:, joined], molecule.edge_attr[joined])
+    assert found["fid+"] == changes(predicted(net, rest))
+    assert predicted(net, molecule) == whole  # masks are gone
+
+
+def test_explained_molecules_have_the_group() -> None:
+    test = split(6, 7, 9)
+    _, evidence = task.planted(test, "cF")
+    assert task.places_with_evidence(test, evidence, 10, seed=0) == [7, 9]
+    one, again = (task.places_with_evidence(test, evidence, 1, seed=0) for _ in range(2))
+    assert again == one and one in ([7], [9])
+    with pytest.raises(InputError, match="no molecule of the test part has the group"):
+        task.places_with_evidence(split(2, 3), evidence, 1, seed=0)
+
+
+def classifier(rcnn_readout: str = "sum", decay: object = "input") -> TextClassifier:
+    torch.manual_seed(2)
+    options = {"activation": "relu", "rcnn_readout": rcnn_readout, "decay": decay, "dropout": 0.5}
+    config = TextModelConfig("rcnn", len(WORDS) + 2, 4, True, 2, 5, num_layers=1, **options)
+    learner = TextClassifier(asdict(config), WORDS, ["bad", "good"])
+    for parameter in learner.net.parameters():  # biases are zero at the start
+        if parameter.dim() == 1:
+            nn.init.normal_(parameter)
+    return learner.eval()
+
+
+@pytest.mark.parametrize("rcnn_readout", ["c", "z", "sum"])
+@pytest.mark.parametrize("decay", ["input", 0.5, "learned", "recurrent"], ids=str)
+def test_words_and_constant_are_the_score(rcnn_readout: str, decay: object) -> None:
+    learner, ids = classifier(rcnn_readout, decay), torch.tensor([2, 3, 6, 1, 5])
+    ptr = torch.tensor([0, 5])
+    with torch.no_grad():
+        first, last = learner.net(TextBatch(ids, ptr, torch.zeros(1)))[0].tolist()
+        x = learner.net.embedding(ids)
+        h, _ = learner.net.encoder.rcnn(x, ptr=ptr)
+    found = attributed(learner, TEXT)
+    assert found.score == pytest.approx(last - first, abs=1e-5)
+    assert found.gap < 1e-10
+    assert found.title.startswith(f"score of class good over class bad: {found.score:+.2f}; ")
+    assert found.title.endswith("good" if last > first else "bad")
+    record = found.record()
+    assert record["text"] == " ".join(TEXT)
+    assert len(record["tokens"]) == len(found.gates) == 5
+    if decay == 0.5:
+        assert found.gates.unique().tolist() == [0.5]
+    elif decay != "learned":
+        cell = learner.net.encoder.rcnn.cells[0].float()
+        logits = cell.decay_lin(x) + cell.decay_bias
+        if decay == "recurrent":
+            logits = logits + cell.decay_recurrent(torch.cat((torch.zeros_like(h[:1]), h[:-1])))
+        torch.testing.assert_close(found.gates, logits.sigmoid().double(), atol=1e-6, rtol=0)
+
+
+def test_a_sum_that_is_not_the_score_is_no_attribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shifted(*arguments: object) -> object:
+        found = text_contributions(*arguments)
+        return replace(found, remainder=found.remainder + 1e-4)
+
+    monkeypatch.setattr(measures, "text_contributions", shifted)
+    with pytest.raises(InputError, match=r"words add up to .*, the classifier's score is"):
+        attributed(classifier(), TEXT)

@@ -4,7 +4,6 @@ import os
 import pickle
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from unittest.mock import Mock
 
 import numpy as np
@@ -15,17 +14,17 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 
 from benchmarks.harness import memory
 from benchmarks.harness.errors import MeasurementError
+from benchmarks.harness.options import parse
 from benchmarks.harness.study import in_own_process
 from benchmarks.harness.task import PARTS
-from benchmarks.kernels import __main__ as kernels
 from benchmarks.kernels import accuracy, libraries, measure, options, regression
-from tests.benchmarks.conftest import assert_refused, metrics_of, printed
+from benchmarks.kernels.__main__ import COMMAND
+from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed
 
-SMALL = options.Kernels(
-    device="cpu", molecules=40, walk_molecules=3, copies=(1, 2), features=(8, 16), rounds=1
-)
-WORDS = ("--molecules", 40, "--walk-molecules", 3, "--copies", 1, 2, "--features", 8, 16)
-WORDS += ("--rounds", 1, "--device", "cpu")
+PROGRAM = "benchmarks.kernels"
+SMALL = ("--molecules", 40, "--walk-molecules", 3, "--copies", 1, 2, "--features", 8, 16)
+SMALL += ("--rounds", 1)
+OPTIONS = parse(PROGRAM, COMMAND, [*map(str, SMALL), "--device", "cpu"])
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +43,7 @@ def write_set(path, number=40):
 
 @contextmanager
 def small(molecules):
-    """Measures few molecules in this process, as if it were another one.
-
-    Gives the list of what is measured.
-    """
+    """Measures few molecules in this process, as if it were another one; lists what it does."""
     measured = []
 
     def in_this_process(work, options, measurement, folder):
@@ -70,29 +66,28 @@ def small(molecules):
 
 
 @pytest.fixture
-def study(call_main, molecules, tmp_path):
+def study(compare, molecules):
     """Calls the command line with small sizes, and notes what it measures."""
     with small(molecules) as measured:
-        yield partial(call_main, kernels.main, *WORDS, "--out", tmp_path / "out"), measured
+        yield compare, measured
 
 
 @pytest.fixture(scope="module")
 def whole(molecules, tmp_path_factory):
     """A folder with all measurements, and the list of them."""
     folder = tmp_path_factory.mktemp("whole")
-    words = (*WORDS, "--sets", write_set(folder / "set.csv"), "--out", folder / "out", "--quiet")
+    words = (*SMALL, "--sets", write_set(folder / "set.csv"), "--out", folder / "out", "--quiet")
     with small(molecules) as measured:
-        assert kernels.main([str(word) for word in words]) == 0
-        done = len(measured)
-        assert kernels.main([*map(str, words), "--resume"]) == 0
-    assert len(measured) == done
+        done(PROGRAM, *words, "--device", "cpu")
+        number = len(measured)
+        done(PROGRAM, *words, "--device", "cpu", "--resume")
+    assert len(measured) == number
     return folder / "out", measured
 
 
 def result_of(folder, task, method, size):
-    content = metrics_of(folder)
-    (found,) = [r for r in content if (r["task"], r["method"], r["size"]) == (task, method, size)]
-    return found
+    found = {(one["task"], one["method"], one["size"]): one for one in metrics_of(folder)}
+    return found[task, method, size]
 
 
 def test_whole_study(whole):
@@ -114,8 +109,7 @@ def test_whole_study(whole):
     assert twice["copies_equal"]
     for measurement in measured:
         result = result_of(folder, measurement.task, measurement.method, measurement.size)
-        assert result["seconds"] > 0
-        assert result["peak_mib"] >= 0
+        assert result["seconds"] > 0 and result["peak_mib"] >= 0
 
 
 def test_values_are_those_of_grakel(whole):
@@ -153,8 +147,7 @@ def test_differences_of_values_and_of_bonds_are_noticed(study, whole, tmp_path, 
 
 def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path, monkeypatch):
     run, measured = study
-    one = {name: accuracy.KERNELS[name] for name in ("WL, min",)}
-    monkeypatch.setattr(accuracy, "KERNELS", one)
+    monkeypatch.setattr(accuracy, "KERNELS", {"WL, min": accuracy.KERNELS["WL, min"]})
     names = [write_set(tmp_path / name) for name in ("Set.csv", "set.csv")]
     words = ("--tasks", "accuracy", "--sets", *names)
     assert run(*words)[0] == 0
@@ -173,7 +166,9 @@ def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path
     for name, why in (("none.csv:y", "No such file"), ("nocolon", "expected MUTAG or FILE:COLUMN")):
         assert_refused(run("--tasks", "accuracy", "--sets", name, "--overwrite"), why)
     for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
-        assert measure.outcome(SMALL, options.Measurement("accuracy", name, 0), tmp_path)["failed"]
+        assert measure.outcome(OPTIONS, options.Measurement("accuracy", name, 0), tmp_path)[
+            "failed"
+        ]
 
 
 def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
@@ -186,12 +181,10 @@ def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
 
 def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
     run, _ = study
-
     failed = {"failed": "MemoryError: no room"}
     monkeypatch.setattr(measure, "in_own_process", lambda *_: failed)
-    status, out, err = run("--tasks", "wl-features")
-    assert (status, out) == (1, "")
-    assert err == "benchmarks.kernels: error: wl-features 1, pyg_kernels: MemoryError: no room\n"
+    said = "benchmarks.kernels: error: wl-features 1, pyg_kernels: MemoryError: no room\n"
+    assert run("--tasks", "wl-features") == (1, "", said)
     assert not list(tmp_path.glob("out/runs/*/record.json"))
     assert in_own_process(os.getpid) != os.getpid()
     with pytest.raises(MeasurementError, match="the process was killed"):
@@ -199,7 +192,7 @@ def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
 
 
 def test_every_measurement_is_there_once_on_copies_in_other_orders(molecules):
-    for setting in (SMALL, replace(SMALL, molecules=1), replace(SMALL, bond_labels=True)):
+    for setting in (OPTIONS, replace(OPTIONS, molecules=1), replace(OPTIONS, bond_labels=True)):
         plan = list(options.planned(setting, 1000, 800))
         names = [measurement.name for measurement in plan]
         assert len(set(names)) == len(names)
@@ -239,7 +232,7 @@ def test_parts_are_those_of_the_molecule_benchmark(assay, monkeypatch):
 
     monkeypatch.setattr(data, "ChEMBLSulfonamides", lambda featurizer: assay)
     theirs = data.load_set("chembl", Options()).split("random", None).parts
-    mine = libraries.parts_of(len(libraries.load(SMALL)))
+    mine = libraries.parts_of(len(libraries.load(OPTIONS)))
     assert tuple(mine) == PARTS == libraries.PARTS
     for part in PARTS:
         assert mine[part].tolist() == theirs[part].tolist()

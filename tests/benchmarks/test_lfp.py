@@ -16,7 +16,6 @@ from torch.utils.data import TensorDataset
 
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
 from benchmarks.harness import study
-from benchmarks.papers.lfp.__main__ import main
 from benchmarks.papers.lfp.networks import FilterBank, RecordingModelConfig, RecordingNet, found
 from benchmarks.papers.lfp.task import (
     RecordingClassifier,
@@ -24,10 +23,11 @@ from benchmarks.papers.lfp.task import (
     leave_one_out,
     load_classifier,
 )
-from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
+from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed, runs_of, table_of
 
+PROGRAM = "benchmarks.papers.lfp"
 SUBJECTS = ("s01", "s02", "s03")
-SMALL = ("--device", "cpu", "--hidden", 4, "--ngram", 9, "--batch-size", 16, "--epochs", 1)
+SMALL = ("--hidden", 4, "--ngram", 9, "--batch-size", 16, "--epochs", 1, "--quiet")
 STATES = (
     PlantedState("up", 50.0, math.pi / 2),
     PlantedState("down", 50.0, -math.pi / 2),
@@ -68,18 +68,18 @@ def whole(mice: Path) -> tuple[Path, list[FilterBank]]:
         make(self, model, classes, rate, optimizer)
         seen.append(self.filters_at_start)
 
-    words = (*SMALL, "--data", mice, "--models", "cnn", "--seeds", 0, 1, "--quiet")
+    words = (*SMALL, "--device", "cpu", "--data", mice, "--models", "cnn", "--seeds", 0, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RecordingClassifier, "__init__", remember)
         patch.setattr(study, "_png", lambda draw: b"")
-        assert main([*map(str, words), "--out", str(mice.with_name("out"))]) == 0
+        done(PROGRAM, *words, "--out", mice.with_name("out"))
     return mice.with_name("out"), seen
 
 
 @pytest.fixture
-def compare(call_main, mice: Path, tmp_path: Path) -> Call:
-    """Trains small models for 1 epoch into ``out`` unless the words say otherwise."""
-    return partial(call_main, main, *SMALL, "--data", mice, "--out", tmp_path / "out", "--quiet")
+def compare(compare, mice: Path):
+    """The same on recordings of mice."""
+    return partial(compare, "--data", mice)
 
 
 def test_leaves_out_every_subject(whole) -> None:
@@ -92,9 +92,9 @@ def test_leaves_out_every_subject(whole) -> None:
     assert splits["s03"] == "s03 left out, s01 validated on"
     assert {(r["dataset"], r["metric"], r["epochs"]) for r in records} == {("npz", "accuracy", 1)}
 
-    table = pandas.read_csv(folder / "predictions.csv")
-    columns = ["model", "seed", "part", "left_out", "row", "subject", "label", "predicted"]
-    assert list(table) == columns
+    table = table_of(folder)
+    columns = "model seed part left_out row subject label predicted"
+    assert list(table) == columns.split()
     data = planted()
     for record, run in runs_of(folder, table, left_out="subject"):
         assert sorted(run["row"]) == list(range(72))
@@ -116,10 +116,9 @@ def test_leaves_out_every_subject(whole) -> None:
     assert f"{means.mean():.2f} ± {means.std():.2f}" in text
 
 
-def test_made_recordings_say_what_was_found_of_them(call_main, tmp_path) -> None:
+def test_made_recordings_say_what_was_found_of_them(call, tmp_path, drawn) -> None:
     words = ("--subjects", 3, "--trials", 2, "--models", "gated-cnn", "--folds", 1, "--hidden", 3)
-    more = ("--epochs", 1, "--device", "cpu", "--out", tmp_path / "out")
-    out = printed(call_main(main, *words, *more))
+    out = printed(call(*words, "--epochs", 1, "--device", "cpu", "--out", tmp_path / "out"))
     assert "made recordings: 18 trials of 11 channels and 1,000 samples (1 s at 1000 Hz)" in out
     assert "one seed" in out
     assert "gated-cnn without s01 (seed 0): epoch 1/1, valid accuracy" in out
@@ -138,7 +137,6 @@ def test_made_recordings_say_what_was_found_of_them(call_main, tmp_path) -> None
 
 
 @pytest.mark.parametrize(("model", "filters"), [("cnn", "dense"), ("rkm-lstm", "syncnet")])
-@pytest.mark.usefixtures("undrawn")
 def test_learns_frequency_and_phase(compare, tmp_path, model, filters) -> None:
     data = save(tmp_path / "more.npz", planted(num_subjects=4, trials=12, seconds=0.15))
     words = ("--model", model, "--filters", filters, "--folds", 1, "--data", data, "--hidden", 12)
@@ -148,19 +146,16 @@ def test_learns_frequency_and_phase(compare, tmp_path, model, filters) -> None:
     assert record["test"] > 80
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, whole, tmp_path) -> None:
     shutil.copytree(whole[0], tmp_path / "out")
     moved = save(tmp_path / "moved.npz", planted())
-    words = ("--models", "linear", "--folds", 2, "--resume", "--data", moved)
-    out = printed(compare(*words))
+    out = printed(compare("--models", "linear", "--folds", 2, "--resume", "--data", moved))
     assert re.search(r"cnn +\S+ +3 ", out) and re.search(r"linear +\S+ +2 ", out)
     assert "mean over seeds 0, 1, as far as there are runs" in " ".join(out.split())
     other = save(tmp_path / "other.npz", planted(seed=1))
     assert_refused(compare("--resume", "--data", other), "digest")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_training_knows_nothing_of_the_subject_left_out(compare, tmp_path) -> None:
     data = planted()
     spoilt = data.x.clone()
@@ -173,13 +168,12 @@ def test_training_knows_nothing_of_the_subject_left_out(compare, tmp_path) -> No
     one, two = (torch.load(path, weights_only=True)["state_dict"] for path in paths)
     assert one.keys() == two.keys()
     assert all(torch.equal(one[key], two[key]) for key in one)
-    tables = [pandas.read_csv(tmp_path / out / "predictions.csv") for out in ("out", "other")]
+    tables = [table_of(tmp_path / out) for out in ("out", "other")]
     known = [table[table["part"] != "test"] for table in tables]
     pandas.testing.assert_frame_equal(*known)
     assert not tables[0].equals(tables[1])
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
     data = planted(num_subjects=2, trials=10)
     subjects = np.array(["a/b $1_{", "c|d\né"])[data.subject]
@@ -187,7 +181,7 @@ def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
     printed(compare("--data", path, "--models", "cnn"))
     records = metrics_of(tmp_path / "out")
     assert {record["subject"] for record in records} == set(subjects)
-    table = pandas.read_csv(tmp_path / "out" / "predictions.csv", dtype=str)
+    table = table_of(tmp_path / "out", dtype=str)
     assert set(table["label"]) == {"0", "10", "20"}
     # Every fifth trial of each class of the other subject chooses the epoch.
     for (left_out, _), run in table.groupby(["left_out", "model"]):
@@ -238,13 +232,12 @@ def test_network_pools_its_layer_over_time(pooling) -> None:
     torch.testing.assert_close(net(x), expected, rtol=1e-10, atol=1e-10)
 
 
+@torch.no_grad()
 def test_center_frequencies_and_spectra_are_those_of_the_wavelets() -> None:
     net = net_of(3, ngram=200)
-    with torch.no_grad():
-        # 20 Hz and 100 Hz at 500 samples a second; -20 Hz and 600 Hz are their mirror images.
-        turns = torch.tensor([20.0, -20.0, 600.0])
-        net.filters.omega.copy_(2 * math.pi * turns / 500)
-        net.filters.raw_beta.fill_(math.log(math.expm1(1e-3)))
+    # 20 Hz and 100 Hz at 500 samples a second; -20 Hz and 600 Hz are their mirror images.
+    net.filters.omega.copy_(2 * math.pi * torch.tensor([20.0, -20.0, 600.0]) / 500)
+    net.filters.raw_beta.fill_(math.log(math.expm1(1e-3)))
     bank = FilterBank.of(net, 500.0)
     expected = torch.tensor([20.0, 20, 100]).double()
     torch.testing.assert_close(bank.frequency, expected, rtol=1e-6, atol=0)
@@ -255,37 +248,32 @@ def test_center_frequencies_and_spectra_are_those_of_the_wavelets() -> None:
     torch.testing.assert_close(energy / 1024, torch.ones(3).double())
     # Dense filters have the frequency of their peak.
     net = net_of(2, "gated-cnn", 2, ngram=100, filters="dense")
-    waves = torch.tensor([50.0, 210.0])
-    time = torch.arange(100) / 1000
-    with torch.no_grad():
-        net.filters.weight.copy_(torch.cos(2 * math.pi * waves[:, None] * time)[:, None])
+    waves, time = torch.tensor([50.0, 210.0]), torch.arange(100) / 1000
+    net.filters.weight.copy_(torch.cos(2 * math.pi * waves[:, None] * time)[:, None])
     assert (FilterBank.of(net, 1000.0).frequency - waves).abs().max() < 1000 / 1024
 
 
+@torch.no_grad()
 def test_influence_is_the_share_of_the_weights_that_tell_classes_apart() -> None:
     net = net_of(4, ngram=200)
-    with torch.no_grad():
-        # The third filter adds the same to both classes; the fourth has 3 of 6 shares.
-        net.head.weight.copy_(torch.tensor([[1.0, 0, 7, 3], [-1.0, 4, 7, -3]]))
+    # The third filter adds the same to both classes; the fourth has 3 of 6 shares.
+    net.head.weight.copy_(torch.tensor([[1.0, 0, 7, 3], [-1.0, 4, 7, -3]]))
     bank = FilterBank.of(net, 1000.0)
     torch.testing.assert_close(bank.influence, torch.tensor([1.0, 2, 0, 3]).double() / 6)
     assert bank.influential().tolist() == [3]
-    with torch.no_grad():
-        net.head.weight[:, 3] *= 0.9
+    net.head.weight[:, 3] *= 0.9
     assert FilterBank.of(net, 1000.0).influential().tolist() == [3, 1]
 
 
+@torch.no_grad()
 def test_agreement_is_1_for_the_phases_planted_and_0_for_the_other_direction() -> None:
-    net = net_of(2, ngram=200)
-    phases = math.pi / 2 * torch.arange(4)
-    with torch.no_grad():
-        net.filters.omega.fill_(2 * math.pi * 100 / 1000)
-        net.filters.raw_beta.fill_(math.log(math.expm1(1e-4)))
-        net.filters.alpha.fill_(1.5)
-        net.filters.phi.copy_(torch.stack([phases + 0.3, -phases]))
-    bank = FilterBank.of(net, 1000.0)
-    found_ = bank.agreement(100.0, phases)
-    torch.testing.assert_close(found_, torch.tensor([1.0, 0.0]).double(), atol=1e-3, rtol=0)
+    net, phases = net_of(2, ngram=200), math.pi / 2 * torch.arange(4)
+    net.filters.omega.fill_(2 * math.pi * 100 / 1000)
+    net.filters.raw_beta.fill_(math.log(math.expm1(1e-4)))
+    net.filters.alpha.fill_(1.5)
+    net.filters.phi.copy_(torch.stack([phases + 0.3, -phases]))
+    agreement = FilterBank.of(net, 1000.0).agreement(100.0, phases)
+    torch.testing.assert_close(agreement, torch.tensor([1.0, 0.0]).double(), atol=1e-3, rtol=0)
 
 
 def test_what_is_found_compares_influential_filters_with_their_start() -> None:

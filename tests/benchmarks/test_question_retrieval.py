@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -19,15 +20,20 @@ from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import METRICS, QuestionRanker, evaluate
 from benchmarks.harness.task import PARTS
-from benchmarks.question_retrieval import main
-from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
-from tests.benchmarks.interruption import outcome
+from tests.benchmarks.conftest import (
+    assert_refused,
+    done,
+    metrics_of,
+    outcome,
+    printed,
+    runs_of,
+    table_of,
+)
 from tests.benchmarks.small_data import TOPICS, write_askubuntu
 
-SMALL = (
-    *("--data", "askubuntu", "--vectors", "none", "--device", "cpu", "--quiet"),
-    *("--hidden", 5, "--embedding", 4, "--epochs", 1, "--negatives", 3),
-)
+PROGRAM = "benchmarks.question_retrieval"
+SMALL = ("--data", "askubuntu", "--vectors", "none", "--quiet", "--negatives", 3)
+SMALL += ("--hidden", 5, "--embedding", 4, "--epochs", 1)
 PRETRAINING = ("--pretraining-batch-size", 48, "--pretraining-epochs", 1)
 
 
@@ -37,20 +43,15 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def compare(call_main, root: Path, tmp_path: Path, monkeypatch, undrawn) -> Call:
-    """Trains small models into ``out``, without drawing pictures."""
+def compare(compare, root: Path, monkeypatch):
+    """The same on questions made here, pre-trained a little unless they are not at all."""
     monkeypatch.setattr(baselines, "NGRAMS", (1,))
-
-    def run(*words: object) -> tuple[int, str, str]:
-        pretraining = () if "no" in words else PRETRAINING
-        folders = ("--root", root, "--out", tmp_path / "out")
-        return call_main(main, *SMALL, *pretraining, *folders, *words)
-
-    return run
+    untrained = partial(compare, "--root", root)
+    return lambda *words: untrained(*(() if "no" in words else PRETRAINING), *words)
 
 
-def questions(root: Path, vectors: str | None = "none") -> Questions:
-    return Questions(data=("askubuntu",), root=str(root), vectors=vectors)
+def questions(root: Path) -> Questions:
+    return Questions(data=("askubuntu",), root=str(root), vectors="none")
 
 
 class Compared(NamedTuple):
@@ -78,7 +79,7 @@ def compared(tmp_path_factory) -> Compared:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(baselines, "NGRAMS", (1,))
         patch.setattr(QuestionRanker, "on_train_epoch_start", recorded)
-        assert main([str(word) for word in (*SMALL, *PRETRAINING, *models)]) == 0
+        done(PROGRAM, *SMALL, "--device", "cpu", *PRETRAINING, *models)
     return Compared(root, out, starts)
 
 
@@ -86,9 +87,9 @@ def test_compares_encoders_with_and_without_pretraining(compared) -> None:
     out, records = compared.out, metrics_of(compared.out)
     names = ["rcnn-last", "rcnn-pt-last", "cnn-mean", "cnn-pt-mean"]
     assert [(r["model"], r["seed"]) for r in records] == list(product(names, (0, 1)))
-    table = pandas.read_csv(out / "predictions.csv", dtype={"query": str, "candidate": str})
-    columns = ["model", "seed", "part", "query", "candidate", "relevant", "score"]
-    assert list(table) == columns
+    table = table_of(out, dtype={"query": str, "candidate": str})
+    columns = "model seed part query candidate relevant score"
+    assert list(table) == columns.split()
     for record, run in runs_of(out, table):
         for part in ("valid", "test"):
             lists = [rows for _, rows in run[run["part"] == part].groupby("query", sort=False)]
@@ -128,13 +129,13 @@ def test_checkpoint_alone_rebuilds_the_network(compared) -> None:
     loader = question_batches(data, "title+body", 20, 40, 0).parts["test"]
     with torch.no_grad():
         scores = torch.cat([ranker(batch) for batch in loader])
-    table = pandas.read_csv(compared.out / "predictions.csv")
+    table = table_of(compared.out)
     run = table[(table["model"] == "cnn-pt-mean") & (table["seed"] == 1)]
     expected = run[run["part"] == "test"]["score"].to_numpy()
     torch.testing.assert_close(scores, torch.tensor(expected).float())
 
 
-def test_own_pairs_from_training_to_ranking(call_main, tmp_path) -> None:
+def test_own_pairs_from_training_to_ranking(call, tmp_path, drawn) -> None:
     things = ("apple", "bicycle", "candle", "door", "engine", "flute")
     rows = [
         {"q1": f"where is the {a} w{k}", "q2": f"the {b} w{k % 7} is where ?", "same": int(a == b)}
@@ -146,7 +147,7 @@ def test_own_pairs_from_training_to_ranking(call_main, tmp_path) -> None:
     pandas.DataFrame(rows).drop_duplicates().to_csv(pairs, index=False)
     words = ("--models", "rcnn", "--pretraining", "no", "--quiet", "--out", tmp_path / "out")
     columns = ("--columns", "q1", "q2", "same", "--hidden", 8, "--embedding", 8, "--epochs", 1)
-    printed(call_main(main, "--data", pairs, *columns, *words, "--device", "cpu"))
+    printed(call("--data", pairs, *columns, *words, "--device", "cpu"))
     (record,) = metrics_of(tmp_path / "out")
     assert record["dataset"] == "pairs"
     assert record["split"].startswith("random 20% of the similar pairs for testing, 10% of")
@@ -156,38 +157,38 @@ def test_own_pairs_from_training_to_ranking(call_main, tmp_path) -> None:
     texts.iloc[[2, 0]].to_parquet(tmp_path / "queries.parquet", index=False)
     files = ("--data", tmp_path / "queries.parquet", "--among", tmp_path / "texts.csv")
     ranked = ("rank", "--checkpoint", tmp_path / "out", *files, "--out", tmp_path / "ranked.csv")
-    printed(call_main(main, *ranked, "--best", 3))
+    printed(call(*ranked, "--best", 3))
     table = pandas.read_csv(tmp_path / "ranked.csv")
     assert table["query"].tolist() == ["a candle"] * 3 + ["a apple"] * 3
     assert table["rank"].tolist() == [1, 2, 3] * 2
     assert table["text"][0] == "a candle"
     assert table["cosine"][0] == pytest.approx(1)
     assert (table.groupby("query")["cosine"].diff().dropna() <= 0).all()
-    assert "--overwrite replaces it" in call_main(main, *ranked)[2]
-    assert call_main(main, *ranked, "--best", 3, "--batch-size", 1, "--overwrite")[0] == 0
+    assert "--overwrite replaces it" in call(*ranked)[2]
+    assert call(*ranked, "--best", 3, "--batch-size", 1, "--overwrite")[0] == 0
     again = pandas.read_csv(tmp_path / "ranked.csv")
     assert again["cosine"].tolist() == pytest.approx(table["cosine"].tolist(), abs=1e-6)
     (tmp_path / "texts.csv").write_text("text\nthe\nqqq zzz\n")
-    assert "1 of 2 texts has no known word: lines 3" in call_main(main, *ranked, "--overwrite")[2]
+    assert "1 of 2 texts has no known word: lines 3" in call(*ranked, "--overwrite")[2]
     (tmp_path / "texts.csv").write_text("text\na\n.\n \n")
-    assert_refused(call_main(main, *ranked, "--overwrite"), "texts.csv, line 4: no words")
+    assert_refused(call(*ranked, "--overwrite"), "texts.csv, line 4: no words")
 
 
 def test_learns_which_words_matter(compare, tmp_path) -> None:
     words = ("--models", "rcnn", "cnn", "--pretraining", "no", "--pooling", "mean")
     words = (*words, "--dropout", 0, "--batch-size", 12, "--lr", 0.03, "--epochs", 10)
-    assert compare(*words, "--hidden", 12, "--embedding", 12, "--seed", 1)[0] == 0
+    assert compare(*words, "--hidden", 12, "--embedding", 12, "--seed", 2)[0] == 0
     records = metrics_of(tmp_path / "out")
     assert len(records) == 2
-    assert all(record["train"] > 85 and record["test"] > 85 for record in records)
+    assert all(min(record["train"], record["test"]) > 85 for record in records)
 
 
 def test_pretraining_lowers_the_perplexity(compare, tmp_path) -> None:
     words = ("--models", "gru", "--pretraining", "yes", "--lr", 0.02, "--hidden", 16)
     words = (*words, "--pretraining-batch-size", 16, "--pretraining-epochs", 6)
     assert compare(*words)[0] == 0
-    run = tmp_path / "out" / "pretraining" / "runs" / "gru-seed0" / "record.json"
-    history = json.loads(run.read_text())["history"]
+    record = tmp_path / "out" / "pretraining" / "runs" / "gru-seed0" / "record.json"
+    history = json.loads(record.read_text())["history"]
     assert history[-1]["valid_perplexity"] < 0.8 * history[0]["valid_perplexity"]
     assert all(0 < epoch["valid_MRR"] <= 100 for epoch in history)
 
@@ -198,7 +199,6 @@ def test_what_is_refused_changes_nothing_and_computes_nothing(compare, compared,
     before = {path: path.read_bytes() for path in compared.out.rglob("*") if path.is_file()}
     for more, error in (
         (("--pretraining-epochs", 2), "pretraining was made with --epochs 1, not 2"),
-        (("--margin", 0.5), "--margin 1.0, not 0.5"),
         (("--hidden", 6), "holds rcnn-last of another size"),
     ):
         assert_refused(compare(*words, *more), error)
@@ -226,7 +226,9 @@ def test_a_lost_checkpoint_gives_one_line_and_models_are_added(compare, compared
     assert [record["model"] for record in records[8:]] == ["gru-last"]
 
 
-def test_word_vectors_are_kept_as_they_are_and_bad_ids_left_out(compare, root, tmp_path) -> None:
+def test_word_vectors_are_kept_as_they_are_and_bad_ids_left_out(
+    call, compare, root, tmp_path
+) -> None:
     with (root / "train_random.txt").open("a") as file:
         file.write("999\t001\t010\n")
     said = "train_random.txt: id without a question, 999 (--leave-out leaves"
@@ -241,9 +243,10 @@ def test_word_vectors_are_kept_as_they_are_and_bad_ids_left_out(compare, root, t
     assert "with fixed vectors of 3 numbers from vectors_pruned.200.txt" in text
     shares = ", ".join(rf"\d+ of \d+ in {part} \(\d+\.\d%\)" for part in PARTS)
     assert re.search(f"Words of the texts that are without a vector in the file: {shares}$", text)
-    file = ("--vectors", root / "vector" / "vectors_pruned.200.txt", "--leave-out")
-    words = (*SMALL[:2], *file, *SMALL[4:9], "--root", root, "--epochs", 1, "--pretraining", "no")
-    assert main([str(word) for word in (*words, "--models", "gru", "--out", tmp_path / "o")]) == 0
+    words = ("--data", "askubuntu", "--root", root, "--leave-out", "--hidden", 5, "--epochs", 1)
+    words = (*words, "--vectors", root / "vector" / "vectors_pruned.200.txt", "--quiet")
+    words = (*words, "--models", "gru", "--pretraining", "no", "--device", "cpu")
+    printed(call(*words, "--out", tmp_path / "o"))
     checkpoint = torch.load(tmp_path / "o" / "runs/gru-last-seed0/best.ckpt", weights_only=True)
     vectors = checkpoint["state_dict"]["net.embedding.weight"]
     numbers = ["<pad>", "<unk>", *checkpoint["hyper_parameters"]["words"]]
@@ -260,20 +263,19 @@ def test_learned_words_are_those_of_the_questions_to_train_on(root) -> None:
     train.write_text(train.read_text() + "000\t001\t901\n")
     dev.write_text(dev.read_text() + "900\t000\t000 010\t2 1\n")
     data = load_questions(questions(root))
-    assert "drawn" in data.vocabulary
-    assert "unseen" not in data.vocabulary
+    assert "drawn" in data.vocabulary and "unseen" not in data.vocabulary
     unknown = re.findall(r"(\d+) of", data.describe_unknown(data.word_numbers()))
     assert unknown == ["0", "3", "0"]
 
 
-def test_a_dev_part_too_small_for_a_reranker_has_none(call_main, tmp_path) -> None:
+def test_a_dev_part_too_small_for_a_reranker_has_none(call, tmp_path, drawn) -> None:
     """Its words with dollar signs are drawn as they are."""
     for part, count in (("train", 10), ("test", 3)):
         names = [f"{part}{k}" for k in range(count)]
         rows = [f"1\t{n}a\t{n}b\t{n} one way\t{n} another $way$\n" for n in names]
         (tmp_path / f"msr_paraphrase_{part}.txt").write_text("".join(rows))
     words = ("--data", "msrp", "--root", tmp_path, "--models", "rcnn", "--pretraining", "no")
-    text = printed(call_main(main, *SMALL, *words, "--out", tmp_path / "out"))
+    text = printed(call(*SMALL, *words, "--device", "cpu", "--out", tmp_path / "out"))
     assert "\nno re-ranker: the dev part is too small for one" in text
     assert text.splitlines()[-1].startswith("rcnn-last ")
     found = json.loads((tmp_path / "out" / "baselines.json").read_text())
@@ -281,12 +283,12 @@ def test_a_dev_part_too_small_for_a_reranker_has_none(call_main, tmp_path) -> No
     assert (tmp_path / "out" / "gates_by_word.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_askubuntu_has_the_training_of_the_thesis(call_main, root, tmp_path, monkeypatch) -> None:
+def test_askubuntu_has_the_training_of_the_thesis(call, root, tmp_path, monkeypatch) -> None:
     seen: list[Experiment] = []
     monkeypatch.setattr(Experiment, "run", lambda one: seen.append(one) or [])
     monkeypatch.setattr(Experiment, "finish", lambda *args: None)
     folders = ("--root", root, "--out", tmp_path / "out", "--vectors", "none")
-    assert call_main(main, "--data", "askubuntu", *folders, "--schedule", "exponential")[0] == 0
+    assert call("--data", "askubuntu", *folders, "--schedule", "exponential")[0] == 0
     pretraining, training = (one.training for one in seen)
     assert (training.epochs, training.batch_size) == (50, 40)
     assert (pretraining.epochs, pretraining.batch_size) == (40, 256)

@@ -1,12 +1,14 @@
 """The speed benchmark runs, counts its products right, and compares two results."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,18 +17,21 @@ from torch.nn.utils import parameters_to_vector
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 from benchmarks.harness import memory
+from benchmarks.harness.errors import MeasurementError
 from benchmarks.harness.language_model.models import LanguageModel, fitted
 from benchmarks.harness.language_model.options import PRESETS
 from benchmarks.harness.options import parse
-from benchmarks.speed import cases
-from benchmarks.speed.__main__ import SPEED, TABLES, main
+from benchmarks.speed import cases, scale
+from benchmarks.speed.__main__ import SPEED, TABLES
 from benchmarks.speed.timing import Case, Contestant, medians, table
+from pyg_kernels import datasets
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.ops import backend
 from pyg_kernels.sequence import RKM
-from tests.benchmarks.conftest import assert_refused, printed
+from tests.benchmarks.conftest import assert_refused, metrics_of, printed
 
 CPU = torch.device("cpu")
+PROGRAM = "benchmarks.speed"
 SMALL = ("--shapes", "3x2x8", "--rounds", 1, "--threads", 1)
 
 
@@ -39,24 +44,24 @@ def test_tables_of_a_file(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-def test_all_tables_and_their_comparison(device: str, tmp_path, call_main, monkeypatch) -> None:
+def test_all_tables_and_their_comparison(device: str, tmp_path, call, monkeypatch) -> None:
     monkeypatch.setattr(memory.gc, "collect", lambda: 0)  # slow among all that tests hold
     language_case = partial(cases.language_case, num_words=9, hidden=4)
     monkeypatch.setattr(cases, "language_case", language_case)
     for sizes, size in ((cases.MOLECULES, 4), (cases.INPUTS, (30, 4)), (cases.CENTERS, (3,))):
         monkeypatch.setitem(sizes, device, size)
     names = TABLES[:7]
-    words = (*names, *SMALL, "--device", device, "--out", tmp_path / "new" / "folder")
-    out = printed(call_main(main, *words))
     path = tmp_path / "new" / "folder" / "metrics.json"
-    content = json.loads(path.read_text())
+    words = (*names, *SMALL, "--device", device, "--out", path.parent)
+    out = printed(call(*words))
+    content = metrics_of(path.parent)
     assert list(dict.fromkeys(table["table"] for table in content["tables"])) == list(names)
     assert content["ops"] == backend(device)
     assert content["versions"]["torch"] == version("torch")
     name = "cpu" if device == "cpu" else torch.cuda.get_device_name()
     assert f"device: {name}, " in out
     before = path.read_bytes()
-    assert_refused(call_main(main, *words), "holds a metrics.json; give another --out")
+    assert_refused(call(*words), "holds a metrics.json; give another --out")
     assert path.read_bytes() == before
     for one in content["tables"]:
         rows = {row["name"]: row for row in one["rows"]}
@@ -72,7 +77,7 @@ def test_all_tables_and_their_comparison(device: str, tmp_path, call_main, monke
     for row in measured:
         row["milliseconds"] *= 1.25
     (tmp_path / "slower.json").write_text(json.dumps(content))
-    out = printed(call_main(main, "compare", path.parent, tmp_path / "slower.json"))
+    out = printed(call("compare", path.parent, tmp_path / "slower.json"))
     assert [line.split()[-1] for line in out.splitlines()[5:]] == ["1.250"] * len(measured)
 
 
@@ -102,18 +107,19 @@ def test_sums_that_are_timed_are_the_same() -> None:
     for found, again, expected in zip(ours, anew, plain, strict=True):
         assert torch.equal(found, again)
         torch.testing.assert_close(found, expected)
+    a = torch.randn(20, 3)
+    for green in ("relu", "abs", "gaussian"):
+        act = KernelActivation(3, 9, green)
+        torch.testing.assert_close(act(a), cases.direct_sum(a, act), rtol=1e-4, atol=1e-5)
 
 
-def test_rounds() -> None:
+def test_rounds_and_work_in_a_second() -> None:
     """Two that do not count, then those that the limit allows, at least one."""
     for limit, times in ((0.0, 2 + 1), (1e6, 2 + 5)):
         calls: list[str] = []
         seconds = medians([partial(calls.append, name) for name in "ab"], 5, CPU, limit)
         assert len(seconds) == 2 and all(s > 0 for s in seconds)
         assert calls.count("a") == calls.count("b") == times
-
-
-def test_work_is_what_is_done_in_a_second() -> None:
     case = Case("t", "s", [Contestant("a", lambda: None, work=6.0)], ("a",), unit="words")
     (row,) = case.measure(1, CPU)
     assert row["words_a_second"] == pytest.approx(6e3 / row["milliseconds"])
@@ -143,17 +149,9 @@ def test_products_are_those_of_the_layers() -> None:
     assert len({layer.cells[0].cell for layer in layers}) == 8
 
 
-def test_direct_sum_is_that_of_the_layer() -> None:
-    a = torch.randn(20, 3)
-    for green in ("relu", "abs", "gaussian"):
-        act = KernelActivation(3, 9, green)
-        torch.testing.assert_close(act(a), cases.direct_sum(a, act), rtol=1e-4, atol=1e-5)
-
-
 def test_the_language_step_is_one_of_training() -> None:
     """Plain gradient descent by the clipped gradient of the loss summed over steps."""
     preset = PRESETS["rcnn-5m"]
-    torch.manual_seed(0)
     model = LanguageModel(fitted(preset, 9, hidden=4))
     before = parameters_to_vector(model.parameters()).detach().clone()
     cases.language_step(model, preset.training)()
@@ -200,19 +198,18 @@ def test_every_form_of_a_product_counts_once(epoch) -> None:
     assert recording.products == []
 
 
-def test_epoch(epoch, molecules_csv: Path, tmp_path: Path, call_main, monkeypatch) -> None:
+def test_epoch(epoch, molecules_csv: Path, tmp_path: Path, call, monkeypatch) -> None:
     def comparison(options, compare=epoch.comparison):
         own = replace(options, data=(str(molecules_csv),), target_columns=("pIC50",))
         return compare(own)
 
     monkeypatch.setattr(epoch, "comparison", comparison)
     words = ("--model", "gin", "--rounds", 1, "--threads", 1)
-    out = printed(call_main(main, "epoch", *words, "--out", tmp_path))
-    (found,) = json.loads((tmp_path / "metrics.json").read_text())["tables"]
+    out = printed(call("epoch", *words, "--out", tmp_path))
+    (found,) = metrics_of(tmp_path)["tables"]
     (row,) = found["rows"]
     assert (row["batches"], row["molecules"]) == (1, 48)
-    assert row["parameters"] <= 260_000
-    assert f"{row['parameters']:,}" in out
+    assert row["parameters"] <= 260_000 and f"{row['parameters']:,}" in out
     ratio = row["milliseconds"] / row["products_milliseconds"]
     assert row["over_products"] == pytest.approx(ratio)
     assert row["molecules_a_second"] == pytest.approx(48e3 / row["milliseconds"])
@@ -227,8 +224,7 @@ def test_products_are_those_of_all_batches(epoch, molecules_csv: Path) -> None:
     clock = epoch.BatchClock()
     with epoch.RecordProducts() as recording:
         epoch.train_batches(split, gin, clock, batch_size=20)
-    assert clock.molecules == [20, 20, 8]
-    assert len(clock.seconds) == 3
+    assert clock.molecules == [20, 20, 8] and len(clock.seconds) == 3
     by_hand: Counter = Counter()
     _, batches = epoch._prepared(split, gin, 20)
     for batch in batches:
@@ -240,3 +236,92 @@ def test_products_are_those_of_all_batches(epoch, molecules_csv: Path) -> None:
     with epoch.RecordProducts() as again:
         epoch.products_alone(recording.products, CPU)()
     assert again.products == recording.products
+
+
+MIB = 2**20
+
+
+@pytest.fixture
+def few_molecules(assay: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    molecules = assay[:50]
+    monkeypatch.setattr(datasets, "ChEMBLSulfonamides", lambda: molecules)
+    return molecules
+
+
+@pytest.mark.parametrize("number", [7, 130])
+def test_copies_follow_each_other_in_other_orders_of_atoms(few_molecules, number, tmp_path) -> None:
+    from rdkit import Chem
+
+    scale.replicate(tmp_path / "file.csv", "chembl", "", number)
+    molecules = datasets.MoleculeCSV(tmp_path / "file.csv")
+    assert len(molecules) == number
+    canonical = {Chem.CanonSmiles(one): place for place, one in enumerate(few_molecules.smiles)}
+    found = [canonical[Chem.CanonSmiles(one)] for one in molecules.smiles]
+    assert found == sorted(found)
+    counts = [found.count(place) for place in range(len(few_molecules))]
+    assert max(counts) - min(counts) <= 1
+    assert len(set(molecules.smiles)) == number
+    assert molecules.targets.equal(few_molecules.targets[found])
+
+
+def test_stages_of_scale(few_molecules, tmp_path: Path) -> None:
+    path, shards = tmp_path / "molecules.csv", tmp_path / "shards"
+    scale.replicate(path, "chembl", "", 300)
+    found = scale.featurise(path, shards, 300, 1)
+    files = [file.stat().st_size for file in shards.rglob("*") if file.is_file()]
+    assert found["bytes"] == sum(files)
+    trained = scale.train(path, shards, "gin", 2)
+    assert trained["training_share"] == 0.8
+    assert trained["molecules_a_second"] > 0
+    with pytest.raises(RuntimeError, match="299 molecules were written, 300 are in the shards"):
+        scale.featurise(path, tmp_path / "other", 299, 1)
+
+
+def test_a_stage_and_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here in this process; the kernels' benchmark is measured in one of its own."""
+
+    def allocate(mebibytes: int) -> dict[str, int]:
+        bytearray(mebibytes * MIB)
+        return {"given": mebibytes}
+
+    def fail() -> dict[str, int]:
+        raise RuntimeError("it fails")
+
+    monkeypatch.setattr(scale, "in_own_process", lambda work, *arguments: work(*arguments))
+    found = scale._carried_out(allocate, 300)
+    assert found["given"] == 300 and found["peak"] > 300 * MIB
+    with pytest.raises(MeasurementError, match=r"^fail: RuntimeError: it fails$"):
+        scale._carried_out(fail)
+
+
+def test_a_finished_scale_is_not_measured_again(few_molecules, tmp_path, monkeypatch, call) -> None:
+    calls: list[str] = []
+
+    def stage(work: Any, *arguments: Any) -> dict[str, Any]:
+        calls.append(work.__name__)
+        path = arguments[0]
+        if work is scale.replicate:
+            path.write_text("smiles\n")
+        if work is scale.featurise:
+            arguments[1].mkdir()
+        if work is scale.train and len(calls) == 3:
+            raise MeasurementError("train: it fails")
+        rates = {"molecules_a_second": 4600.0, "bytes": 6000, "training_share": 0.8}
+        return {**rates, "peak": 300 * MIB}
+
+    monkeypatch.setattr(scale, "_carried_out", stage)
+    words = ("scale", "--out", tmp_path / "out", "--workers", 2, "--molecules")
+    status, _, err = call(*words, 40)
+    assert (status, err) == (1, "benchmarks.speed scale: error: train: it fails\n")
+    assert call(*words, 40, "--resume")[0] == 0
+    assert calls == ["replicate", "featurise", "train"] * 2
+    assert [path.name for path in (tmp_path / "out/runs/000000040").iterdir()] == ["record.json"]
+    status, out, _ = call(*words, 40, 50, "--resume")
+    assert (status, len(calls)) == (0, 9)
+    assert [record["molecules"] for record in metrics_of(tmp_path / "out")] == [40, 50]
+    assert re.search(r"^40 +4,600 +150 +4,600 +300 +300$", out, re.MULTILINE)
+    (tmp_path / "cep-processed.csv").write_text("smiles,PCE\nnonsense,1\n")
+    wrong = ("--dataset", "cep", "--root", tmp_path, "--overwrite")
+    status, _, err = call(*words, 40, *wrong)
+    assert status == 2 and "cep-processed.csv" in err
+    assert (tmp_path / "out/runs/000000040/record.json").exists()

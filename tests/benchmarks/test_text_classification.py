@@ -23,12 +23,23 @@ from benchmarks.harness.text import models, options, report
 from benchmarks.harness.text.data import CORPORA, load_texts
 from benchmarks.harness.text.options import Texts
 from benchmarks.harness.text.task import TextClassifier, TextTask, text_model_configs
-from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification, main
+from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification
 from pyg_kernels.datasets.text import TextBatch, TextCorpus
-from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
-from tests.benchmarks.interruption import outcome
-from tests.benchmarks.small_data import write_glove, write_trec
+from tests.benchmarks.conftest import (
+    assert_refused,
+    metrics_of,
+    outcome,
+    printed,
+    runs_of,
+    table_of,
+)
+from tests.benchmarks.small_data import write_file, write_glove, write_trec
 
+SMALL = ("--hidden", 5, "--embedding", 4, "--batch-size", 16, "--vectors", "none", "--epochs", 2)
+SMALL += ("--quiet",)
+LEARNING = ("--model", "cnn", "--hidden", 8, "--embedding", 8, "--epochs", 8, "--lr", 0.03)
+LEARNING += ("--batch-size", 8, "--vectors", "none", "--device", "cpu")
+OFFICIAL = "official test part, 10% of each class held out of training (seed 0)"
 PRESET = "--preset lei2017-sst"
 
 
@@ -46,21 +57,13 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def call(call_main) -> Call:
-    return partial(call_main, main)
+def compare(compare, root: Path):
+    """The same on questions of two classes."""
+    return partial(compare, "--root", root)
 
 
-@pytest.fixture
-def compare(call, root: Path, tmp_path: Path, undrawn) -> Call:
-    """Trains small models for 2 epochs into ``out`` unless the words say otherwise."""
-    small = ("--device", "cpu", "--hidden", 5, "--embedding", 4, "--batch-size", 16)
-    data = ("--root", root, "--vectors", "none", "--epochs", 2)
-    return partial(call, *data, *small, "--out", tmp_path / "out", "--quiet")
-
-
-def weights_of(out: Path, run: str) -> torch.Tensor:
-    """Word vectors of a run's best epoch."""
-    checkpoint = torch.load(out / "runs" / run / "best.ckpt", weights_only=True)
+def vectors_of(run: Path) -> torch.Tensor:
+    checkpoint = torch.load(run / "best.ckpt", weights_only=True)
     return checkpoint["state_dict"]["net.embedding.weight"]
 
 
@@ -70,10 +73,9 @@ def test_compares_all_models_over_seeds(compare, root, tmp_path) -> None:
     names = [(name, seed) for name in ("rcnn", "lstm", "cnn") for seed in (0, 1)]
     assert [(r["model"], r["seed"]) for r in records] == names
     assert {(r["dataset"], r["metric"], r["epochs"]) for r in records} == {("trec", "accuracy", 2)}
-    split = "official test part, 10% of each class held out of training (seed 0)"
-    assert {r["split"] for r in records} == {split}
+    assert {r["split"] for r in records} == {OFFICIAL}
 
-    table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
+    table = table_of(tmp_path / "out")
     assert list(table) == ["model", "seed", "part", "row", "text", "label", "predicted"]
     for record, run in runs_of(tmp_path / "out", table):
         assert sorted(run["row"]) == list(range(150))
@@ -87,8 +89,7 @@ def test_compares_all_models_over_seeds(compare, root, tmp_path) -> None:
     for row, text, label in table[["row", "text", "label"]].head(150).itertuples(index=False):
         assert lines[row] == f"{label}:{'a' if label == 'NUM' else 'b'} {text}"
 
-    assert "108 train, 12 valid, 30 test" in out
-    assert "with learned vectors" in out
+    assert "108 train, 12 valid, 30 test" in out and "with learned vectors" in out
     for text in (out, (tmp_path / "out" / "table.md").read_text()):
         for name in ("rcnn", "lstm", "cnn"):
             assert re.search(rf"{name} .* \d+\.\d\d ± \d+\.\d\d", text)
@@ -103,7 +104,6 @@ def test_learns_the_order_of_words(compare, tmp_path, model) -> None:
         assert min(record["valid"], record["test"]) > 85
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) -> None:
     known = ["how", "many", *[f"w{k}" for k in range(20)], "elsewhere"]
     (root / "TREC_10.label").write_text("NUM:a elsewhere nowhere many how w1\n")
@@ -122,9 +122,7 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
     assert data.file == glove
     assert "elsewhere" in data.vocabulary  # in no training text, but it has a vector
     assert "nowhere" not in data.vocabulary
-    weight = weights_of(tmp_path / "out", "lstm-seed0")
-    assert data.vectors is not None
-    torch.testing.assert_close(weight, data.vectors.vectors, rtol=0, atol=0)
+    assert torch.equal(vectors_of(tmp_path / "out/runs/lstm-seed0"), data.vectors.vectors)
     (record,) = metrics_of(tmp_path / "out")
     lstm = 4 * 5 * (6 + 5 + 2) + 4 * 5 * (5 + 5 + 2)
     assert record["num_parameters"] == lstm + 2 * (5 + 1)
@@ -139,7 +137,7 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
     words = (*words, "--model", "linear", "--vectors", moved, "--out", out)
     said = printed(call(*words, "--tune-vectors"))
     assert "with vectors to start from of 6 numbers from vectors.txt, trained" in said
-    weight, place = weights_of(out, "linear-1gram-seed0"), data.vocabulary["many"]
+    weight, place = vectors_of(out / "runs/linear-1gram-seed0"), data.vocabulary["many"]
     moved_by = (weight - data.vectors.vectors)[place].norm()
     assert 0 < moved_by < 0.5 * data.vectors.vectors[place].norm()
     (record,) = metrics_of(out)
@@ -151,19 +149,18 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
 def test_cells_and_widths_in_one_table(compare, tmp_path) -> None:
     out = printed(compare("--epochs", 1, "--model", "cnn", "rkm-cifg", "--ngram", 1, 3))
     rows = [(cell, n) for cell in (("cnn", 1, 0), ("rkm-cifg", 3, 3)) for n in (1, 3)]
+    keys = ("model", "cell", "ngram", "input_size", "hidden_size", "cell_parameters")
     found = zip(metrics_of(tmp_path / "out"), rows, strict=True)
     for record, ((cell, filters, recurrent), n) in found:
-        assert (record["cell"], record["ngram"]) == (cell, n)
-        assert record["model"] == f"{cell}-{n}gram"
-        assert (record["input_size"], record["hidden_size"]) == (4, 5)
         weights = 5 * (filters * n * 4 + recurrent * 5)
-        assert record["cell_parameters"] == weights
+        expected = [f"{cell}-{n}gram", cell, n, 4, 5, weights]
+        assert [record[key] for key in keys] == expected
         assert re.search(rf"\n{cell}-{n}gram .* {weights}\n", f"{out}\n")
     assert compare("--epochs", 1, "--model", "cnn", "--resume")[0] == 0  # Kim's, in the same table
     assert re.search(r"\| cnn \| .* \| - \|", (tmp_path / "out" / "table.md").read_text())
 
 
-def test_names_of_models_and_folders_of_corpora() -> None:
+def test_names_of_models_folders_of_corpora_and_sizes_of_cells(root) -> None:
     for words, names in (
         ("", "rcnn lstm cnn"),
         ("--models cnn rcnn cnn", "cnn rcnn"),
@@ -177,9 +174,11 @@ def test_names_of_models_and_folders_of_corpora() -> None:
         assert names_of(parsed(words)) == names.split()
     assert (parsed("--data sst").dataset, parsed("--data sst").folder) == ("sst-fine", "data/sst")
     assert parsed("--data ag_news").folder == "data/ag_news"
-
-
-def test_cells_have_300_units_unless_said_otherwise(root) -> None:
+    assert tuple(models.MODELS) == options.MODELS
+    assert {*options.MODELS, *options.CELLS} == set(get_args(options.ModelName))
+    assert tuple(CORPORA) == (*options.ROOTS, options.OWN)
+    assert set(options.ALIASES.values()) <= set(CORPORA)
+    # Cells have 300 units unless said otherwise.
     data = load_texts(Texts(root=str(root), vectors="none"))
     words = "--model gated-cnn --embedding 4"
     (paper,) = text_model_configs(parsed(words), data)
@@ -191,7 +190,6 @@ def test_cells_have_300_units_unless_said_otherwise(root) -> None:
 
 def write_reviews(root: Path) -> Path:
     """SST's files, where the first word tells the class, and those of phrases."""
-    root.mkdir()
     generator = random.Random(2)
     marks = ("awful", "bad", "plain", "good", "superb")
 
@@ -199,9 +197,9 @@ def write_reviews(root: Path) -> Path:
         return [f"{k % 5} {marks[k % 5]} w{generator.randrange(9)} film\n" for k in range(number)]
 
     for part, number in (("train", 60), ("dev", 15), ("test", 20)):
-        (root / f"stsa.fine.{part}").write_text("".join(lines(number)))
+        write_file(root / f"stsa.fine.{part}", "".join(lines(number)))
     phrases = [f"{k % 5} {marks[k % 5]}\n" for k in range(10)]
-    (root / "stsa.fine.phrases.train").write_text("".join([*lines(60), *phrases]))
+    write_file(root / "stsa.fine.phrases.train", "".join([*lines(60), *phrases]))
     write_glove(root / "glove.6d.txt", [*marks, "film", *[f"w{k}" for k in range(8)]])
     return root
 
@@ -228,8 +226,7 @@ def test_preset_of_the_thesis() -> None:
 def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
     data = load_texts(Texts(data=("sst-fine",), root=str(write_reviews(tmp_path / "sst"))))
     given = parsed(PRESET)
-    configs = text_model_configs(given, data)
-    names = names_of(given)
+    configs, names = text_model_configs(given, data), names_of(given)
     assert [config.name for config in configs] == names
     sizes = {config.name: models.count_parameters(config) for config in configs}
     assert {c.name: c.hidden for c in configs if "rcnn" in c.name} == dict.fromkeys(names[:3], 200)
@@ -241,7 +238,9 @@ def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
     assert {config.hidden for config in narrow} == {7}
 
 
-def test_layers_and_decays_with_pictures_and_an_explanation(call, tmp_path, monkeypatch) -> None:
+def test_layers_and_decays_with_pictures_and_an_explanation(
+    call, tmp_path, monkeypatch, drawn
+) -> None:
     monkeypatch.setattr(report, "confusion_plot", lambda runs, data: Figure())  # takes longest
     root, out = write_reviews(tmp_path / "sst"), tmp_path / "out"
     words = ("--preset", "lei2017-sst", "--root", root, "--hidden", 4, "--epochs", 1, "--seed", 0)
@@ -250,13 +249,11 @@ def test_layers_and_decays_with_pictures_and_an_explanation(call, tmp_path, monk
     assert "official parts, training on phrases too: 70 train, 15 valid, 20 test" in output
     assert "fixed vectors of 6 numbers from glove.6d.txt scaled to length 1" in output
     data = load_texts(Texts(data=("sst-fine",), root=str(root), unit_norm=True, phrases="auto"))
-    missing = []
+    said = "Words of the texts that are without a vector in the file: "
     for part, number in (("train", 190), ("valid", 45), ("test", 60)):
         count = sum(text.count("w8") for text in data.corpus.part(part))
-        missing.append(rf"{count} of {number} in {part} \(.*%\)")
-    said = "Words of the texts that are without a vector in the file: "
-    assert re.search(said + ", ".join(missing), output)
-    assert data.vectors is not None
+        said += rf"{count} of {number} in {part} \(.*%\)" + ", " * (part != "test")
+    assert re.search(said, output)
     lengths = data.vectors.vectors.norm(dim=1)
     torch.testing.assert_close(lengths, data.vectors.found.float())
     records = metrics_of(out)
@@ -274,18 +271,15 @@ def test_layers_and_decays_with_pictures_and_an_explanation(call, tmp_path, monk
 
 def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> None:
     generator = random.Random(3)
-    kinds = ("very good", "null")
     texts = [f"w{generator.randrange(9)}, {('sun', 'rain')[k % 2]}" for k in range(80)]
-    rows = {"id": range(80), "body": texts, "kind": kinds * 40}
+    rows = {"id": range(80), "body": texts, "kind": ("very good", "null") * 40}
     train, new = tmp_path / "train.csv.gz", tmp_path / "new.parquet"
     pandas.DataFrame(rows).to_csv(train, index=False, sep=";")
     texts = ["sun today", "", "Rain w1", None, "zzz qqq"]
     pandas.DataFrame({"body": texts, "n": range(5)}).to_parquet(new)
     columns = ("--text-column", "body", "--label-column", "kind")
-    small = ("--model", "cnn", "--hidden", 8, "--embedding", 8, "--epochs", 8, "--lr", 0.03)
-    words = (*small, "--batch-size", 8, "--vectors", "none", "--device", "cpu", "--quiet")
     out = tmp_path / "out"
-    printed(call("--data", train, *columns, *words, "--out", out))
+    printed(call("--data", train, *columns, *LEARNING, "--quiet", "--out", out))
     (record,) = metrics_of(out)
     assert record["test"] > 90
     predict = ("predict", "--checkpoint", out, "--data", new, "--text-column", "body")
@@ -315,20 +309,18 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     # Without pyarrow, one line before any work.
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert_refused(call(*predict, "--out", file, "--overwrite"), "pip install 'pyg_kernels[scale]'")
-    other = call("--data", new, *columns, *small, "--out", tmp_path / "other")
+    other = call("--data", new, *columns, *LEARNING, "--out", tmp_path / "other")
     assert_refused(other, "pyg_kernels[scale]")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_predictions_read_and_write_tables_as_training_did(call, tmp_path) -> None:
     """Line breaks written out, as in files without a header, and carriage returns in a cell."""
     rows = [(1 + k % 2, rf"\n{('sun', 'rain')[k % 2]}\nw{k % 5}") for k in range(80)]
     frame = pandas.DataFrame(rows, columns=["kind", "text"])
     frame.to_csv(tmp_path / "train.csv", header=False, index=False)
-    small = ("--model", "cnn", "--hidden", 8, "--embedding", 8, "--epochs", 8, "--lr", 0.03)
-    words = (*small, "--batch-size", 8, "--vectors", "none", "--unit-norm", "--device", "cpu")
     out, new = tmp_path / "out", tmp_path / "new.csv"
-    err = call("--data", tmp_path / "train.csv", *words, "--out", out, "--quiet")[2]
+    words = (*LEARNING, "--unit-norm", "--quiet", "--out", out)
+    err = call("--data", tmp_path / "train.csv", *words)[2]
     assert err.count("\n") == 1
     assert "--unit-norm: there are no word vectors" in err
     frame.assign(note="a\rb").to_csv(new, index=False, lineterminator="\r\n")
@@ -355,7 +347,6 @@ def test_new_texts_are_read_as_those_of_ag_news(tmp_path) -> None:
     assert [learner.tokens(text) for text in texts] == data.corpus.texts
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_own_texts(call, tmp_path) -> None:
     """Files without a header and with one, in folders or named."""
     for folder in ("news", "named"):
@@ -371,30 +362,21 @@ def test_own_texts(call, tmp_path) -> None:
     def corpus(*data: Path, **choice: Any) -> TextCorpus:
         return load_texts(Texts(data=tuple(map(str, data)), **choice)).corpus
 
-    official = "official test part, 10% of each class held out of training (seed 0)"
-    assert corpus(train.parent).split == corpus(train, test).split == official
+    assert corpus(train.parent).split == corpus(train, test).split == OFFICIAL
     assert corpus(train.parent).classes == ("Dry", "Wet")
     drawn = "random 20% of each class of train.csv for testing (seed 3), 10%"
     assert corpus(train, split_seed=3).split.startswith(drawn)
     named = corpus(tmp_path / "named", text_column=("title", "text"))
-    assert named.split == official.replace("official", "given")
+    assert named.split == OFFICIAL.replace("official", "given")
     assert (len(named.parts["test"]), named.classes) == (20, ("1", "2"))
     assert corpus(tmp_path / "named").texts[0] == ["sun", '"', "today", '"', "."]
 
-    words = ("--model", "cnn", "--hidden", 4, "--embedding", 4, "--vectors", "none", "--epochs", 1)
-    words = (*words, "--device", "cpu", "--quiet", "--out", tmp_path / "out")
-    assert f" {official}: " in printed(call("--data", train, test, *words))
+    words = (*SMALL, "--model", "cnn", "--device", "cpu", "--out", tmp_path / "out")
+    assert f" {OFFICIAL}: " in printed(call("--data", train, test, *words))
     (record,) = metrics_of(tmp_path / "out")
-    assert (record["dataset"], record["split"]) == ("csv", official)
+    assert (record["dataset"], record["split"]) == ("csv", OFFICIAL)
     moved = train.rename(tmp_path / "news" / "moved.csv")
     assert call("--data", moved, test, "--resume", *words)[0] == 0
-
-
-def test_command_line_repeats_the_registries() -> None:
-    assert tuple(models.MODELS) == options.MODELS
-    assert {*options.MODELS, *options.CELLS} == set(get_args(options.ModelName))
-    assert tuple(CORPORA) == (*options.ROOTS, options.OWN)
-    assert set(options.ALIASES.values()) <= set(CORPORA)
 
 
 def test_a_request_to_end_is_heard_after_the_last_epoch_too(compare, tmp_path, monkeypatch) -> None:

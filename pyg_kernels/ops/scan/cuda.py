@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 import triton
-from packaging.version import Version
 from torch import Tensor
 
 from pyg_kernels.ops.expression import Row, in_order
@@ -31,7 +30,7 @@ _STEPS, _LOADS, _BYTES = 12, 48, 2**16  # at most: steps, loads of all of them, 
 # precision as the sum of two; and those that are held beside the map.
 _TEXTS, _NUMBER_BYTES, _OTHER_BYTES = 16, 8, 2**15
 # Compute capabilities for which Triton makes fast products of doubles, from 3.5 on.
-_IS_NEW = Version(triton.__version__) >= Version("3.5")
+_IS_NEW = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 5)
 _DOUBLE_PRODUCTS = ((8, 0), (9, 0), (10, 0)) if _IS_NEW else ()
 
 _CARRIED = {"out": "h", "after": "c", "to_h": "g_h", "to_c": "g_c"}  # from token to token

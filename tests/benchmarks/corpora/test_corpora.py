@@ -71,19 +71,21 @@ def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
         read_lines(damaged)
 
 
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def test_downloads_the_known_files_once(tmp_path: Path, serve, monkeypatch) -> None:
-    files = {"train_file": TRAIN, "test_file": TEST}
-    for name, content in files.items():
-        known = replace(getattr(TREC, name), sha256=hashlib.sha256(content).hexdigest())
+    for name, content in (("train_file", TRAIN), ("test_file", TEST)):
+        known = replace(getattr(TREC, name), sha256=sha256(content))
         monkeypatch.setattr(TREC, name, known)
-    urls = [TREC.train_file.url, TREC.test_file.url]
-    asked = serve(dict(zip(urls, files.values(), strict=True)))
-    assert len(TREC(tmp_path)) == 4
+    asked = serve({TREC.train_file.url: TRAIN, TREC.test_file.url: TEST})
+    for _ in range(2):
+        assert len(TREC(tmp_path)) == 4
     there = sorted(path.name for path in tmp_path.rglob("*.*"))
     assert there == ["TREC_10.label", "train_5500.label"]
     assert (tmp_path / "raw" / "train_5500.label").read_bytes() == TRAIN
-    assert len(TREC(tmp_path)) == 4
-    assert asked == urls
+    assert asked == [TREC.train_file.url, TREC.test_file.url]
 
 
 def test_sentiment_in_its_parts(tmp_path: Path, serve, monkeypatch) -> None:
@@ -92,7 +94,7 @@ def test_sentiment_in_its_parts(tmp_path: Path, serve, monkeypatch) -> None:
         "stsa.binary.dev": b"0 no\n",
         "stsa.binary.test": b"1 yes , yes\n",
     }
-    known = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    known = {name: sha256(content) for name, content in contents.items()}
     monkeypatch.setattr(film_reviews, "SST_SHA256", known)
     serve({film_reviews.SST_FOLDER + name: content for name, content in contents.items()})
     corpus = SST(tmp_path, labels="binary")
@@ -108,14 +110,17 @@ def test_sentiment_in_its_parts(tmp_path: Path, serve, monkeypatch) -> None:
 
 
 def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
+    serve({MR.positive_file.url: b"not an archive"})
+    said = r"cannot download .*; put its file sentence_polarity/rt-polarity.neg at .*raw"
+    with pytest.raises(OSError, match=said):
+        MR(tmp_path)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as zipped:
         for attribute in ("positive_file", "negative_file"):
-            file = getattr(MR, attribute)
             content = "".join(f"{attribute} {k}\n" for k in range(50)).encode()
+            file = replace(getattr(MR, attribute), sha256=sha256(content))
             zipped.writestr(file.member, content)
-            known = replace(file, sha256=hashlib.sha256(content).hexdigest())
-            monkeypatch.setattr(MR, attribute, known)
+            monkeypatch.setattr(MR, attribute, file)
     serve({MR.positive_file.url: archive.getvalue()})
     corpus = MR(tmp_path)
     assert corpus.classes == ("negative", "positive")
@@ -125,13 +130,6 @@ def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
     assert not torch.equal(MR(tmp_path, seed=1).parts["test"], corpus.parts["test"])
     (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"a\n \n")
     with pytest.raises(ValueError, match=r"line 2 of .*rt-polarity.neg is empty"):
-        MR(tmp_path)
-
-
-def test_an_archive_without_the_file_is_refused(tmp_path: Path, serve) -> None:
-    serve({MR.positive_file.url: b"not an archive"})
-    said = r"cannot download .*; put its file sentence_polarity/rt-polarity.neg at .*raw"
-    with pytest.raises(OSError, match=said):
         MR(tmp_path)
 
 
@@ -162,7 +160,7 @@ def test_the_real_corpora(real_data: Path) -> None:
     assert not any("\\" in word or "#39" in word for text in news.texts for word in text)
     content = AGNews.test_file.find(real_texts / "ag_news").read_bytes()
     content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    assert hashlib.sha256(content).hexdigest() == AGNews.test_file.sha256
+    assert sha256(content) == AGNews.test_file.sha256
 
 
 SENTENCES = {
@@ -216,7 +214,7 @@ NEWS = '"3","Gas","Oil\\\\falls\\no more &lt;b&gt;, Smith #39;s firm"\n' + "".jo
 )
 
 
-def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path) -> None:
+def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path, serve) -> None:
     write_file(tmp_path / "raw" / "train.csv.gz", NEWS)
     write_file(tmp_path / "ag_news.test.csv", NEWS)
     corpus = AGNews(tmp_path)
@@ -228,12 +226,10 @@ def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path) -> None:
     write_file(tmp_path / "ag_news.test.csv", NEWS + '"5","a","b"\n')
     with pytest.raises(ValueError, match=r"test.csv, line 22: class 5 has no name; there are 4"):
         AGNews(tmp_path)
-
-
-def test_ag_news_without_its_training_part_is_split(tmp_path: Path, serve) -> None:
+    # Without its training part it is split.
     asked = serve({})
-    write_file(tmp_path / "ag_news.test.csv.gz", NEWS)
-    corpus = AGNews(tmp_path, seed=2)
+    write_file(tmp_path / "part" / "ag_news.test.csv.gz", NEWS)
+    corpus = AGNews(tmp_path / "part", seed=2)
     assert [len(places) for places in corpus.parts.values()] == [17, 4]
     assert corpus.split == "random 20% of each class of ag_news.test.csv.gz for testing (seed 2)"
     assert asked == []

@@ -1,6 +1,8 @@
-"""Texts in parts as streams of word numbers, and batches of parallel streams."""
+"""Texts in parts as streams of word numbers, batches of them, and Python's documentation."""
 
 import gzip
+import sys
+import sysconfig
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, OwnText, TextStreams
 from benchmarks.corpora.language_loader import LanguageLoader
+from benchmarks.corpora.python_documentation import PythonDocumentation
 from tests.benchmarks.small_data import write_file
 from tests.datasets.conftest import present
 
@@ -30,9 +33,9 @@ def write(folder: Path, pattern: str, **texts: str) -> Path:
 def test_lines_are_read_one_after_the_other(tmp_path: Path, pattern: str) -> None:
     corpus = LanguageCorpus(write(tmp_path, pattern, train=TRAIN, valid=VALID, test=TEST))
     assert corpus.vocabulary.words == ["<unk>", "<eos>", "the", "cat", "sat"]
-    assert corpus.streams["train"].tolist() == [2, 3, 0, 1, 2, 3, 4, 1]
-    assert corpus.streams["valid"].tolist() == [2, 0, 4, 1]
-    assert corpus.streams["test"].tolist() == [0, 3, 1]
+    streams = {part: ids.tolist() for part, ids in corpus.streams.items()}
+    train, valid, test = [2, 3, 0, 1, 2, 3, 4, 1], [2, 0, 4, 1], [0, 3, 1]
+    assert streams == {"train": train, "valid": valid, "test": test}
     assert corpus.streams["train"].dtype == torch.int64
     assert corpus.unknown == {"train": 0, "valid": 1, "test": 1}
     assert corpus.name == {"p": "ptb", "{": "text", "w": "wikitext"}[pattern[0]]
@@ -57,9 +60,7 @@ def test_the_unknown_word_occurs_in_training() -> None:
     assert TextStreams(parts, min_count=1, max_size=3).vocabulary.words[-1] == "a"
     other = TextStreams(parts | {"test": [["b"], ["b"]]})
     assert corpus.digest() == TextStreams(parts).digest() != other.digest()
-
-
-def test_a_padding_word_of_a_text_is_a_word() -> None:
+    # A padding word of a text is a word.
     vocabulary = LanguageVocabulary.build([["<pad>", "<eos>"]])
     assert vocabulary.words == ["<unk>", "<eos>", "<pad>"]
     assert vocabulary.padding not in range(len(vocabulary))
@@ -96,7 +97,7 @@ def test_encodings_are_as_given(tmp_path: Path) -> None:
         assert text.unknown == dict.fromkeys(("train", "valid", "test"), 0)
 
 
-def test_the_penn_treebank(real_data: Path) -> None:
+def test_the_real_corpora(real_data: Path, tmp_path: Path) -> None:
     root = present(real_data / "text" / "ptb")
     corpus = LanguageCorpus(root)
     assert len(corpus.vocabulary) == 10_000
@@ -108,9 +109,6 @@ def test_the_penn_treebank(real_data: Path) -> None:
     counts["<eos>"] = text.count("\n")
     found = torch.bincount(corpus.streams["test"], minlength=10_000).tolist()
     assert found == [counts[word] for word in corpus.vocabulary.words]
-
-
-def test_wikitext(real_data: Path, tmp_path: Path) -> None:
     root = present(real_data / "text" / "wikitext2_small")
     for part, source in (("train", "valid"), ("valid", "valid"), ("test", "test")):
         (tmp_path / f"wiki.{part}.tokens.gz").symlink_to(root / f"wiki.{source}.tokens.gz")
@@ -129,6 +127,14 @@ def test_streams_go_on_from_batch_to_batch() -> None:
     assert batches[1].ids.t().tolist() == [[3, 4, 5], [10, 11, 12], [17, 18, 19]]
     for ids, targets in loader:
         assert torch.equal(targets, ids + 1)
+    # Words that fill no row are left out.
+    ((ids, targets),) = LanguageLoader(torch.arange(22), batch_size=5, steps=35)
+    assert ids.t().flatten().tolist() == list(range(20))
+    assert targets.t().flatten().tolist() == list(range(1, 21))
+    ((ids, _),) = LanguageLoader(torch.arange(4), batch_size=20)
+    assert ids.tolist() == [[0, 1, 2]]  # few words make fewer streams
+    ((_, targets),) = LanguageLoader(torch.arange(8), batch_size=2, whole=True)
+    assert targets.t().tolist() == [[1, 2, 3, 4], [5, 6, 7, -100]]
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 9))
@@ -141,16 +147,6 @@ def test_an_evaluation_predicts_every_word_once(words: int, batch_size: int, ste
     assert ids[counted].tolist() == [7, *stream[:-1].tolist()]
     # A stream is filled up at its end alone.
     assert bool((counted[:, 1:] <= counted[:, :-1]).all())
-
-
-def test_words_that_fill_no_row_are_left_out() -> None:
-    ((ids, targets),) = LanguageLoader(torch.arange(22), batch_size=5, steps=35)
-    assert ids.t().flatten().tolist() == list(range(20))
-    assert targets.t().flatten().tolist() == list(range(1, 21))
-    ((ids, _),) = LanguageLoader(torch.arange(4), batch_size=20)
-    assert ids.tolist() == [[0, 1, 2]]  # few words make fewer streams
-    ((_, targets),) = LanguageLoader(torch.arange(8), batch_size=2, whole=True)
-    assert targets.t().tolist() == [[1, 2, 3, 4], [5, 6, 7, -100]]
 
 
 def test_drawn_numbers_of_steps() -> None:
@@ -166,13 +162,90 @@ def test_drawn_numbers_of_steps() -> None:
         return [len(batch.ids) for batch in batches][:-1]
 
     drawn = sizes(0)
-    assert drawn == sizes(0)
-    assert drawn != sizes(1)
-    assert drawn != sizes(0, seed=1)
+    assert drawn == sizes(0) and drawn not in (sizes(1), sizes(0, seed=1))
     assert sizes(0, seed=2**62) == sizes(0, seed=2**62)
     numbers = torch.tensor(drawn, dtype=torch.float64)
     usual = numbers[numbers > 52.5]
     assert 0.02 < 1 - len(usual) / len(numbers) < 0.08
-    assert abs(usual.mean().item() - 69.5) < 1
-    assert 4 < usual.std().item() < 6
+    assert abs(usual.mean().item() - 69.5) < 1 and 4 < usual.std().item() < 6
     assert abs(numbers[numbers < 52.5].mean().item() - 34.5) < 2
+
+
+MODULE = '''"""The *module*.
+
+=====
+
+Its ``names``."""
+
+class A:
+    "A class."
+    def f(self):
+        "A method, which is longer than the class."
+        def g(): "What is within it."
+        return "no documentation"
+
+async def h(): "Another\\n\\none."
+
+x = "nothing"
+'''
+
+
+def lines(corpus: PythonDocumentation, part: str) -> list[str]:
+    words = corpus.vocabulary.decode(corpus.streams[part])
+    return [line.strip() for line in " ".join(words).split("<eos>")[:-1]]
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A module, 493 further paragraphs, and what is no documentation."""
+    write_file(tmp_path / "a.py", MODULE)
+    numbered = "\n\n".join(f"line {number}" for number in range(493))
+    write_file(tmp_path / "b.py", f'"""{numbered}"""')
+    write_file(tmp_path / "c.py", b"\x00")
+    write_file(tmp_path / "d.py", "def 3")
+    write_file(tmp_path / "package/e.py", '"""In a package."""')
+    return tmp_path
+
+
+def test_docstrings_are_read_in_their_order(library: Path) -> None:
+    corpus = PythonDocumentation(library, min_count=1)
+    found = lines(corpus, "train")
+    own = "the module .|its names .|a class .|a method , which is longer than the class ."
+    assert found[:7] == f"{own}|what is within it .|another|one .".split("|")
+    assert found[7:] == [f"line {number}" for number in range(393)]
+    assert lines(corpus, "valid") == ["line <unk>"] * 50
+    assert len(lines(corpus, "test")) == 50
+    assert corpus.unknown["test"] == 50
+
+
+def test_a_paragraph_is_in_one_part_alone(library: Path) -> None:
+    """Subclasses repeat docstrings, and modules their licences."""
+    before = PythonDocumentation(library).digest()
+    write_file(library / "z.py", '"""line 3\n\nline 4\n\n*line* 5"""')
+    assert PythonDocumentation(library).digest() == before
+    # Topics come first.
+    topics = "# Made\ntopics = {'b': 'Two\\n', 'a': 'One *\\n***'}\n"
+    write_file(library / "pydoc_data/topics.py", topics)
+    found = lines(PythonDocumentation(library, min_count=1), "train")
+    assert found[:3] == ["one", "two", "the module ."]
+
+
+def test_a_folder_without_sources_is_refused(tmp_path: Path) -> None:
+    write_file(tmp_path / "a.py", MODULE)
+    with pytest.raises(ValueError, match=r"has 7 paragraphs .* expected at least 500"):
+        PythonDocumentation(tmp_path)
+    with pytest.raises(FileNotFoundError, match="nowhere is not a folder"):
+        PythonDocumentation(tmp_path / "nowhere")
+
+
+def test_the_running_python_has_it(tmp_path: Path) -> None:
+    source = Path(sysconfig.get_path("stdlib"))
+    for name in ("argparse.py", "pydoc_data"):  # all of it takes seconds
+        if not (source / name).exists():
+            pytest.skip(f"this Python has no {name}")
+        (tmp_path / name).symlink_to(source / name)
+    before = set(sys.modules)
+    corpus = PythonDocumentation(tmp_path)
+    assert "parser" in corpus.vocabulary
+    assert len(corpus.streams["train"]) > 50_000
+    assert "pydoc_data.topics" not in set(sys.modules) - before

@@ -100,8 +100,8 @@ def test_no_two_parts_share_a_sentence(tmp_path: Path) -> None:
 def test_the_draw_depends_on_the_seed_alone(root: Path) -> None:
     first, again, other = (PlantedEvidence(root, root, seed=seed) for seed in (0, 0, 1))
     assert first.digest() == again.digest() != other.digest()
-    said = "fold 0 of 10 random folds (seed 0); each sentence among 3 to 6 questions"
-    assert first.split == said
+    split = "fold 0 of 10 random folds (seed 0); each sentence among 3 to 6 questions"
+    assert first.split == split
     said = r"questions=\(5, 20\), but there are 10 different questions for the valid part"
     with pytest.raises(ValueError, match=said):
         PlantedEvidence(root, root, questions=(5, 20))

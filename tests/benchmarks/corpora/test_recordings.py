@@ -68,8 +68,7 @@ def test_noise_has_power_one_over_f_and_the_subjects_variance() -> None:
 
 
 def test_all_draws_come_from_the_seed() -> None:
-    one, again = (PlantedRecordings(3, 2, 4, seconds=0.05, seed=5) for _ in range(2))
-    other = PlantedRecordings(3, 2, 4, seconds=0.05, seed=6)
+    one, again, other = (PlantedRecordings(3, 2, 4, seconds=0.05, seed=k) for k in (5, 5, 6))
     for name in ("x", "y", "subject", "frequencies", "phases", "gains", "noise"):
         assert torch.equal(getattr(one, name), getattr(again, name))
     assert one.digest() == again.digest() != other.digest()

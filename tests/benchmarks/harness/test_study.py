@@ -1,7 +1,4 @@
-"""A study on cells that compute nothing but numbers: kept once, resumed, refused, shown.
-
-Which commit it names, the text of its tables.
-"""
+"""A study on cells that compute nothing but numbers, its tables, and the memory of a process."""
 
 import json
 import os
@@ -11,14 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
+import torch
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.figures import panels
+from benchmarks.harness.memory import PeakMemory
 from benchmarks.harness.options import Command, Device, Results, parse, run_command, setting
 from benchmarks.harness.study import Report, Study, commit_of_code, machine, rows_table
 from benchmarks.harness.table import Table, number_format
 from tests.benchmarks.conftest import assert_refused, printed
+
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,12 +184,8 @@ def test_bad_words_are_one_line(tmp_path: Path, call_main, words: str, message: 
 def test_help_has_docs_defaults_and_groups(call_main) -> None:
     text = " ".join(printed(call_main(lambda words: run(*words), "--help")).split())
     for words in (
-        "what is squared, one a cell (1 2 3)",
-        "--loud, --no-loud",
-        "squares of numbers:",
-        "how it is said: plain, fancy (plain)",
-        "the results folder:",
-        "OUT holds squares.",
+        *("what is squared, one a cell (1 2 3)", "how it is said: plain, fancy (plain)"),
+        *("--loud, --no-loud", "squares of numbers:", "the results folder:", "OUT holds squares."),
     ):
         assert words in text
 
@@ -206,7 +204,7 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
     """Three lines, not all of which can be written, in a shell."""
     return subprocess.run(
         ["bash", "-c", f"set -o pipefail; {sys.executable} -c '{LINES}' {command}"],
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
         capture_output=True,
         text=True,
@@ -222,23 +220,19 @@ def test_work_goes_on_when_nobody_reads_and_a_full_disk_is_one_line() -> None:
         assert "lines: error: standard output: " in done.stderr
 
 
-ROOT = Path(__file__).parents[3]
-
-
 def test_commit_is_that_of_the_repository():
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
         return done.stdout.strip()
 
-    found = commit_of_code()
+    expected = None
     if git("ls-files", "benchmarks/harness/study.py"):
         changed = git("status", "--porcelain", "--untracked-files=no")
-        assert found == git("rev-parse", "HEAD") + "+" * bool(changed)
-    else:
-        assert found is None
+        expected = git("rev-parse", "HEAD") + "+" * bool(changed)
+    assert commit_of_code() == expected
 
 
-def test_columns_line_up():
+def test_columns_line_up_and_digits_follow_the_largest_number():
     table = Table("caption", ("model", "test"), [["wl-gated", "0.912 ± 0.010"], ["mean", "2.5"]])
     lines = table.text().splitlines()
     assert lines[0] == "caption"
@@ -253,9 +247,6 @@ def test_columns_line_up():
     table = Table("caption", ("model", "a|b\nc"), [["mean", "2.5"]])
     assert len({len(line) for line in table.text().splitlines()[2:]}) == 1
     assert table.markdown().splitlines()[2] == "| model | a\\|b c |"
-
-
-def test_digits_follow_the_largest_number():
     for values, shown in (
         ([1.2345, 0.5], "1.234"),
         ([1234.5], "1234.500"),
@@ -272,3 +263,42 @@ def test_panels_that_are_left_over_are_empty():
     figure, found = panels(3, 2, (1, 1))
     assert [axes in found for axes in figure.axes] == [axes.axison for axes in figure.axes]
     assert len(found) == 3 < len(figure.axes)
+
+
+MIB = 2**20
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's /proc")
+def test_memory_does_not_grow_with_the_number_of_shapes():
+    script = """
+import benchmarks
+import torch
+
+def resident():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmRSS"))
+
+torch.set_num_threads(1)
+layer = torch.nn.Linear(64, 64)
+for rows in range(1000, 1200):
+    with torch.autocast("cpu", torch.bfloat16):
+        y = layer(torch.ones(rows, 64, requires_grad=True))
+    y.sum().backward()
+    if rows == 1050:
+        before = resident()
+print(resident() - before)
+"""
+    free = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
+    command = [sys.executable, "-c", script]
+    grown = int(subprocess.check_output(command, cwd=ROOT, env=free, text=True))
+    assert grown < 60  # MiB; 150 shapes would keep some hundreds
+
+
+def test_peak_memory_counts_what_has_been_freed():
+    with PeakMemory(torch.device("cpu")) as first:
+        np.ones(100 * MIB, dtype=np.uint8)
+    assert 95 * MIB < first.peak < 130 * MIB
+    with PeakMemory(torch.device("cpu")) as second:
+        np.ones(40 * MIB, dtype=np.uint8)
+    if sys.platform == "linux":  # an earlier peak hides no later one
+        assert 35 * MIB < second.peak < 70 * MIB

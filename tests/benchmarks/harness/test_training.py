@@ -1,11 +1,14 @@
-"""Resumption: an interrupted run ends where the uninterrupted one does."""
+"""Resumption: an interrupted run ends where the uninterrupted one does. Checkpoints."""
 
+from pathlib import Path
 from typing import Any
 
 import pandas
 import pytest
+import torch
 
 from benchmarks.harness import training
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.learner import OptimizerConfig, learning_rate_factor
@@ -13,7 +16,8 @@ from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.task import TextTask, text_model_configs
 from benchmarks.harness.training import PREDICTIONS, RECORD, EpochHistory, Run
 from benchmarks.text_classification import TextClassification
-from tests.benchmarks.interruption import interrupt_once, outcome
+from tests.benchmarks.conftest import outcome
+from tests.benchmarks.interruption import interrupt_once
 from tests.benchmarks.small_data import write_trec
 
 
@@ -39,11 +43,6 @@ def experiment(tmp_path):
     return make
 
 
-def interrupted(experiment, **options: Any) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        experiment(**options).run()
-
-
 def test_mixed_precision_clips_gradients(experiment):
     """What a GPU takes by itself; Lightning refuses to clip with Adam in one pass."""
     assert experiment(precision="bf16-mixed", epochs=1).run()
@@ -62,7 +61,8 @@ def test_learning_rate_follows_the_schedule(experiment, schedule):
 def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
     second = lambda self, trainer, module: trainer.current_epoch == 1  # noqa: E731
     interrupt_once(monkeypatch, EpochHistory, "on_train_epoch_start", second)
-    interrupted(experiment)
+    with pytest.raises(KeyboardInterrupt):
+        experiment().run()
     (folder,) = (tmp_path / "out" / "runs").iterdir()
     best, last = ((folder / name).read_bytes() for name in ("best.ckpt", "last.ckpt"))
 
@@ -94,7 +94,8 @@ def test_resume_after_early_stopping_trains_no_further(experiment, tmp_path, mon
     (run,) = experiment("whole", **options).run()
     assert run.record["epochs"] < 60
     raised = interrupt_once(monkeypatch, training, "_predict", lambda *args: True)
-    interrupted(experiment, **options)
+    with pytest.raises(KeyboardInterrupt):
+        experiment(**options).run()
     assert raised
     experiment(resume=True, **options).run()
     assert outcome(tmp_path / "out") == outcome(tmp_path / "whole")
@@ -107,8 +108,7 @@ def test_metrics_are_those_of_the_best_epoch_and_each_is_logged_on_request(exper
     assert best["valid_error"] < min(run.history[place]["valid_error"] for place in (0, -1))
     assert len(run.history) == run.record["epochs"]
     assert run.record["valid"] == pytest.approx(best[f"valid_{made.task.measure.key}"], rel=1e-5)
-    (path,) = (tmp_path / "out" / "runs").glob("rcnn-seed0/csv/version_0/metrics.csv")
-    table = pandas.read_csv(path)
+    table = pandas.read_csv(tmp_path / "out" / "runs/rcnn-seed0/csv/version_0/metrics.csv")
     assert table["epoch"].tolist() == list(range(1, 9))
     found = table["valid_accuracy"].tolist()
     assert found == pytest.approx([epoch["valid_accuracy"] for epoch in run.history])
@@ -120,3 +120,53 @@ def test_words_of_predictions_stay_as_they_are(tmp_path) -> None:
     run = Run.read(tmp_path)
     assert run is not None
     assert run.predictions.to_numpy().tolist() == [["01", "NA", "007", "1.0"]]
+
+
+class Learner(torch.nn.Module):
+    UNSAVED, ADDED = ("relevance",), ("later",)
+
+    def __init__(
+        self, model: dict[str, str], words: list[str], relevance: int = 0, later: bool = False
+    ) -> None:
+        super().__init__()
+        self.lin = torch.nn.Linear(1, len(words))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"hello\n", b"smiles,y\nCC,1\n", b"(a", b"q\x00", b"h", b"\x80"),
+        *(b"X\xff", b"X\x01\x00\x00\x00\xff", b"N.", b"\x80\x02K\x01."),
+        *(torch.zeros(3), 5, [], {}, {"hyper_parameters": None}),
+        {"hyper_parameters": {"model", "words"}},
+        *({"hyper_parameters": {"model": 1, "words": []}}, {"hyper_parameters": {"model": {}}}),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, content: object) -> None:
+    """Some are read as a stack of instructions, which fails in many ways."""
+    path = tmp_path / "some.ckpt"
+    path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
+    with pytest.raises(InputError, match=r"^--checkpoint .*some.ckpt is not a checkpoint of this"):
+        load_learner(path, Learner)
+
+
+def test_a_checkpoint_gives_its_learner_or_says_why_not(tmp_path: Path) -> None:
+    made, path = Learner({"name": "a"}, ["b", "c"]), tmp_path / "some.ckpt"
+    arguments = {"model": {"name": "a"}, "words": ["b", "c"]}
+    for told, said in (
+        (arguments, ""),
+        ({**arguments, "later": True}, ""),
+        ({"model": {"name": "a"}}, "some.ckpt is a checkpoint of another network"),
+        ({**arguments, "more": 1}, "some.ckpt is a checkpoint of another network"),
+        ({**arguments, "words": ["b"]}, "some.ckpt does not fit this version's a"),
+        ({**arguments, "words": 3}, "some.ckpt does not fit this version's a"),
+    ):
+        torch.save({"hyper_parameters": told, "state_dict": made.state_dict()}, path)
+        if said:
+            with pytest.raises(InputError, match=said):
+                load_learner(path, Learner)
+        else:
+            found = load_learner(path, Learner)
+            assert torch.equal(found.lin.weight, made.lin.weight) and not found.training
+    with pytest.raises(InputError, match=r"nowhere.ckpt: no such file"):
+        load_learner(tmp_path / "nowhere.ckpt", Learner)

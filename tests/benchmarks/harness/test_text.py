@@ -1,14 +1,17 @@
-"""What makes one vector of a text: layers side by side, two directions, bags of vectors."""
+"""What makes one vector of a text, and what a classifier makes of it word by word."""
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
 from benchmarks.harness import sizes
-from benchmarks.harness.text import models
+from benchmarks.harness.summary import png
+from benchmarks.harness.text import models, prediction
 from benchmarks.harness.text.options import CELLS, TextModelConfig
+from benchmarks.harness.text.prediction import class_values, explain, explanation_plot
+from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import TextBatch
 
 LENGTHS = (2, 4, 1)
@@ -26,13 +29,15 @@ def built(settings: TextModelConfig) -> models.Encoder:
     return models.build_text_model(settings).double().eval().encoder
 
 
-def words() -> torch.Tensor:
-    return torch.randn(7, 4, dtype=torch.double, generator=torch.Generator().manual_seed(1))
+@pytest.fixture
+def x() -> torch.Tensor:
+    """Word vectors of the three texts."""
+    return torch.randn(7, 4, dtype=torch.double)
 
 
 @pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm"])
-def test_means_of_all_layers_stand_side_by_side(name: str) -> None:
-    encoder, x = built(config(name, readout="mean")), words()
+def test_means_of_all_layers_stand_side_by_side(name: str, x) -> None:
+    encoder = built(config(name, readout="mean"))
     assert isinstance(encoder, models.LayeredEncoder)
     for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
         means, h = [], text
@@ -42,8 +47,7 @@ def test_means_of_all_layers_stand_side_by_side(name: str) -> None:
         torch.testing.assert_close(row, torch.cat(means), rtol=1e-10, atol=1e-12)
 
 
-def test_both_ends_and_bags() -> None:
-    x = words()
+def test_both_ends_and_bags(x) -> None:
     both, bag = built(config("bi-lstm")), built(config("bag-of-vectors"))
     found = zip(both(x, BATCH), bag(x, BATCH), x.split(LENGTHS), strict=True)
     for ends, mean, text in found:
@@ -54,8 +58,7 @@ def test_both_ends_and_bags() -> None:
         torch.testing.assert_close(mean, expected, rtol=1e-10, atol=1e-12)
 
 
-def test_the_text_is_made_of_what_stands_at_its_words() -> None:
-    x = words()
+def test_the_text_is_made_of_what_stands_at_its_words(x) -> None:
     for name, readout, whole in (
         *((name, "last", "last") for name in ("rcnn", "lstm")),
         *((name, "mean", "mean") for name in ("rcnn", "lstm", "bi-lstm")),
@@ -73,8 +76,8 @@ def test_the_text_is_made_of_what_stands_at_its_words() -> None:
                 torch.testing.assert_close(row, made, rtol=1e-10, atol=1e-12)
 
 
-def test_cnn_is_the_maximum_over_windows_that_end_at_words() -> None:
-    encoder, x = built(config("cnn")), words()
+def test_cnn_is_the_maximum_over_windows_that_end_at_words(x) -> None:
+    encoder = built(config("cnn"))
     assert isinstance(encoder, models.CNNEncoder)
     here = encoder.at_words(x, BATCH).split(LENGTHS)
     for whole, features, text in zip(encoder(x, BATCH), here, x.split(LENGTHS), strict=True):
@@ -91,9 +94,8 @@ def test_cnn_is_the_maximum_over_windows_that_end_at_words() -> None:
 
 def test_the_paper_s_model() -> None:
     """Appendix B.2 with vectors of 300 numbers: W1 and W2 of three layers, biases, the output."""
-    paper = TextModelConfig(
-        *("rcnn", 9, 300, True, 5, 200, 3, 0.35, "mean"), order=2, decay=0.5, activation="relu"
-    )
+    options = {"order": 2, "decay": 0.5, "activation": "relu"}
+    paper = TextModelConfig("rcnn", 9, 300, True, 5, 200, 3, 0.35, "mean", **options)
     layers = 2 * (300 * 200 + 2 * 200 * 200) + 3 * 200
     head = 600 * 5 + 5
     assert models.count_parameters(paper) == layers + head
@@ -101,7 +103,6 @@ def test_the_paper_s_model() -> None:
     assert models.count_parameters(replace(paper, decay="input")) == layers + head + decays
     recurrent = models.count_parameters(replace(paper, decay="recurrent"))
     assert recurrent == layers + head + decays + 3 * 200 * 200
-    torch.manual_seed(0)
     net = models.build_text_model(paper)
     bounds = [(net.encoder.layers[0].cells[0].lins[0].weight, 300), (net.head.weight, 600)]
     for weight, inputs in bounds:
@@ -117,10 +118,9 @@ def test_the_paper_s_model() -> None:
     ],
 )
 def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, readout) -> None:
-    torch.manual_seed(0)
     own = {"kind": model, "ngram": ngram, "readout": readout}
-    config = TextModelConfig("a", 20, 6, False, 3, hidden=5, dropout=0.4, **own)
-    net = models.build_text_model(config).double().eval()
+    settings = TextModelConfig("a", 20, 6, False, 3, hidden=5, dropout=0.4, **own)
+    net = models.build_text_model(settings).double().eval()
     texts = [torch.randint(20, (length,)) for length in (1, 9, 2, 30, 3)]
 
     def batch(chosen: list[torch.Tensor]) -> TextBatch:
@@ -131,10 +131,8 @@ def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, re
     for text, scores in zip(texts, together, strict=True):
         torch.testing.assert_close(net(batch([text]))[0], scores, rtol=1e-10, atol=1e-12)
     # Nor do the other texts' gradients: those of the longest do not reach the shortest's word.
-    net.zero_grad()
-    alone = torch.tensor([19])
     others = [text.clamp(max=18) for text in texts[1:]]
-    net(batch([alone, *others]))[1:].sum().backward()
+    net(batch([torch.tensor([19]), *others]))[1:].sum().backward()
     assert not net.embedding.weight.grad[19].any()
 
 
@@ -170,3 +168,78 @@ def test_networks_get_about_the_same_number_of_parameters() -> None:
         assert models.count_parameters(wider) > 20_000
         learned = models.build_text_model(replace(fitted, fixed_embedding=False))
         assert sizes.num_parameters(learned) == models.count_parameters(fitted) + 50 * 20
+
+
+WORDS = ["a", "good", "bad", "film", "silent"]
+
+
+def classifier(name: str = "rcnn", classes: str = "01234", **options: object) -> TextClassifier:
+    torch.manual_seed(0)
+    config = TextModelConfig(name, len(WORDS) + 2, 4, True, len(classes), 5, dropout=0.5, **options)
+    learner = TextClassifier(asdict(config), WORDS, list(classes))
+    learner.net.embedding.weight.data[-1] = 0  # no vector of "silent"
+    return learner.eval()
+
+
+@pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm", "cnn", "bag-of-vectors", "ran"])
+def test_the_text_so_far_is_classified_as_a_text(name: str, monkeypatch) -> None:
+    monkeypatch.setattr(prediction, "PREFIXES", 2)
+    learner = classifier(name, readout="mean", kind=name, ngram=2 * (name == "ran"))
+    text = ["a", "bad", "film", "nowhere", "good"]
+    found = explain(learner, text)
+    numbers = [2, 4, 5, 1, 3]
+    for t in range(5):
+        batch = TextBatch(torch.tensor(numbers[: t + 1]), torch.tensor([0, t + 1]), torch.zeros(1))
+        expected = learner.net(batch).softmax(dim=1)[0]
+        torch.testing.assert_close(found.so_far[t], expected)
+    assert found.here.shape == (5, 5)
+    torch.testing.assert_close(found.here.sum(dim=1), torch.ones(5))
+
+
+def test_the_local_sentiment_is_the_output_layer_at_each_word() -> None:
+    learner = classifier(readout="mean", num_layers=2)
+    found = explain(learner, ["good", "bad", "film"])
+    x = learner.net.embedding.weight[torch.tensor([3, 4, 5])]
+    first, _ = learner.net.encoder.layers[0](x)
+    second, _ = learner.net.encoder.layers[1](first)
+    scores = torch.cat((first, second), dim=1) @ learner.net.head.weight.T + learner.net.head.bias
+    torch.testing.assert_close(found.here, scores.softmax(dim=1))
+
+
+def test_table_of_scores_and_unknown_words() -> None:
+    found = explain(classifier(), ["a", "nowhere", "silent", "good"])
+    assert found.known == [True, False, False, True]
+    assert found.unknown() == "2 of 4 words are unknown: nowhere, silent"
+    table = found.table()
+    assert "from -2 (class 0) to 2 (class 4)" in table.caption
+    scores = [sum(k * float(p) for k, p in enumerate(row)) - 2 for row in found.here]
+    assert [row[1] for row in table.rows] == [f"{score:+.2f}" for score in scores]
+    assert [row[0] for row in table.rows] == ["a", "nowhere (unknown)", "silent (unknown)", "good"]
+    best = int(found.so_far[-1].argmax())
+    assert f"class {best} ({found.so_far[-1, best]:.2f})" in table.text()
+    assert explain(classifier(), ["a"]).unknown() == "every word is known"
+
+
+def test_classes_without_an_order_and_pictures() -> None:
+    found = explain(classifier(classes="ABC"), ["a", "film"])
+    best = int(found.so_far[-1].argmax())
+    assert f"probability of {'ABC'[best]}, at each word" in found.table().caption
+    assert [row[1] for row in found.table().rows] == [f"{p:+.2f}" for p in found.here[:, best]]
+    assert png(explanation_plot([found])).startswith(b"\x89PNG")
+    ordered = [explain(classifier(), words) for words in (["a"], ["good", "film"])]
+    figure = explanation_plot(ordered)
+    assert [len(axes.patches) for axes in figure.axes] == [1, 2]
+    heights = [patch.get_height() for patch in figure.axes[1].patches]
+    assert heights == pytest.approx(prediction.expected(ordered[1].here, [-2, -1, 0, 1, 2]))
+
+
+def test_values_of_classes() -> None:
+    for classes, values in (
+        (list("01234"), [-2, -1, 0, 1, 2]),
+        (["negative", "positive"], [-1, 1]),
+        ([str(k) for k in range(1, 11)], [k - 4.5 for k in range(10)]),
+        (["0", "2", "3"], None),
+        (["1", "10", "2", "3", "4", "5", "6", "7", "8", "9"], None),
+        (["0"], None),
+    ):
+        assert class_values(classes) == values

@@ -1,0 +1,455 @@
+"""Rankings by words, the re-ranker, measures; encoders of questions and their pre-training."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.corpora.questions import BM25Index, Question, QuestionCorpus, Ranking, TrainQuery
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.learner import OptimizerConfig
+from benchmarks.harness.retrieval import data as batches
+from benchmarks.harness.retrieval.baselines import Baselines, standardized, tf_idf, tuned_tf_idf
+from benchmarks.harness.retrieval.data import (
+    END,
+    drawn,
+    load_questions,
+    question_data,
+    trained_questions,
+)
+from benchmarks.harness.retrieval.models import ENCODERS, QuestionModelConfig, QuestionNet, pooled
+from benchmarks.harness.retrieval.options import Networks, Questions
+from benchmarks.harness.retrieval.report import weights_by_position
+from benchmarks.harness.retrieval.task import (
+    METRICS,
+    PretrainingTask,
+    RankingError,
+    evaluate,
+    hinge_loss,
+    pretraining_configs,
+    question_model_configs,
+)
+from pyg_kernels.datasets.text import EncodedTexts, TextBatch
+from tests.benchmarks.small_data import write_askubuntu
+
+ASKED = {
+    "how to boot from usb": "the usb stick is not found",
+    "boot from a usb stick": "how",
+    "install flash player": "from usb",
+    "usb boot not found": "",
+    "the how is to": "boot flash",
+    "never ranked flash words how how": "stick",
+}
+QUESTIONS = [
+    Question(str(number), title.split(), body.split())
+    for number, (title, body) in enumerate(ASKED.items())
+]
+DEV = [Ranking(0, (1, 2, 3, 4), (True, False, False, False), (4, 3, 2, 1))]
+TEST = [
+    Ranking(3, (4, 1), (False, True), (0.5, 2.0)),
+    Ranking(4, (0, 2, 3), (False,) * 3, (3, 2, 1)),
+]
+
+
+@pytest.fixture
+def corpus() -> QuestionCorpus:
+    return QuestionCorpus(QUESTIONS, [TrainQuery(0, (1,))], {"dev": DEV, "test": TEST})
+
+
+@pytest.mark.parametrize("fields", ["title", "title+body"])
+def test_baselines_search_all_questions_as_the_settings_say(corpus, fields) -> None:
+    texts, found = corpus.texts(fields), Baselines(corpus, [fields])
+    ending = ", title" if fields == "title" else ""
+    index = BM25Index(texts)
+    assert [score.tolist() for score in found.scores[f"BM25{ending}"]["test"]] == [
+        index.scores(texts[ranking.query])[list(ranking.candidates)].tolist() for ranking in TEST
+    ]
+    tuned = tf_idf(texts, *tuned_tf_idf(corpus, texts), TEST)
+    torch.testing.assert_close(found.scores[f"TF-IDF{ending}"]["test"], tuned, rtol=0, atol=0)
+    published = found.scores["BM25 of the corpus"]["test"]
+    assert [scores.tolist() for scores in published] == [[0.5, 2.0], [3, 2, 1]]
+    assert not found.has_reranker and set(found.measures) == set(found.scores)
+    assert set(found.measures[f"BM25{ending}"]["valid"]) == set(METRICS)
+
+
+def test_stop_words_go_before_runs_are_formed(corpus) -> None:
+    stop_words = {"how", "to", "from", "a", "the", "is", "not", "never", "found"}
+    pruned = [[w for w in text if w not in stop_words] for text in corpus.texts("title")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (found,) = tf_idf(corpus.texts("title"), 2, True, DEV)
+    torch.testing.assert_close(found, tf_idf(pruned, 2, False, DEV)[0])
+    # "boot usb" against "boot usb stick": both words are in three of six, the pair in two.
+    two, three, once = (math.log(7 / (1 + n)) + 1 for n in (2, 3, 1))
+    common = 2 * three**2 + two**2
+    expected = common / math.sqrt(common * (common + 2 * once**2))
+    assert found[0].item() == pytest.approx(expected) and found[3] == 0
+    nothing = [["the"], ["of"], ["and"], ["usb"]]
+    (found,) = tf_idf(nothing, 1, True, [Ranking(0, (1, 2), (True, False))])
+    assert found.tolist() == [0.0, 0.0]
+
+
+QUERIES, CANDIDATES = 60, 12
+Rankers = list[list[Tensor]]
+
+
+def rankers(seed: int, *noise: float) -> tuple[Rankers, list[Tensor]]:
+    """Rankers that see the same hidden quality, each with its own noise, scale and offset."""
+    generator = torch.Generator().manual_seed(seed)
+    quality = torch.randn(QUERIES, CANDIDATES, generator=generator)
+    offsets = 7 * torch.arange(QUERIES)[:, None]
+    scores = []
+    for k, level in enumerate(noise):
+        seen = quality + level * torch.randn(quality.shape, generator=generator)
+        scores.append(list(10.0**k * seen + offsets))
+    return scores, list(quality > 1)
+
+
+class Made(Baselines):
+    """Baselines of scores and relevance of two parts in place of a corpus."""
+
+    def __init__(self, valid, test) -> None:
+        pairs = enumerate(zip(valid[0], test[0], strict=True))
+        self.scores = {str(k): {"valid": one, "test": other} for k, (one, other) in pairs}
+        self.relevance = {"valid": valid[1], "test": test[1]}
+
+
+def test_scores_are_standardized_within_a_query() -> None:
+    scores, _ = rankers(3, 0.5, 2.0)
+    constant = [torch.full((CANDIDATES,), 0.1 * place) for place in range(QUERIES)]
+    scaled = [[place + (2 + place) * s for place, s in enumerate(ranker)] for ranker in scores]
+    found = standardized([*scores, constant])
+    for query, features in enumerate(found):
+        columns = [ranker[query].double().numpy() for ranker in scores]
+        expected = np.stack([(s - s.mean()) / s.std() for s in columns], axis=1)
+        torch.testing.assert_close(features[:, :2], torch.from_numpy(expected))
+        assert not features[:, 2].any()
+    for one, other in zip(standardized(scaled), found, strict=True):
+        torch.testing.assert_close(one, other[:, :2], rtol=1e-3, atol=1e-3)
+
+
+def test_cross_validation_does_not_see_the_query_itself() -> None:
+    # With every label of a query turned around, a classifier that had seen it would weigh the
+    # ranker less.
+    scores, relevance = rankers(5, 0.1)
+    found = Made((scores, relevance), (scores, relevance)).reranked_scores()
+    for query in (3, 40):
+        changed = list(relevance)
+        changed[query] = ~changed[query]
+        other = Made((scores, changed), (scores, relevance)).reranked_scores()
+        torch.testing.assert_close(other["valid"][query], found["valid"][query])
+        assert not torch.equal(other["test"][query], found["test"][query])
+    assert [len(score) for score in found["valid"]] == [CANDIDATES] * QUERIES
+
+
+def test_there_is_no_reranker_without_enough_to_learn_from() -> None:
+    some, none, every = ([True, False], [False, False], [True, True])
+    for similar, enough in (
+        ([some], False),
+        ([some, none], False),
+        ([every, every, every], False),
+        ([some, some], True),
+        ([some, none, none, every], True),
+    ):
+        both = [[torch.tensor([2.0, 1.0])] * len(similar)], [torch.tensor(row) for row in similar]
+        assert set(Made(both, both).measures) == ({"0", "re-ranker"} if enough else {"0"})
+
+
+def by_definition(scores: list[Tensor], relevance: list[Tensor]) -> dict[str, float]:
+    """Each measure of one query at a time, from the ranks of its similar candidates."""
+    values: dict[str, list[float]] = {name: [] for name in METRICS}
+    for score, similar in zip(scores, relevance, strict=True):
+        order = sorted(range(len(score)), key=lambda place: -score[place].item())
+        ranks = [rank for rank, place in enumerate(order, start=1) if similar[place]]
+        if not ranks:
+            continue
+        precisions = [found / rank for found, rank in enumerate(ranks, start=1)]
+        values["MAP"].append(sum(precisions) / len(ranks))
+        values["MRR"].append(1 / ranks[0])
+        values["P@1"].append(float(ranks[0] == 1))
+        values["P@5"].append(sum(rank <= 5 for rank in ranks) / 5)
+    return {name: 100 * sum(found) / len(found) for name, found in values.items()}
+
+
+def test_equals_the_definitions() -> None:
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.randint(1, 21, (80,), generator=generator).tolist()
+    scores = [torch.randn(size, generator=generator) for size in sizes]
+    relevance = [torch.rand(size, generator=generator) < 0.25 for size in sizes]
+    assert any(not similar.any() for similar in relevance)
+    found = evaluate(scores, relevance)
+    assert tuple(found) == METRICS
+    assert found == pytest.approx(by_definition(scores, relevance), abs=1e-4)
+
+
+def test_scores_of_one_value_gain_nothing_from_the_order_of_candidates() -> None:
+    """And scores that are no numbers have no measure."""
+    number, size = 400, 4
+    first = torch.arange(size) == 0
+    found = evaluate([torch.zeros(size)] * number, [first] * number)
+    # The similar one is at each of the four ranks equally often.
+    assert found["MRR"] == pytest.approx(100 * (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4, abs=4)
+    assert found["P@1"] == pytest.approx(25, abs=5)
+    assert found == evaluate([torch.ones(size)] * number, [first] * number)
+    scores = [torch.tensor([-math.inf, 0.0, math.inf], dtype=torch.float64, requires_grad=True)]
+    assert evaluate(scores, [torch.tensor([0, 0, 1])])["P@1"] == 100
+    found = evaluate([torch.tensor([0.0, math.nan])], [torch.tensor([True, False])])
+    assert all(map(math.isnan, found.values()))
+    with pytest.raises(ValueError, match="no query has a similar candidate"):
+        evaluate([torch.zeros(2)], [torch.zeros(2, dtype=torch.bool)])
+
+
+# Four questions; the third has no body.
+TITLES = [[2, 3], [4], [5, 6, 7], [3, 3]]
+BODIES = [[8, 9, 2], [4, 4], [], [9]]
+
+
+@pytest.fixture
+def texts() -> EncodedTexts:
+    every = [*TITLES, *BODIES]
+    ids = torch.tensor([word for text in every for word in text])
+    ptr = torch.tensor([0, *map(len, every)]).cumsum(0)
+    return EncodedTexts(ids, ptr, torch.zeros(len(every), dtype=torch.long))
+
+
+@pytest.mark.parametrize("fields", ["title", "title+body"])
+@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
+@torch.no_grad()
+def test_scores_are_cosines_of_means_of_title_and_body(texts, fields, pooling) -> None:
+    groups = torch.tensor([[2, 0, 3], [1, 3, 2]])
+    names = ("rcnn", "rcnn", pooling, fields, False)
+    model = QuestionNet(QuestionModelConfig(*names, 10, 4, False, hidden=5, dropout=0.5)).eval()
+    scores = model(batches.question_batch(texts, groups, bodies=fields != "title"))
+
+    def vector(question: int) -> torch.Tensor:
+        parts = [TITLES[question]] + ([BODIES[question]] if fields != "title" else [])
+        found = []
+        for ids in filter(None, parts):
+            text = TextBatch(torch.tensor(ids), torch.tensor([0, len(ids)]), torch.zeros(1))
+            states, _ = model.encoder(model.embedding(text.ids), text)
+            found.append(pooled(F.normalize(states, dim=1), text, pooling)[0])
+        return torch.stack(found).mean(dim=0)
+
+    expected = [
+        [F.cosine_similarity(vector(query), vector(other), dim=0) for other in others]
+        for query, *others in groups.tolist()
+    ]
+    torch.testing.assert_close(scores, torch.tensor(expected))
+
+
+def test_each_question_is_encoded_once(texts) -> None:
+    batch = batches.question_batch(texts, torch.tensor([[2, 0], [0, 2], [2, 0]]), bodies=True)
+    assert (batch.num_questions, batch.words.num_texts) == (2, 3)  # question 2 has no body
+    assert batch.question.tolist() == [0, 1, 0]
+    assert batch.groups.tolist() == [[1, 0], [0, 1], [1, 0]]
+
+
+def test_an_epoch_has_every_pair_once_with_questions_that_are_not_similar(texts) -> None:
+    queries = [TrainQuery(0, (1, 2), (3,)), TrainQuery(3, (2,))]
+    loader = batches.NegativesLoader(texts, queries, 4, batch_size=2, bodies=True, seed=7)
+    drawn_groups = [
+        loader.group(query, similar, torch.Generator().manual_seed(k))
+        for k in range(5)
+        for query, similar in loader.pairs
+    ]
+    for group in drawn_groups:
+        query, similar, *others = group.tolist()
+        known = {0: {0, 1, 2}, 3: {3, 2}}[query]
+        assert similar in known and known.isdisjoint(others)
+        assert len(others) == 4
+    assert {tuple(group[:2].tolist()) for group in drawn_groups} == {(0, 1), (0, 2), (3, 2)}
+    assert len(loader) == 2
+    assert sum(len(batch.groups) for batch in loader) == 3
+
+
+def test_negatives_are_without_repetition_where_there_are_enough() -> None:
+    generator = torch.Generator().manual_seed(0)
+    query = TrainQuery(0, (1,), tuple(range(2, 30)))
+    assert drawn(query, torch.tensor([0]), 20, generator).unique().numel() == 20
+    queries = [TrainQuery(k, ((k + 1) % 30,)) for k in range(30)]
+    others = trained_questions(queries)
+    assert others.tolist() == list(range(30))
+    found = drawn(queries[4], others, 28, generator)
+    assert sorted(found.tolist()) == [k for k in range(30) if k not in (4, 5)]
+    with pytest.raises(ValueError, match="no questions to train on that are not similar"):
+        drawn(TrainQuery(0, (1,)), torch.tensor([0, 1]), 2, generator)
+
+
+def test_losses_and_errors_by_hand() -> None:
+    scores = torch.tensor([[0.9, 0.2, 0.5], [0.1, 0.0, -0.3], [1.0, -1.0, -0.5]])
+    expected = (0.5 - 0.9 + 0.6 + 0.0 - 0.1 + 0.6 + 0) / 3  # the best of the wrong ones
+    assert hinge_loss(scores, 0.6).item() == pytest.approx(expected)
+    error = RankingError([torch.tensor([False, True, False]), torch.tensor([True, False])])
+    error.update(torch.tensor([0.9, 0.5, 0.1, 0.3]))  # batches end within lists
+    error.update(torch.tensor([0.2]))
+    assert error.compute().item() == pytest.approx(1 - (1 / 2 + 1) / 2)
+    error.reset()
+    error.update(torch.tensor([0.1, 0.5, 0.2, torch.nan, 0.2]))
+    assert error.compute().isnan()
+
+
+LENGTHS = (3, 1, 5)
+X = torch.randn(sum(LENGTHS), 4, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def words() -> TextBatch:
+    ptr = torch.tensor([0, *LENGTHS]).cumsum(0)
+    return TextBatch(torch.arange(sum(LENGTHS)), ptr, torch.zeros(len(LENGTHS), dtype=torch.long))
+
+
+def config(**options) -> QuestionModelConfig:
+    usual = ("rcnn-last", "rcnn", "last", "title+body", False)
+    return replace(QuestionModelConfig(*usual, 10, 200, fixed_embedding=True, hidden=1), **options)
+
+
+@pytest.mark.parametrize("encoder", list(ENCODERS))
+def test_a_text_is_read_alone(encoder, words) -> None:
+    net = ENCODERS[encoder](4, 6)
+    states, _ = net(X, words)
+    for x, found in zip(X.split(LENGTHS), states.split(LENGTHS), strict=True):
+        one = TextBatch(torch.arange(len(x)), torch.tensor([0, len(x)]), torch.zeros(1))
+        torch.testing.assert_close(found, net(x, one)[0])
+
+
+def test_poolings_and_the_cnn_are_their_definitions(words) -> None:
+    net = ENCODERS["cnn"](4, 6)
+    states, mean = net(X, words)
+    (cell,) = net.windows.cells
+    kernel = torch.stack([lin.weight for lin in cell.lins], dim=2)
+    for text, (x, found) in enumerate(zip(X.split(LENGTHS), states.split(LENGTHS), strict=True)):
+        windows = torch.tanh(F.conv1d(F.pad(x.T, (2, 0)), kernel, cell.bias)).T
+        torch.testing.assert_close(found, windows)
+        torch.testing.assert_close(mean[text], windows.mean(dim=0))
+        torch.testing.assert_close(pooled(X, words, "last")[text], x[-1])
+        torch.testing.assert_close(pooled(X, words, "mean")[text], x.mean(dim=0))
+        torch.testing.assert_close(pooled(X, words, "max")[text], x.amax(dim=0))
+
+
+def test_widths_of_the_thesis_within_equal_parameters() -> None:
+    for encoder, width in (("rcnn", 400), ("cnn", 667), ("lstm", 231), ("gru", 278)):
+        fitted, wider = (config(encoder=encoder, hidden=width + more) for more in (0, 1))
+        assert fitted.encoder_parameters() <= 401_000 < wider.encoder_parameters()
+
+
+@pytest.mark.parametrize(("encoder", "width"), [("rcnn", 6), ("rcnn-scalar", 1)])
+def test_the_recurrence_with_the_gates_gives_the_outputs(encoder, width, words) -> None:
+    net = QuestionNet(config(encoder=encoder, embedding_dim=4, hidden=6)).double().eval()
+    weights, x = net.gates(words), net.embedding(words.ids)
+    assert weights.shape == (sum(LENGTHS), width)
+    outputs, _ = net.encoder(x, words)
+    (cell,) = net.encoder.rcnn.cells
+    first, second = (lin(x) for lin in cell.lins)
+    for text in range(len(LENGTHS)):
+        h, c1, c2 = torch.zeros(3, 6, dtype=torch.double)
+        for t in range(int(words.ptr[text]), int(words.ptr[text + 1])):
+            logit = cell.decay_lin.weight @ x[t] + cell.decay_recurrent.weight @ h + cell.decay_bias
+            torch.testing.assert_close(weights[t], 1 - torch.sigmoid(logit))
+            c2 = (1 - weights[t]) * c2 + weights[t] * (c1 + second[t])
+            c1 = (1 - weights[t]) * c1 + weights[t] * first[t]
+            h = torch.tanh(c2 + cell.bias)
+            torch.testing.assert_close(outputs[t], h)
+
+
+def test_means_of_gates_by_position(words) -> None:
+    net = QuestionNet(config(embedding_dim=4, hidden=6)).eval()
+    weights = net.gates(words)
+    first = TextBatch(words.ids[:4], words.ptr[:3], words.y[:2])
+    second = TextBatch(words.ids[4:], words.ptr[2:] - 4, words.y[2:])
+    mean, largest, texts = weights_by_position(net, [first, second])
+    assert texts.tolist() == [3, 2, 2, 1, 1]
+    for position, rows in enumerate([[0, 3, 4], [1, 5], [2, 6], [7], [8]]):
+        torch.testing.assert_close(mean[position], weights[rows].mean())
+        torch.testing.assert_close(largest[position], weights[rows].amax(dim=1).mean())
+
+
+@pytest.fixture
+def few_questions() -> QuestionCorpus:
+    questions = [
+        Question("a", ["usb", "boot"], ["my", "usb", "stick"]),
+        Question("b", ["boot", "usb", "stick"]),
+        Question("c", ["wifi"], ["no", "wifi"]),
+        Question("d", ["no", "boot"], ["my", "boot"]),
+    ]
+    train = [TrainQuery(0, (1, 3), (2,))]
+    ranking = Ranking(2, (0, 1), (False, True))
+    return QuestionCorpus(questions, train, {"dev": [ranking], "test": [ranking]})
+
+
+@pytest.fixture
+def task(tmp_path) -> PretrainingTask:
+    root = str(write_askubuntu(tmp_path / "askubuntu"))
+    choice = Questions(data=("askubuntu",), root=root, vectors="none")
+    return PretrainingTask(load_questions(choice))
+
+
+def test_titles_are_written_from_title_body_and_similar_questions(few_questions) -> None:
+    pairs = [tuple(pair) for pair in batches.written_pairs(few_questions).tolist()]
+    themselves = [(0, 0), (1, 1), (2, 2), (3, 3)]
+    bodies = [(4, 0), (6, 2), (7, 3)]  # question 1 has none
+    similar = [(0, 1), (1, 0), (0, 3), (3, 0)]
+    similar_bodies = [(4, 1), (4, 3), (7, 0)]
+    assert sorted(pairs) == sorted(themselves + bodies + similar + similar_bodies)
+    assert batches.held_out_pairs(few_questions, [1, 3]).tolist() == [[1, 1], [7, 3]]
+    with pytest.raises(InputError, match=r"needs at least two questions held out .* got 0"):
+        PretrainingTask(question_data(few_questions, Questions(), None))
+    few_questions.held_out = (3,)  # occurs in no pair
+    places = batches.written_pairs(few_questions).flatten() % 4
+    assert set(places.tolist()) == {0, 1, 2}
+
+
+def test_each_word_is_written_after_the_one_before(few_questions) -> None:
+    data = question_data(few_questions, Questions(), None)
+    words = data.vocabulary
+    (batch,) = batches.TitleLoader(data, torch.tensor([[4, 1], [2, 2]]), batch_size=8)
+    assert words.decode(batch.context.ids) == ["my", "usb", "stick", "wifi"]
+    assert batch.context.ptr.tolist() == [0, 3, 4]
+    assert words.decode(batch.before.ids) == [END, "boot", "usb", "stick", END, "wifi"]
+    assert words.decode(batch.after) == ["boot", "usb", "stick", END, "wifi", END]
+    assert batch.before.ptr.tolist() == [0, 4, 6]
+
+
+@pytest.mark.parametrize("encoder", list(ENCODERS))
+def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
+    options = Networks(models=(encoder,), hidden=5)
+    (config,) = pretraining_configs(question_model_configs(options, task.data, [True]))
+    writer = task.learner(config, OptimizerConfig()).eval()
+    loader = task.batches(writer, 4, seed=0).parts["valid"]
+    with torch.no_grad():
+        predicted = torch.cat([writer.predict_step(batch, 0) for batch in loader])
+
+        net, nats = writer.net, []
+        for place, (context, question) in enumerate(task.pairs["valid"].tolist()):
+            batch = task.data.texts.batch(torch.tensor([context]))
+            _, state = net.question.encoder(net.question.embedding(batch.ids), batch)
+            title = task.data.corpus.questions[question].title
+            numbers = task.data.vocabulary.encode([title])[0].tolist()
+            end = task.data.vocabulary[END]
+            ids = torch.tensor([end, *numbers])
+            before = batch._replace(ids=ids, ptr=torch.tensor([0, len(ids)]))
+            states, _ = net.decoder(net.question.embedding(before.ids), before, state)
+            log, known = net.output(states).log_softmax(dim=1), task.title_words
+            classes = [1 + known.index(w) if w in known else 0 for w in [*numbers, end]]
+            total = -sum(log[t, k].item() for t, k in enumerate(classes))
+            assert predicted[place, 0].item() == pytest.approx(total, rel=1e-4)
+            nats.append((total, len(classes)))
+    perplexity = math.exp(sum(total for total, _ in nats) / sum(count for _, count in nats))
+    scores = task.scores(dict.fromkeys(("train", "valid", "test"), predicted))
+    assert scores["valid"] == pytest.approx(perplexity, rel=1e-4)
+
+
+def test_widths_are_those_of_fine_tuning_and_poolings_and_fields_models_of_their_own(task) -> None:
+    choice = {"pooling": ("mean", "max"), "fields": ("title", "title+body"), "parameters": 2000}
+    options = Networks(models=("rcnn", "cnn"), **choice)
+    models = question_model_configs(options, task.data, [False, True])
+    endings = ("mean-title", "mean", "max-title", "max")
+    assert [model.name for model in models] == [
+        f"{name}-{ending}" for name in ("rcnn", "rcnn-pt", "cnn", "cnn-pt") for ending in endings
+    ]
+    widths = {model.encoder: model.hidden for model in models}
+    assert {model.name: model.hidden for model in pretraining_configs(models)} == widths
