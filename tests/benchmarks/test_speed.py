@@ -41,6 +41,8 @@ def test_tables_of_a_file(tmp_path) -> None:
     for words, expected in (([], ("kbrn", "rkm")), (["scan"], ("scan",))):
         assert parse("", SPEED, [*words, "--config", str(file)]).tables == expected
     assert parse("", SPEED, []).tables == TABLES[:6]
+    found = parse("", SPEED, ["--config", str(file), "--models", "wl"])  # a list takes no tables
+    assert (found.tables, found.models) == (("kbrn", "rkm"), ("wl",))
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])

@@ -105,6 +105,15 @@ def test_few_molecules_and_equal_ones() -> None:
     assert trees.explain(few[0], 0).prediction == pytest.approx(7.0)
 
 
+def test_molecules_without_a_target_change_nothing() -> None:
+    noise, rows = np.ones(2), np.arange(0, len(GRAPHS), 2)
+    given = np.full_like(Y, np.nan)
+    given[rows] = Y[rows]
+    trees = MoleculeTrees(noise, random_state=0).fit(GRAPHS, given)
+    alone = MoleculeTrees(noise, random_state=0).fit([GRAPHS[i] for i in rows], Y[rows])
+    np.testing.assert_array_equal(trees.predict(GRAPHS), alone.predict(GRAPHS))
+
+
 def test_probabilities() -> None:
     labels = np.stack([np.array(AROMATIC) == "yes", np.arange(len(SMILES)) % 2], 1).astype(float)
     trees = MoleculeTrees(None, random_state=0).fit(GRAPHS, labels)
