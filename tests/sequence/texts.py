@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -49,6 +50,13 @@ def place(pieces: list[Tensor], how: str) -> tuple[Tensor, Tensor]:
     for b, piece in enumerate(pieces):
         grid[mask[:, b], b] = piece
     return grid, mask
+
+
+def pointwise(function: Any) -> Callable[[Tensor], Tensor]:
+    """A function, by its name in torch where it is no function itself."""
+    if function in (None, "identity"):
+        return lambda t: t
+    return function if callable(function) else getattr(torch, function)
 
 
 def close(found: Any, expected: Any, rtol: float = 1e-10, atol: float = 1e-12) -> None:
