@@ -12,8 +12,10 @@ from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, RKM
-from tests.sequence.kbrn import assert_equations
+from tests.sequence.equations import assert_equations
+from tests.sequence.kbrn import FAMILY
 from tests.sequence.texts import F64, SIZE, assert_close, close, gradients, random_text, texts
+from tests.sequence.variants import Variant
 
 HIDDEN = 6
 ROWS = ["input", "forget", "candidate", "output"]  # as nn.LSTM stacks them
@@ -185,7 +187,7 @@ def test_any_module_in_place_of_the_activation(act: nn.Module, normalize: bool) 
     """Called with the rows of each step: outputs, states and gradients are the recurrence's."""
     kbrn = plain(normalize=normalize).train()
     kbrn.cells[0].activation = act
-    assert_equations(kbrn, {}, texts(5, 5, 5), "grid")
+    assert_equations(Variant(FAMILY, {}), kbrn, texts(5, 5, 5), ["grid"])
 
 
 @pytest.mark.parametrize("act", [None, nn.Tanh()], ids=["linear", "pointwise"])
