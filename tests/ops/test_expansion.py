@@ -16,6 +16,7 @@ from pyg_kernels.ops import expansion
 from pyg_kernels.ops.expansion import GREENS, definition, kernel_expansion
 from tests.nn.activation_equations import close, direct_sum
 from tests.ops.conftest import assert_same_in_threads, compiled_kernels
+from tests.promises import assert_torch_func
 
 BANDWIDTH = 0.4
 WAYS = [(green, path) for green in GREENS for path in ("compiled", "definition")]
@@ -260,24 +261,9 @@ def test_is_a_well_made_op(green: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("green", GREENS)
 def test_transforms(green: str) -> None:
-    """Several functions at once, and gradients by sample, among others."""
-    *tensors, _, _ = (t.detach() if isinstance(t, Tensor) else t for t in operands(green))
-    run = lambda *t: kernel_expansion(*t, green, BANDWIDTH)  # noqa: E731
-    by_sum = lambda *t: direct_sum(*t, green, BANDWIDTH)  # noqa: E731
-    tangents = tuple(draw(7 + k, *t.shape) for k, t in enumerate(tensors))
-    close(*(torch.func.jvp(f, tuple(tensors), tangents) for f in (run, by_sum)))
-    for k in range(3):
-        close(torch.func.jacrev(run, k)(*tensors), torch.func.jacrev(by_sum, k)(*tensors))
-    several = [draw(9 + k, 3, *t.shape) for k, t in enumerate(tensors)]
-    found = torch.func.vmap(run)(*several)
-    close(found, torch.stack([run(*every) for every in zip(*several, strict=True)]))
-    together = torch.func.vmap(run, (0, None, None))(several[0], *tensors[1:])
-    close(together, torch.stack([run(a, *tensors[1:]) for a in several[0]]))
-    loss = lambda row, *t: by_sum(row, *t).sin().sum()  # noqa: E731
-    of_run = torch.func.grad(lambda row, *t: run(row[None], *t).sin().sum(), (1, 2))
-    slopes = torch.func.vmap(of_run, (0, None, None))(*tensors)
-    wanted = [torch.func.grad(loss, (1, 2))(row, *tensors[1:]) for row in tensors[0]]
-    close(slopes, [torch.stack(rows) for rows in zip(*wanted, strict=True)])
+    *tensors, _, _ = operands(green)
+    run = lambda *t: [kernel_expansion(*t, green, BANDWIDTH)]  # noqa: E731
+    assert_torch_func(run, *tensors)
 
 
 @pytest.mark.parametrize("green", GREENS)

@@ -17,7 +17,7 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.memory import memory_scan
 from pyg_kernels.ops.scan.walk import Form, linear_scan, walk_scan
 from tests.nn.activation_equations import close
-from tests.ops.conftest import assert_same_in_threads, assert_transforms, compiled_kernels
+from tests.ops.conftest import assert_same_in_threads, compiled_kernels
 from tests.ops.layouts import LAYOUTS
 from tests.ops.scans import (
     ACTIVATIONS,
@@ -31,6 +31,7 @@ from tests.ops.scans import (
     gradients,
     some,
 )
+from tests.promises import assert_torch_func
 
 CPU = torch.device("cpu")
 FORMS = list(LAYOUTS.values())
@@ -123,8 +124,7 @@ def test_as_pytorch_knows_it(number: int) -> None:
     leaves = some(tensors)
     assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True)
     torch.library.opcheck(case.scan.op, (*tensors, *case.settings))
-    fixed = [t.detach() for t in leaves[1:]]
-    assert_transforms(lambda x: run(x, *fixed)[:1], leaves[0])
+    assert_torch_func(lambda *given: run(*given)[:1], *leaves)
     rest = [None if t is None else t.detach() for t in tensors[1:]]
     both = torch.stack([leaves[0], 2 * leaves[0]]).detach()
     found = torch.func.vmap(lambda x: case.scan.op(x, *rest, *case.settings)[0])(both)
@@ -197,7 +197,7 @@ def test_linear_scan_and_the_path_without_numba(monkeypatch: pytest.MonkeyPatch)
     expected = walk_scan(form, layout, torch.cat((decay, x), 1), params, initial[None], initial)[0]
     torch.testing.assert_close(scan(x), expected, rtol=1e-10, atol=1e-10)
     assert torch.autograd.gradgradcheck(scan, x.requires_grad_(), fast_mode=True)
-    assert_transforms(lambda x: [scan(x)], x)
+    assert_torch_func(lambda x: [scan(x)], x)
     monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
     torch.testing.assert_close(scan(x), expected, rtol=1e-10, atol=1e-10)
 

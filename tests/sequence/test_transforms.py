@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d
 
+from tests.promises import assert_torch_func
 from tests.sequence.layers import of_derivatives, of_some
 from tests.sequence.texts import SIZE, close, random_text
 from tests.sequence.variants import Variant, like, parts_of, plain
@@ -42,47 +43,15 @@ def test_second_derivatives(variant: Variant) -> None:
     assert torch.autograd.gradgradcheck(call, (x, *leaves), fast_mode=True)
 
 
-def assert_transforms(layer: Any, x: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
-    """functional_call under grad, jacrev, vmap and jvp agrees with plain autograd."""
-    parameters = {k: v.detach() for k, v in layer.named_parameters()}
-
-    def total(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-        return torch.func.functional_call(layer, parameters, (x,))[0].square().sum()
-
-    given = x.detach()
-    found = torch.func.grad(total)(parameters, given)
-    expected = torch.autograd.grad(layer(x)[0].square().sum(), [x, *layer.parameters()])
-    close([*found.values()], expected[1:], rtol, atol)
-    for transform in (torch.func.grad, torch.func.jacrev):
-        close(transform(total, argnums=1)(parameters, given), expected[0], rtol, atol)
-    several = torch.stack([given, 2 * given])
-    close(
-        torch.func.vmap(total, in_dims=(None, 0))(parameters, several),
-        torch.stack([total(parameters, t) for t in several]),
-    )
-    per_sample = torch.func.vmap(torch.func.grad(total), in_dims=(None, 0))(parameters, several)
-    for k, v in torch.func.grad(total)(parameters, several[1]).items():
-        close(per_sample[k][1], v, rtol, atol)
-    tangent = random_text(*x.shape, seed=4)
-    _, directional = torch.func.jvp(lambda t: total(parameters, t), (given,), (tangent,))
-    close(directional, (expected[0] * tangent).sum(), rtol, atol)
-
-
 @of_some
 def test_transforms(variant: Variant) -> None:
-    """And batched gradients; in training where norms keep nothing, as torch.func asks for it."""
-    layer, x = variant.build(), random_text(4, 3, SIZE).requires_grad_()
-    assert_transforms(layer, x)
+    """By inputs and parameters; in training where norms keep nothing, as torch.func asks for it."""
+    layer, x = variant.build(), random_text(4, 3, SIZE)
+    call, leaves = of_parameters(layer)
+    assert_torch_func(lambda *given: call(*given)[:1], x, *leaves)
     if any(isinstance(module, BatchNorm1d) for module in layer.modules()):
         torch.func.replace_all_batch_norm_modules_(layer.train())
-        assert_transforms(layer, x, 1e-9, 1e-10)
-    output, _ = layer(x)
-    directions = random_text(2, *output.shape, seed=5)
-    (batched,) = torch.autograd.grad(
-        output, x, directions, retain_graph=True, is_grads_batched=True
-    )
-    for found_one, direction in zip(batched, directions, strict=True):
-        close(found_one, torch.autograd.grad(output, x, direction, retain_graph=True)[0])
+        assert_torch_func(lambda *given: call(*given)[:1], x, *leaves, rtol=1e-9, atol=1e-10)
 
 
 @of_some
