@@ -71,18 +71,7 @@ class Case:
         return "-".join(parts)
 
     def module(self, units: int, d: int, **options: Any) -> KernelActivation:
-        return KernelActivation(
-            units,
-            d,
-            self.green,
-            init=self.init,
-            init_range=self.init_range,
-            affine=self.affine,
-            shared=self.shared,
-            normalize=self.normalize,
-            bandwidth=self.bandwidth,
-            **options,
-        )
+        return KernelActivation(units, d, **vars(self), **options)
 
     def random(self, units: int, d: int, seed: int = 0) -> KernelActivation:
         """In double precision, with arbitrary parameters and running statistics."""

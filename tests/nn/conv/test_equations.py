@@ -97,18 +97,6 @@ def test_an_explainers_mask_of_walks_that_never_turn_back() -> None:
     torch.testing.assert_close(conv(graph.x, graph.edge_index), expected)
 
 
-def test_activation_between_steps() -> None:
-    """Equation 8 written out for order 3 on a path of three nodes."""
-    torch.manual_seed(0)
-    x = torch.randn(3, 4, dtype=torch.float64)
-    conv = RandomWalkConv(4, 5, order=3, decay=0.3, act="tanh").double()
-    first, second, third = (x @ lin.weight.t() for lin in conv.lins)
-    middle = 0.3 * torch.tanh(first[0]) * second[1]
-    expected = 0.3 * torch.tanh(middle) * third[2]
-    out = conv(x, torch.tensor([[0, 1], [1, 2]]))
-    torch.testing.assert_close(out[2], expected)
-
-
 def test_weights_have_unit_variance() -> None:
     torch.manual_seed(0)
     conv = RandomWalkConv(300, 400, order=3)
