@@ -1,4 +1,4 @@
-"""The maxima over n-grams against enumeration, and the kernels against the definitions."""
+"""The maxima over n-grams against enumeration."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
 from pyg_kernels.ops.scan.walk import Form, extremes, walk_scan
 from tests.ngram_maxima import largest_sums, ngram_maxima
-from tests.ops.layouts import in_turn
+from tests.ops.scans import LAYOUTS, gradients
 
 D, F64 = 3, torch.float64
 CASES = [("mul", kind) for kind in ("number", "zero", "one", "scalar", "vector", "gate", "gates")]
 CASES += [("add", kind) for kind in ("number", "zero", "one", "scalar", "vector")]
-RANDOM = [case for case in CASES if case[1] not in ("zero", "one")]
 
+#: Each case with a fourth of the layouts, each layout with a fourth of the cases.
+ROWS = {
+    f"{mapping}-{kind}-{form}": (mapping, kind, layout)
+    for number, (mapping, kind) in enumerate(CASES)
+    for form, layout in list(LAYOUTS.items())[number % 4 :: 4]
+}
 every_mapping = pytest.mark.parametrize("mapping", ["mul", "add"])
 close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 
@@ -113,34 +118,22 @@ def numbers(found: tuple[Tensor, Any]) -> list[Tensor]:
     return [found[0], *found[1][:-1]]
 
 
-def gradients(outs: Sequence[Tensor], leaves: Sequence[Any]) -> Any:
-    """The gradients of a fixed mixture of the outputs."""
-    total = torch.zeros((), dtype=F64)
-    for k, out in enumerate(outs, start=1):
-        weights = torch.arange(1, out.numel() + 1, dtype=F64).mul_(0.37 * k).cos()
-        total = total + (out * weights.view(out.shape)).sum()
-    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    if not total.requires_grad:
-        return [torch.zeros_like(t) for t in tensors]
-    options: dict[str, Any] = {"allow_unused": True, "materialize_grads": True}
-    return torch.autograd.grad(total, tensors, retain_graph=True, **options)
-
-
-def assert_same(found: Sequence[Tensor], wanted: Sequence[Tensor], leaves: Sequence[Any]) -> None:
+def assert_same(found: Sequence[Tensor], wanted: Sequence[Tensor], *leaves: Any) -> None:
+    """And the gradients of the leaves that are tensors."""
     close(found, wanted)
-    close(gradients(found, leaves), gradients(wanted, leaves))
+    inputs = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    close(gradients(found, inputs), gradients(wanted, inputs))
 
 
 @both_paths
-@in_turn({f"{mapping}-{kind}": (mapping, kind) for mapping, kind in CASES})
-def test_the_best_of_all_ngrams(case: tuple[str, str], layout: Layout) -> None:
+@pytest.mark.parametrize(("mapping", "kind", "layout"), ROWS.values(), ids=ROWS)
+def test_the_best_of_all_ngrams(mapping: str, kind: str, layout: Layout) -> None:
     """Values, and gradients where no two n-grams tie."""
-    mapping, kind = case
     for order in (1, 2, 3) if layout.num_steps == 5 else (2,):
         x, decay = make(order, kind, layout.num_rows)
         every = torch.as_tensor(decay, dtype=F64).expand(layout.num_rows, D)
         found = {r: SCANS[mapping](x, order, decay, layout, None, r) for r in READOUTS}
-        wanted = {r: torch.zeros(layout.num_rows, D, dtype=F64) for r in READOUTS}
+        wanted = dict.fromkeys(READOUTS, 0 * x[:, :D])
         state = found["c"][1]
         assert state.seen.equal(layout.length)
         for text in range(layout.num_texts):
@@ -156,39 +149,21 @@ def test_the_best_of_all_ngrams(case: tuple[str, str], layout: Layout) -> None:
                 low, _ = ngram_maxima(own, every[rows], mapping, smallest=True)
                 ends = [torch.stack([c_j[-1] for c_j in side]) for side in (c, low)]
                 close([state.c_max[:, text], state.c_min[:, text]], ends)
-        for name in READOUTS:
-            close(found[name][0], wanted[name])
-            if (mapping, kind) in RANDOM:
-                assert_same([found[name][0]], [wanted[name]], (x, decay))
+        outs = [found[name][0] for name in READOUTS]
+        close(outs, [*wanted.values()])
+        if kind not in ("zero", "one"):
+            assert_same(outs, [*wanted.values()], x, decay)
 
 
-@in_turn({f"{mapping}-{kind}": (mapping, kind) for mapping, kind in CASES})
-def test_kernels_against_definitions(
-    case: tuple[str, str], layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every output's gradient in every input, from a state of texts of several lengths."""
-    (mapping, kind), order = case, (1, 2, 4)[(CASES.index(case) + layout.num_rows) % 3]
-    x, decay = make(order, kind, layout.num_rows, seed=order)
-    before = ragged([3, 0, 2, 5][: layout.num_texts])
-    _, state = SCANS[mapping](make(order, kind, before.num_rows)[0], order, 0.7, before)
+@every_mapping
+def test_what_a_state_holds_where_no_ngram_is_does_not_matter(mapping: str) -> None:
+    _, state = SCANS[mapping](make(3, "number", 10)[0], 3, 0.7, ragged([3, 0, 2, 5]))
+    x, _ = make(3, "number", 8)
     found = []
-    for compiled in (True, False):
-        if not compiled:
-            monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
-        # What a state holds where no n-gram is must not matter.
-        kept = [t.where(t != 0, 50.0 * compiled).detach().requires_grad_() for t in state[:-1]]
-        leaves = [x, decay, *kept]
-        for readout in READOUTS:
-            carried = type(state)(*kept, state.seen)
-            outs = numbers(SCANS[mapping](x, order, decay, layout, carried, readout))
-            chosen = [outs, *([out] for out in outs)]
-            found.append([outs, *(gradients(some, leaves) for some in chosen)])
-    close(found[:3], found[3:])
-    monkeypatch.undo()
-    single = [t.detach().float() if isinstance(t, Tensor) else t for t in leaves]
-    carried = type(state)(*single[2:], state.seen)
-    outs = numbers(SCANS[mapping](single[0], order, single[1], layout, carried, "sum"))
-    torch.testing.assert_close([t.double() for t in outs], found[2][0], rtol=1e-5, atol=1e-5)
+    for value in (0.0, 50.0):
+        kept = type(state)(*(t.where(t != 0, value).detach() for t in state[:-1]), state.seen)
+        found.append(numbers(SCANS[mapping](x, 3, 0.7, ragged([1, 4, 2, 1]), kept)))
+    close(*found)
 
 
 @both_paths
@@ -210,7 +185,7 @@ def test_in_pieces_as_whole(mapping: str, seed: int) -> None:
             x[index], order, weight, ragged(piece.tolist()), state, readout
         )
         out, at = out.index_put((index,), part), at + piece
-    assert_same(numbers((out, state)), wanted, (x, decay))
+    assert_same(numbers((out, state)), wanted, x, decay)
 
 
 def side_by_side(*columns: Sequence[float]) -> Tensor:
@@ -253,7 +228,7 @@ def test_compiles(mapping: str) -> None:
     carried = SCANS[mapping](x.detach(), 2, 0.5, layout)[1]
     scan = partial(SCANS[mapping], order=2, layout=layout, state=carried)
     found = torch.compile(scan, fullgraph=True, backend="eager")(x, decay=decay)
-    assert_same(numbers(found), numbers(scan(x, decay=decay)), (x, decay))
+    assert_same(numbers(found), numbers(scan(x, decay=decay)), x, decay)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
