@@ -11,14 +11,14 @@ from torch import Tensor
 
 from tests.covering import covering
 from tests.nn.activation_equations import GREENS
-from tests.sequence.equations import FORMS, assert_equations, reading
+from tests.sequence.equations import FORMS, assert_equations
 from tests.sequence.kbrn import FAMILY as KBRN
 from tests.sequence.layers import families, of_every, of_some, single_layers, some_one_way
 from tests.sequence.rcnn import FAMILY as RCNN
 from tests.sequence.rkm import CELLS, NEVER_FED_BACK, STATIC
 from tests.sequence.rkm import FAMILY as RKM
 from tests.sequence.texts import SIZE, assert_close, close, gradients, pointers, random_text, texts
-from tests.sequence.variants import Family, Options, Variant, like, named_parts, parts_of, plain
+from tests.sequence.variants import Family, Options, Variant, named_parts, parts_of, plain
 
 
 @of_every
@@ -34,33 +34,8 @@ def test_every_form(variant: Variant) -> None:
 
 def assert_stepped(variant: Variant, layer: Any) -> None:
     """The cell token by token, with and without a dimension for the texts."""
-    cell, x = layer.cells[0], random_text(3, 2, SIZE).requires_grad_()
-    states = None
-    if "pooling" not in variant.options:
-        states = [[t.requires_grad_() for t in part] for part in variant.states(2)]
-    expected = reading(variant, layer, list(x.unbind(1)), states)
-    given = {} if states is None else dict(enumerate(states[0]))
-    inputs = [x, *given.values(), *layer.parameters()]
-    parts = [t.transpose(0, 1) if k in variant.family.side_by_side else t for k, t in given.items()]
-    state = None if states is None else (parts[0] if len(parts) == 1 else tuple(parts))
-    outputs = []
-    for x_t in x:
-        state = cell(x_t, state)
-        outputs.append(parts_of(state)[0])
-    found, wanted = torch.stack(outputs), torch.stack(expected.outputs, dim=1)
-    ends = [t for k, t in named_parts(state).items() if k not in variant.family.uncompared]
-    last = [part[0] for part in variant.family.joined(expected.ends)]
-    if variant.family.side_by_side and len(ends) == 3:
-        last[2] = variant.family.joined(expected.ends)[2]
-    names = ["output", *named_parts(state)]
-    assert_close([found, *ends], [wanted, *last], names[: 1 + len(ends)])
-    slopes = [gradients([output], inputs) for output in (found, wanted)]
-    assert_close(*slopes, [str(k) for k, _ in enumerate(inputs)])
-    alone, steps = None, []
-    for x_t in x[:, 1]:
-        alone = cell(x_t, alone)
-        steps.append(parts_of(alone)[0])
-    close(torch.stack(steps), layer(x[:, 1])[0])
+    assert_equations(variant, layer, texts(3, 3), ["grid by steps"])
+    assert_equations(variant, layer, texts(3), ["one by steps"], from_state=False)
 
 
 @single_layers
@@ -71,13 +46,9 @@ def test_cells_stepped_by_hand(variant: Variant) -> None:
     x = random_text(6, 2, SIZE)  # and layer and cell continue each other
     whole, _ = layer(x)
     _, state = layer(x[:4])
-    family = variant.family
-    parts = parts_of(state)
-    inner = [t if k in family.side_by_side else t[0] for k, t in enumerate(parts)]
-    after = layer.cells[0](x[4], plain(like(state, inner)))
-    outer = [t if k in family.side_by_side else t[None] for k, t in enumerate(parts_of(after))]
+    after = layer.cells[0](x[4], variant.family.of_cell(state))
     close(parts_of(after)[0], whole[4])
-    close(layer(x[5:], plain(like(state, outer)))[0][0], whole[5], rtol=1e-9)
+    close(layer(x[5:], plain(variant.family.of_layer(after)))[0][0], whole[5], rtol=1e-9)
 
 
 RCNN_OPTIONS = covering(

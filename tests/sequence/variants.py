@@ -103,6 +103,19 @@ class Family:
         for name, part in self.compared(found).items():
             close(part, named_parts(expected)[name])
 
+    def of_cell(self, state: Any) -> Any:
+        """The state of a layer of one cell, as the cell takes it."""
+        if state is None:
+            return None
+        parts = enumerate(parts_of(state))
+        inner = [part if k in self.side_by_side else part[0] for k, part in parts]
+        return inner[0] if len(inner) == 1 else tuple(inner)
+
+    def of_layer(self, state: Any) -> Any:
+        """The state of a cell, as a layer of this cell alone returns it."""
+        parts = enumerate(parts_of(state))
+        return like(state, [part if k in self.side_by_side else part[None] for k, part in parts])
+
     def joined(self, cells: Sequence[Sequence[Tensor]]) -> list[Tensor]:
         """The state of a layer from those of its cells, which have the texts first."""
         return [
