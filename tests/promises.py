@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
@@ -213,6 +215,26 @@ def assert_compiles(layer: torch.nn.Module, graphs: list[Graph], with_attr: bool
         wanted = torch.autograd.grad(_total(expected), list(layer.parameters()), allow_unused=True)
         found = torch.autograd.grad(_total(out), list(layer.parameters()), allow_unused=True)
         assert_same(list(found), list(wanted), rtol=1e-8, atol=1e-9)
+
+
+def assert_same_in_onnx(
+    module: torch.nn.Module, inputs: tuple[Tensor, ...], sizes: Any, others: Sequence[Any]
+) -> None:
+    """ONNX Runtime gives the module's numbers, at other sizes than those exported."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            module, inputs, dynamo=True, dynamic_shapes=sizes, verbose=False
+        )
+    assert program is not None
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    names = [put.name for put in session.get_inputs()]
+    for given in others:
+        read = {name: t.numpy() for name, t in zip(names, given, strict=False)}
+        found = [torch.from_numpy(output) for output in session.run(None, read)]
+        assert_same(found, [t.detach() for t in flat(module(*given))], rtol=1e-5, atol=1e-5)
 
 
 def assert_autocasts(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:

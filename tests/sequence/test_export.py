@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from torch.export import Dim
 from torch.nn import Module
 
 from pyg_kernels.sequence import KBRN, RCNN, RKM
+from tests.promises import assert_same_in_onnx
 
 pytestmark = pytest.mark.traces
 
@@ -78,19 +78,7 @@ def test_compiled_padding_is_zero_and_gives_no_gradient(options: dict[str, Any])
 def test_onnx() -> None:
     if not hasattr(torch, "while_loop"):
         pytest.skip("loops of any length need torch.while_loop")
-    onnxruntime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
     layers, sizes = Layers(), ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
     layers.layers.append(KBRN(4, 5, green="gaussian").eval())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            layers, (torch.randn(6, 3, 4),), dynamo=True, dynamic_shapes=sizes, verbose=False
-        )
-    assert program is not None
-    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
-    for steps, texts in ((6, 3), (9, 1), (1, 5)):
-        x = torch.randn(steps, texts, 4)
-        found = session.run(None, {session.get_inputs()[0].name: x.numpy()})
-        outputs = [torch.from_numpy(output) for output in found]
-        torch.testing.assert_close(outputs, [*layers(x)], rtol=1e-5, atol=1e-5)
+    others = [(torch.randn(*shape, 4),) for shape in ((6, 3), (9, 1), (1, 5))]
+    assert_same_in_onnx(layers, (torch.randn(6, 3, 4),), sizes, others)

@@ -17,6 +17,7 @@ from pyg_kernels.nn import (
     EmbeddedLoopyBP,
     EmbeddedMeanField,
     GraphKernelNet,
+    RandomWalkConv,
     RandomWalkNet,
     WLKernelNet,
 )
@@ -151,25 +152,31 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
         h = 3.0 * h + 0.25
     torch.testing.assert_close(deep(x, index, edge_attr=bonds), head(deep, h.sum(dim=0)))
 
-    wl = settled(norm, WLKernelNet(4, 6, 2, 3, **common).double())
-    h = x @ wl.embedding.weight.t()
-    total = torch.zeros(6, dtype=torch.float64)
-    for conv in wl.convs:
-        total = total + conv.walk(h, index, bonds).sum(dim=0)
-        if conv.relabeling is None:
-            break
-        maps = conv.relabeling
-        message = h[index[0]] @ maps.lin_neighbor.weight.t() + bonds @ maps.lin_edge.weight.t()
-        arrived = torch.zeros_like(h).index_add(0, index[1], torch.tanh(message))
-        label = h @ maps.lin_self.weight.t() + arrived @ maps.lin_aggregated.weight.t()
-        h = 3.0 * torch.tanh(normed(conv.norm, label)) + 0.25
-    torch.testing.assert_close(wl(x, index, edge_attr=bonds), head(wl, total))
+    def kernel(conv: RandomWalkConv, x: Tensor) -> Tensor:
+        weights = [lin.weight for lin in conv.lins]
+        return walk_kernel(x, index, weights, edge_weights(conv, Graph(x, index, bonds)))
+
+    for readout in ("sum", "concat"):  # of the kernels of each iteration (proposition 2)
+        wl = settled(norm, WLKernelNet(4, 6, 2, 3, readout=readout, **common).double())
+        h, terms = x @ wl.embedding.weight.t(), []
+        for conv in wl.convs:
+            terms.append(kernel(conv.walk, h))
+            if conv.relabeling is None:
+                break
+            maps = conv.relabeling
+            message = h[index[0]] @ maps.lin_neighbor.weight.t() + bonds @ maps.lin_edge.weight.t()
+            arrived = torch.zeros_like(h).index_add(0, index[1], torch.tanh(message))
+            label = h @ maps.lin_self.weight.t() + arrived @ maps.lin_aggregated.weight.t()
+            h = 3.0 * torch.tanh(normed(conv.norm, label)) + 0.25
+        assert len(terms) == 3
+        read = torch.cat(terms) if readout == "concat" else sum(terms)
+        out = wl(x, index, edge_attr=bonds)
+        torch.testing.assert_close(out, head(wl, read), rtol=1e-10, atol=1e-12)
 
     walk = settled(norm, RandomWalkNet(4, 6, 2, order=3, **given).double())
-    (conv,) = walk.convs  # equation 6
-    weights, factors = [lin.weight for lin in conv.lins], edge_weights(conv, graph)
-    assert len(weights) == 3
-    total = walk_kernel(x, index, weights, factors)[None]
+    (conv,) = walk.convs
+    assert conv.order == 3
+    total = kernel(conv, x)[None]  # equation 6
     total = total if norm is None else walk.norm(total)
     torch.testing.assert_close(walk(x, index, edge_attr=bonds), walk.head(torch.tanh(total)))
 
@@ -189,26 +196,6 @@ def test_tying() -> None:
     assert size("all") == walk + relabeling
     assert size("relabel") == 3 * walk + relabeling
     assert size(None) == 3 * walk + 2 * relabeling  # nothing reads the last relabelling
-
-
-def test_concatenated_readout() -> None:
-    """The head sees each iteration's kernels (proposition 2, term by term) beside the others."""
-    torch.manual_seed(0)
-    graphs = [random_graph(0), random_graph(1, 9, 20), random_graph(2, 2, 0)]
-    data = batch_of(graphs)
-    model = WLKernelNet(4, 6, 2, 3, gated=False, edge_dim=3, readout="concat", norm=None).double()
-    first, last = (m for m in model.head if isinstance(m, Linear))
-    assert first.weight.shape == (6, 18)
-    rows = []
-    for graph in graphs:
-        label, terms = graph.x @ model.embedding.weight.t(), []
-        for conv in model.convs:
-            weights, factors = [lin.weight for lin in conv.lins], edge_weights(conv.walk, graph)
-            terms.append(walk_kernel(label, graph.edge_index, weights, factors))
-            label = conv(label, graph.edge_index, graph.edge_attr)
-        rows.append(torch.cat(terms))
-    expected = last(torch.relu(first(torch.stack(rows))))
-    torch.testing.assert_close(predict(model, data, True), expected, rtol=1e-10, atol=1e-12)
 
 
 class OnGraph(torch.nn.Module):
