@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -185,7 +186,7 @@ def test_parameter_that_is_not_finite(green: str, path: str) -> None:
 @ways
 def test_second_derivatives(green: str, path: str) -> None:
     leaves = [t.requires_grad_() for t in (draw(0, 4, 2), draw(1, 2, 3), draw(2, 2, 3))]
-    run = lambda *t: kernel_expansion(*t, green, BANDWIDTH)  # noqa: E731
+    run = partial(kernel_expansion, green=green, bandwidth=BANDWIDTH)
     assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True)
 
 
@@ -248,22 +249,14 @@ def test_gradients_of_many_rows(green: str, path: str) -> None:
     torch.testing.assert_close(slopes, wanted, rtol=1e-5, atol=1e-2)
 
 
-def operands(green: str, dtype: torch.dtype = torch.float64) -> tuple[Any, ...]:
-    tensors = draw(0, 40, 3), draw(1, 3, 5), draw(2, 3, 5)
-    return *(t.to(dtype).requires_grad_() for t in tensors), green, BANDWIDTH
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("green", GREENS)
-def test_is_a_well_made_op(green: str, dtype: torch.dtype) -> None:
-    torch.library.opcheck(expansion._OPERATOR.op, operands(green, dtype))
-
-
-@pytest.mark.parametrize("green", GREENS)
-def test_transforms(green: str) -> None:
-    *tensors, _, _ = operands(green)
-    run = lambda *t: [kernel_expansion(*t, green, BANDWIDTH)]  # noqa: E731
-    assert_torch_func(run, *tensors)
+def test_as_pytorch_knows_it(green: Any) -> None:
+    """The checks of torch.library, and torch.func's transforms."""
+    tensors = [draw(0, 40, 3), draw(1, 3, 5), draw(2, 3, 5)]
+    for dtype in (torch.float32, torch.float64):
+        operands = [t.to(dtype).requires_grad_() for t in tensors]
+        torch.library.opcheck(expansion._OPERATOR.op, (*operands, green, BANDWIDTH))
+    assert_torch_func(lambda *given: [kernel_expansion(*given, green, BANDWIDTH)], *tensors)
 
 
 @pytest.mark.parametrize("green", GREENS)

@@ -50,22 +50,17 @@ def mean_field(
 ) -> list[Tensor]:
     """The node states of algorithm 1, one sum over neighbours after the other."""
     edges = graph.edge_index.t().tolist()
+    arriving = [[e for e, (_, j) in enumerate(edges) if j == i] for i in range(graph.num_nodes)]
     potential = []
-    for v in range(graph.num_nodes):
-        value = model.lin_node.weight @ graph.x[v] + model.bias
-        for edge, (_, target) in enumerate(edges):
-            if bonds and target == v:
-                value = value + model.lin_edge.weight @ graph.edge_attr[edge]
-        potential.append(value)
+    for x, into in zip(graph.x, arriving, strict=True):
+        bond = sum(model.lin_edge.weight @ graph.edge_attr[e] for e in into) if bonds else 0.0
+        potential.append(model.lin_node.weight @ x + model.bias + bond)
     state = activated(potential, norm_of(model, 0), act)
     for t in range(1, model.num_iterations + 1):
-        before = []
-        for v in range(graph.num_nodes):
-            value = potential[v]
-            for source, target in edges:
-                if target == v:
-                    value = value + model.lin_message.weight @ state[source]
-            before.append(value)
+        before = [
+            value + sum(model.lin_message.weight @ state[edges[e][0]] for e in into)
+            for value, into in zip(potential, arriving, strict=True)
+        ]
         state = activated(before, norm_of(model, t), act)
     return state
 
@@ -76,27 +71,21 @@ def loopy_bp(
     """The node states of algorithm 2, one message after the other."""
     edges = graph.edge_index.t().tolist()
     potential = []
-    for edge, (i, _) in enumerate(edges):
-        value = model.lin_node.weight @ graph.x[i] + model.bias
-        if bonds:
-            value = value + model.lin_edge.weight @ graph.edge_attr[edge]
-        potential.append(value)
+    for (i, _), attr in zip(edges, graph.edge_attr, strict=True):
+        bond = model.lin_edge.weight @ attr if bonds else 0.0
+        potential.append(model.lin_node.weight @ graph.x[i] + model.bias + bond)
     message = activated(potential, norm_of(model, 0), act)
     for t in range(1, model.num_iterations + 1):
         before = []
         for (i, j), value in zip(edges, potential, strict=True):
-            for other, (k, target) in enumerate(edges):
-                if target == i and k != j:
-                    value = value + model.lin_message.weight @ message[other]
-            before.append(value)
+            others = zip(edges, message, strict=True)
+            into = [m for (k, target), m in others if target == i and k != j]
+            before.append(value + sum(model.lin_message.weight @ m for m in into))
         message = activated(before, norm_of(model, t), act)
     states = []
-    for i in range(graph.num_nodes):
-        value = model.lin_state.weight @ graph.x[i]
-        for edge, (_, target) in enumerate(edges):
-            if target == i:
-                value = value + model.lin_arrived.weight @ message[edge]
-        states.append(value)
+    for i, x in enumerate(graph.x):
+        into = [m for (_, target), m in zip(edges, message, strict=True) if target == i]
+        states.append(model.lin_state.weight @ x + sum(model.lin_arrived.weight @ m for m in into))
     return activated(states, model.norm, act)
 
 
