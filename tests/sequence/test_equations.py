@@ -17,8 +17,18 @@ from tests.sequence.layers import families, of_every, of_some, single_layers, so
 from tests.sequence.rcnn import FAMILY as RCNN
 from tests.sequence.rkm import CELLS, NEVER_FED_BACK, STATIC
 from tests.sequence.rkm import FAMILY as RKM
-from tests.sequence.texts import SIZE, assert_close, close, gradients, pointers, random_text, texts
-from tests.sequence.variants import Family, Options, Variant, named_parts, parts_of, plain
+from tests.sequence.texts import (
+    F64,
+    SIZE,
+    assert_close,
+    close,
+    gradients,
+    joined,
+    pointers,
+    random_text,
+    texts,
+)
+from tests.sequence.variants import Family, Options, Variant, parts_of, plain
 
 
 @of_every
@@ -207,8 +217,7 @@ def test_token_by_token(variant: Variant) -> None:
             outputs.append(output)
         found = torch.cat(outputs, dim=1)
         close(found, whole, rtol=1e-9, atol=1e-10)
-        for name, part in variant.family.compared(state).items():
-            close(part, named_parts(last)[name], rtol=1e-9, atol=1e-10)
+        variant.family.assert_same_states(state, last, rtol=1e-9, atol=1e-10)
         slopes = torch.autograd.grad(found.square().sum(), inputs)
         names = [name for name, _ in layer.named_parameters()]
         assert_close([a / 100 for a in slopes], [b / 100 for b in wanted], names)
@@ -222,18 +231,17 @@ def test_no_texts_no_tokens(variant: Variant) -> None:
     """Outputs and states of the right shapes, zeros; finite gradients; memory of any strides."""
     layer = variant.build()
     for lengths in [[], [0], [0, 0, 0], [0, 1, 0]]:
-        x = torch.cat([torch.zeros(0, SIZE, dtype=torch.float64), *texts(*lengths)])
-        x.requires_grad_()
-        output, state = layer(x, ptr=torch.tensor([0, *itertools.accumulate(lengths)]))
+        x = joined(texts(*lengths)).requires_grad_()
+        output, state = layer(x, ptr=pointers(texts(*lengths)))
         assert output.shape == (sum(lengths), variant.width)
         variant.assert_shapes(state, len(lengths))
         assert all(g.isfinite().all() for g in gradients([output], [x, *layer.parameters()]))
     for steps, count in [(4, 0), (0, 3), (0, 0)]:
-        output, state = layer(torch.zeros(steps, count, SIZE, dtype=torch.float64))
+        output, state = layer(torch.zeros(steps, count, SIZE, dtype=F64))
         assert output.shape == (steps, count, variant.width)
         variant.assert_shapes(state, count)
         assert all((part == 0).all() and part.size(1) == count for part in parts_of(state))
-    variant.assert_shapes(layer(torch.zeros(0, SIZE, dtype=torch.float64))[1])
+    variant.assert_shapes(layer(torch.zeros(0, SIZE, dtype=F64))[1])
     x = random_text(3, 6, SIZE).transpose(0, 1)
     close(layer(x)[0], layer(x.contiguous())[0])
     one = random_text(6, 1, SIZE).expand(-1, 3, -1)
@@ -267,6 +275,5 @@ def test_sizes_of_a_stack(family: Family) -> None:
         layer = family.random(3, 5, num_layers=2, bidirectional=directions == 2)
         sizes = [3] * directions + [5 * directions] * directions
         assert [cell.input_size for cell in layer.cells] == sizes
-        assert len({id(p) for p in layer.parameters()}) == sum(
-            len(list(cell.parameters())) for cell in layer.cells
-        )
+        of_cells = [p for cell in layer.cells for p in cell.parameters()]
+        assert len(of_cells) == len(list(layer.parameters()))  # none of which are shared

@@ -39,11 +39,9 @@ def plain(state: Any) -> Any:
 
 @dataclass(frozen=True)
 class Part:
-    """A submodule of a cell that may have hooks.
+    """A submodule of a cell that may have hooks, and the options with which a layer has it.
 
     Attributes:
-        name: The submodule.
-        options: With which a layer has it.
         takes_tensors: Whether it is called with tensors, so that backward hooks fire.
         trained: Whether it has a matrix that may be made of other parameters.
     """
@@ -56,18 +54,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Family:
-    """A layer, and the options with which it is tested.
+    """A layer, and the options with which it is tested, by name.
 
     Attributes:
-        name: As tests are called.
-        layer: The class of the layer.
-        cell: The class of its cells.
         random: The layer of given sizes and options, with ``seed`` and ``scale``, in float64, in
             which no parameter is left at its initial value.
         hidden_size: Its outputs, on inputs of :obj:`SIZE`.
-        one_way: Options by name.
-        both_ways: Those in two directions.
-        derivatives: Those of one cell whose second derivatives are tested.
+        derivatives: Options of one cell whose second derivatives are tested.
         shapes: The shapes of a cell's state, the texts first, of as many of its parts as do not
             depend on the text: from the options, the number of texts, of features and of outputs.
         reads: What a cell makes of texts by its equations: see :func:`equations.reading`.
@@ -98,10 +91,9 @@ class Family:
     def compared(self, state: Any) -> dict[str, Tensor]:
         return {k: part for k, part in named_parts(state).items() if k not in self.uncompared}
 
-    def assert_same_states(self, found: Any, expected: Any) -> None:
+    def assert_same_states(self, found: Any, expected: Any, **tolerance: float) -> None:
         assert type(found) is type(expected)
-        for name, part in self.compared(found).items():
-            close(part, named_parts(expected)[name])
+        close(self.compared(found), self.compared(expected), **tolerance)
 
     def of_cell(self, state: Any) -> Any:
         """The state of a layer of one cell, as the cell takes it."""
