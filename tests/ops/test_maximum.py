@@ -1,4 +1,8 @@
-"""The maxima over n-grams against enumeration."""
+"""Maxima over n-grams in pieces, by hand, and where n-grams tie.
+
+Those of a layer are those of an enumeration (tests/sequence/test_rcnn.py), and the kernels' those
+of the definition, in texts of every form (tests/ops/test_scans.py).
+"""
 
 from __future__ import annotations
 
@@ -15,19 +19,9 @@ from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
 from pyg_kernels.ops.scan.walk import Form, extremes, walk_scan
-from tests.ngram_maxima import largest_sums, ngram_maxima
-from tests.ops.scans import LAYOUTS, gradients
+from tests.ops.scans import gradients
 
 D, F64 = 3, torch.float64
-CASES = [("mul", kind) for kind in ("number", "zero", "one", "scalar", "vector", "gate", "gates")]
-CASES += [("add", kind) for kind in ("number", "zero", "one", "scalar", "vector")]
-
-#: Each case with a fourth of the layouts, each layout with a fourth of the cases.
-ROWS = {
-    f"{mapping}-{kind}-{form}": (mapping, kind, layout)
-    for number, (mapping, kind) in enumerate(CASES)
-    for form, layout in list(LAYOUTS.items())[number % 4 :: 4]
-}
 every_mapping = pytest.mark.parametrize("mapping", ["mul", "add"])
 close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 
@@ -100,17 +94,12 @@ def ragged(lengths: Sequence[int]) -> Layout:
     return Layout.of_ptr(ptr, max(lengths), sum(lengths))
 
 
-def make(order: int, kind: str, rows: int, seed: int = 0) -> tuple[Tensor, Any]:
-    """The projections and the decay, with gradients."""
+def make(order: int, kind: str, rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """The projections, and a decay of each channel or of each token, too, with gradients."""
     torch.manual_seed(seed)
-    shape = {"scalar": (1,), "vector": (D,), "gate": (rows, D), "gates": (rows, 1)}.get(kind)
-    number = {"number": 0.6, "zero": 0.0, "one": 1.0}.get(kind)
+    shape = {"vector": (D,), "gate": (rows, D)}[kind]
     x = torch.randn(rows, order * D, dtype=F64, requires_grad=True)
-    return x, number if shape is None else torch.rand(shape, dtype=F64, requires_grad=True)
-
-
-def rows_of(layout: Layout, text: int) -> Tensor:
-    return layout.start[text] + torch.arange(int(layout.length[text])) * layout.stride
+    return x, torch.rand(shape, dtype=F64, requires_grad=True)
 
 
 def numbers(found: tuple[Tensor, Any]) -> list[Tensor]:
@@ -118,47 +107,16 @@ def numbers(found: tuple[Tensor, Any]) -> list[Tensor]:
     return [found[0], *found[1][:-1]]
 
 
-def assert_same(found: Sequence[Tensor], wanted: Sequence[Tensor], *leaves: Any) -> None:
-    """And the gradients of the leaves that are tensors."""
+def assert_same(found: Sequence[Tensor], wanted: Sequence[Tensor], *leaves: Tensor) -> None:
+    """And the gradients of the leaves."""
     close(found, wanted)
-    inputs = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    close(gradients(found, inputs), gradients(wanted, inputs))
-
-
-@both_paths
-@pytest.mark.parametrize(("mapping", "kind", "layout"), ROWS.values(), ids=ROWS)
-def test_the_best_of_all_ngrams(mapping: str, kind: str, layout: Layout) -> None:
-    """Values, and gradients where no two n-grams tie."""
-    for order in (1, 2, 3) if layout.num_steps == 5 else (2,):
-        x, decay = make(order, kind, layout.num_rows)
-        every = torch.as_tensor(decay, dtype=F64).expand(layout.num_rows, D)
-        found = {r: SCANS[mapping](x, order, decay, layout, None, r) for r in READOUTS}
-        wanted = dict.fromkeys(READOUTS, 0 * x[:, :D])
-        state = found["c"][1]
-        assert state.seen.equal(layout.length)
-        for text in range(layout.num_texts):
-            rows = rows_of(layout, text)
-            own = x[rows].split(D, 1)
-            c, z = ngram_maxima(own, every[rows], mapping)
-            for name, value in zip(READOUTS, (c[-1], z, sum(c)), strict=True):
-                wanted[name] = wanted[name].index_put((rows,), torch.as_tensor(value))
-            if isinstance(state, SumTable):
-                close(state.best[:, text, : len(rows)], largest_sums(own))
-                assert not state.best[:, text, len(rows) :].any()
-            elif len(rows):
-                low, _ = ngram_maxima(own, every[rows], mapping, smallest=True)
-                ends = [torch.stack([c_j[-1] for c_j in side]) for side in (c, low)]
-                close([state.c_max[:, text], state.c_min[:, text]], ends)
-        outs = [found[name][0] for name in READOUTS]
-        close(outs, [*wanted.values()])
-        if kind not in ("zero", "one"):
-            assert_same(outs, [*wanted.values()], x, decay)
+    close(gradients(found, leaves), gradients(wanted, leaves))
 
 
 @every_mapping
 def test_what_a_state_holds_where_no_ngram_is_does_not_matter(mapping: str) -> None:
-    _, state = SCANS[mapping](make(3, "number", 10)[0], 3, 0.7, ragged([3, 0, 2, 5]))
-    x, _ = make(3, "number", 8)
+    _, state = SCANS[mapping](make(3, "vector", 10)[0], 3, 0.7, ragged([3, 0, 2, 5]))
+    x, _ = make(3, "vector", 8)
     found = []
     for value in (0.0, 50.0):
         kept = type(state)(*(t.where(t != 0, value).detach() for t in state[:-1]), state.seen)
@@ -234,7 +192,7 @@ def test_compiles(mapping: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @every_mapping
 def test_half_precision_rounds_nothing_between(mapping: str, dtype: torch.dtype) -> None:
-    low = make(3, "number", 9)[0].detach().to(dtype).requires_grad_()
+    low = make(3, "vector", 9)[0].detach().to(dtype).requires_grad_()
     out, state = SCANS[mapping](low, 3, 0.5, ragged([6, 3]))
     wanted, wanted_state = SCANS[mapping](low.float(), 3, 0.5, ragged([6, 3]))
     close([out, *state], [wanted.to(dtype), *wanted_state])

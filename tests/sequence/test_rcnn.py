@@ -13,7 +13,7 @@ from torch import Tensor
 from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import RCNN
 from tests.covering import covering
-from tests.ngram_maxima import read_maxima
+from tests.ngram_maxima import largest_sums, ngram_maxima
 from tests.sequence.rcnn import decays, projections, random_rcnn
 from tests.sequence.texts import F64, close, random_text
 from tests.string_kernels import ngram_states, tabulated_additive_state
@@ -146,14 +146,23 @@ MAXIMA = [
 
 @pytest.mark.parametrize("options", MAXIMA, ids=str)
 def test_the_best_ngram(options: dict[str, Any]) -> None:
-    """And its gradient, also where all n-grams are negative: one that is absent is not 0."""
+    """Its gradient and the end state, also where all n-grams are negative: absent is not 0."""
     rcnn, x = layer(pooling="max", **options), random_text(LENGTH, FEATURES)
     cell = rcnn.cells[0]
     for text in (x, -x.abs()):
         inputs = [text.requires_grad_(), *rcnn.parameters()]
         p, lam = projections(cell, text), decays(cell, text, options["decay"])
-        expected, found = read_maxima(p, lam, options["combine"], options["readout"]), rcnn(text)[0]
+        c, z = ngram_maxima(p, lam, options["combine"])
+        expected = {"c": c[-1], "z": z, "sum": sum(c)}[options["readout"]]
+        found, state = rcnn(text)
         close(found, expected)
+        assert state.seen.tolist() == [LENGTH]
+        if options["combine"] == "add":
+            close(state.best[0], largest_sums(p))
+        else:
+            low, _ = ngram_maxima(p, lam, "mul", smallest=True)
+            ends = [torch.stack([c_j[-1] for c_j in side]) for side in (c, low)]
+            close([state.c_max[0], state.c_min[0]], ends)
         slopes = [
             torch.autograd.grad(t.square().sum(), inputs, allow_unused=True, materialize_grads=True)
             for t in (found, expected)
