@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +10,10 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.nn import KernelActivation
+from tests.sequence.texts import pointwise
 
 Tensors = Tensor | Sequence[Tensor]
 GREENS = ("relu", "abs", "gaussian")
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "identity": lambda t: t,
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-}
-SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
-    "identity": torch.ones_like,
-    "tanh": lambda t: 1 - t.tanh().square(),
-    "relu": lambda t: (t > 0).to(t.dtype),
-}
 
 
 def green_function(name: str, z: Tensor, bandwidth: float) -> Tensor:
@@ -104,7 +95,8 @@ def randomize(module: KernelActivation) -> KernelActivation:
 
 def interpolant(name: str, t: Tensor, centers: Tensor) -> Tensor:
     """The function at the centres (two at least), straight between them, tangents beyond."""
-    value, slope = FUNCTIONS[name], SLOPES[name]
+    value = pointwise(name)
+    slope = torch.func.grad(value)
     right = torch.searchsorted(centers, t).clamp(1, len(centers) - 1)
     low, high = centers[right - 1], centers[right]
     inside = value(low) + (t - low) * (value(high) - value(low)) / (high - low)
@@ -118,7 +110,7 @@ def least_squares_error(name: str, centers: Tensor, bandwidth: float, affine: bo
     t = torch.linspace(float(centers[0]), float(centers[-1]), 2001, dtype=torch.float64)
     columns = [green_function("gaussian", t - c, bandwidth) for c in centers.double()]
     columns += [t, torch.ones_like(t)] if affine else []
-    design, wanted = torch.stack(columns, 1), FUNCTIONS[name](t)
+    design, wanted = torch.stack(columns, 1), pointwise(name)(t)
     found = torch.linalg.lstsq(design, wanted[:, None], driver="gelsd").solution[:, 0]
     return (design @ found - wanted).square().mean().sqrt().item()
 

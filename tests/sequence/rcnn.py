@@ -106,8 +106,6 @@ def layer_equations(
     return stacked, h, torch.stack(states, dim=-2)
 
 
-# String-kernel recurrent convolutions of every kind
-
 SUM: dict[str, Options] = {
     "constant": {},
     "unnormalized": {"order": 3, "normalize": False, "readout": "z", "decay": 0.9, "act": "relu"},

@@ -29,13 +29,6 @@ NEVER_FED_BACK = ["gated-cnn", "cnn"]
 STATIC = ["linear", "linear-gated", *NEVER_FED_BACK]  # cells with factors in place of gates
 
 
-def readers(cell: str, feedback: bool | None = None) -> list[str]:
-    """What reads the output before: every gate and the candidate, but for the RAN's."""
-    if feedback is False or cell in NEVER_FED_BACK:
-        return []
-    return [*GATES[cell], *(["candidate"] if cell != "ran" else [])]
-
-
 def wavelets(filters: SyncNetFilters, widths: list[int]) -> list[Tensor]:
     """Eq. 21: (channels of the block, F, n) for each width, as many channels each, or one more."""
     each, more = divmod(len(filters.omega), len(widths))
@@ -91,7 +84,7 @@ def rkm_equations(
         gate: wavelets(maps, widths) if filters == "syncnet" else maps.weights
         for gate, maps in parameters.filters.items()
     }
-    act = pointwise(q)
+    act, fed_back = pointwise(q), feedback is not False and cell not in NEVER_FED_BACK
     if learn_static:
         s_i, s_f = parameters.static
     elif cell in NEVER_FED_BACK:
@@ -101,7 +94,7 @@ def rkm_equations(
 
     def mapped(gate: str, h: Tensor) -> Tensor:
         total = convolved(weights[gate], past, dilation)
-        if gate in readers(cell, feedback):
+        if fed_back and (gate in GATES[cell] or cell != "ran"):  # but for the RAN's candidate
             total = total + h @ parameters.recurrent[gate].weight.t()
         biased = bias and (gate in GATES[cell] or cell == "lstm")
         return total + parameters.biases[gate] if biased else total
@@ -147,8 +140,6 @@ def random_rkm(*args: Any, seed: int = 0, scale: float = 0.5, **kwargs: Any) -> 
         torch.nn.init.normal_(parameter, std=scale)
     return rkm
 
-
-# Recurrent kernel machines of every kind
 
 HIDDEN = 5
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -85,11 +86,10 @@ def test_a_backward_hook_beside_a_forward_hook() -> None:
     found.sum().backward()
 
 
-def pruned(module: Module) -> None:
-    prune.random_unstructured(module, "weight", amount=0.0)
+pruned = partial(prune.random_unstructured, name="weight", amount=0.0)
 
 
-@pytest.mark.parametrize("change", [weight_norm, pruned])
+@pytest.mark.parametrize("change", [weight_norm, pruned], ids=["weight_norm", "pruned"])
 @pytest.mark.parametrize(("family", "part"), TRAINED.values(), ids=TRAINED)
 def test_weights_made_of_others_are_trained(
     family: Family, part: Part, change: Callable[[Module], Any]

@@ -61,9 +61,6 @@ def assert_kept(kbrn: Any, before: list[Tensor]) -> None:
     assert before and all(map(torch.equal, kbrn.buffers(), before))
 
 
-# The activation's part in the steps: centres anywhere, and kinks
-
-
 @each_green
 def test_coincident_centers_and_inputs_outside_of_all(green: str) -> None:
     for value, normalize in [(0.2, False), (50.0, False), (-50.0, False), (0.2, True)]:
@@ -123,9 +120,6 @@ def test_l1() -> None:
     _, kbrn = made("both-ways-norm")
     of_cells = [cell.activation.coefficients.abs().sum() for cell in kbrn.cells]
     close([kbrn.l1(), *(cell.l1() for cell in kbrn.cells)], [sum(of_cells), *of_cells])
-
-
-# Initial values of the networks
 
 
 @pytest.mark.parametrize("kind", [KBRN, KBRNCell])

@@ -212,9 +212,6 @@ def test_unity(options: dict[str, Any]) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-14)
 
 
-# Initial values, sizes and activations of the recurrent convolution
-
-
 def test_initial_values() -> None:
     """Thesis, appendix B.1: rows of unit variance, uniform in ±√(3 / inputs); the bias is 0."""
     torch.manual_seed(0)

@@ -218,9 +218,6 @@ def test_the_general_machine_with_identity_is_a_running_sum() -> None:
     close(rkm(X)[0], convolution(cell.filters["candidate"].weight).cumsum(dim=0))
 
 
-# Machines with parts of one's own, and states that are changed in place
-
-
 class Doubled(nn.Module):
     """A parametrization that counts how often it is read."""
 
@@ -278,9 +275,6 @@ def test_one_weight_of_several_widths_is_refused_by_name() -> None:
         _ = filters.weight
 
 
-# Initial values and numbers of weights of the machines
-
-
 @pytest.mark.parametrize("cell", CELLS)
 def test_initial_values_are_of_a_reasonable_size(cell: str) -> None:
     """Deep in a text, outputs of white input neither vanish nor blow up; gates begin half open."""
@@ -311,9 +305,6 @@ def test_number_of_weights(cell: str) -> None:
     for n, thousands in zip((1, 3), TABLE_2[cell], strict=True):
         rkm = RKM(300, 300, cell=cell, ngram=n, device="meta")
         assert sum(p.numel() for p in rkm.parameters() if p.dim() > 1) == 1000 * thousands
-
-
-# SyncNet's filters, whose four groups of parameters are learned
 
 
 @pytest.mark.parametrize("widths", [[40], [4, 3, 8]], ids=str)
