@@ -17,17 +17,7 @@ from tests.sequence.layers import families, of_every, of_some, single_layers, so
 from tests.sequence.rcnn import FAMILY as RCNN
 from tests.sequence.rkm import CELLS, NEVER_FED_BACK, STATIC
 from tests.sequence.rkm import FAMILY as RKM
-from tests.sequence.texts import (
-    F64,
-    SIZE,
-    assert_close,
-    close,
-    gradients,
-    joined,
-    pointers,
-    random_text,
-    texts,
-)
+from tests.sequence.texts import SIZE, assert_close, close, gradients, pointers, random_text, texts
 from tests.sequence.variants import Family, Options, Variant, parts_of, plain
 
 
@@ -231,17 +221,17 @@ def test_no_texts_no_tokens(variant: Variant) -> None:
     """Outputs and states of the right shapes, zeros; finite gradients; memory of any strides."""
     layer = variant.build()
     for lengths in [[], [0], [0, 0, 0], [0, 1, 0]]:
-        x = joined(texts(*lengths)).requires_grad_()
-        output, state = layer(x, ptr=pointers(texts(*lengths)))
+        x = random_text(sum(lengths), SIZE).requires_grad_()
+        output, state = layer(x, ptr=torch.tensor([0, *itertools.accumulate(lengths)]))
         assert output.shape == (sum(lengths), variant.width)
         variant.assert_shapes(state, len(lengths))
         assert all(g.isfinite().all() for g in gradients([output], [x, *layer.parameters()]))
     for steps, count in [(4, 0), (0, 3), (0, 0)]:
-        output, state = layer(torch.zeros(steps, count, SIZE, dtype=F64))
+        output, state = layer(random_text(steps, count, SIZE))
         assert output.shape == (steps, count, variant.width)
         variant.assert_shapes(state, count)
         assert all((part == 0).all() and part.size(1) == count for part in parts_of(state))
-    variant.assert_shapes(layer(torch.zeros(0, SIZE, dtype=F64))[1])
+    variant.assert_shapes(layer(random_text(0, SIZE))[1])
     x = random_text(3, 6, SIZE).transpose(0, 1)
     close(layer(x)[0], layer(x.contiguous())[0])
     one = random_text(6, 1, SIZE).expand(-1, 3, -1)
