@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pyg_kernels.ops import expansion
 from pyg_kernels.ops.expansion import GREENS, definition, kernel_expansion
-from tests.nn.activation_equations import close, direct_sum
+from tests.nn.activation_equations import assert_same_function, close, direct_sum
 from tests.ops.conftest import assert_same_in_threads, compiled_kernels
 from tests.promises import assert_torch_func
 
@@ -41,13 +41,7 @@ def assert_is_direct_sum(
     if with_line:
         expected = expected + slope * a + intercept
     found = kernel_expansion(a, centers, chi, green, BANDWIDTH, *line)
-    close(found, expected)
-    weights = draw(seed + 3, *expected.shape)
-    wanted, gradients = (
-        torch.autograd.grad(out, operands, weights, allow_unused=True, materialize_grads=True)
-        for out in (expected, found)
-    )
-    close(gradients, wanted)
+    assert_same_function(found, expected, operands)
 
 
 @pytest.fixture

@@ -96,14 +96,12 @@ def read_in_form(
         given = {"lengths": lengths} if form == "lengths" else {"mask": mask}
         if selection is not None:
             weights, _ = place([weight.unsqueeze(1) for weight in selection], how)
-            weights = weights.squeeze(2)
-            given["selection"] = weights.t() if layer.batch_first else weights
+            given["selection"] = weights.squeeze(2)
         if layer.batch_first:
-            given = given if form == "lengths" else {**given, "mask": mask.t()}
-            output, last = layer(grid.transpose(0, 1), state, **given)
-            output = output.transpose(0, 1)
-        else:
-            output, last = layer(grid, state, **given)
+            grid = grid.transpose(0, 1)
+            given = {k: v.t() if isinstance(v, Tensor) else v for k, v in given.items()}
+        output, last = layer(grid, state, **given)
+        output = output.transpose(0, 1) if layer.batch_first else output
         assert (output[~mask] == 0).all()
         return torch.cat([output[mask[:, b], b] for b in range(len(pieces))]), last
     return torch.cat([output[:n, b] for b, n in enumerate(lengths)]), last
