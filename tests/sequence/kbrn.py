@@ -11,7 +11,7 @@ from torch import Tensor
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, KBRNCell
 from tests.nn.activation_equations import Case
-from tests.sequence.variants import Family, Options, Part
+from tests.sequence.variants import Family, Options, Part, drawn
 
 CENTERS = 7  # a unit, where a test does not say how many
 
@@ -53,15 +53,12 @@ def reads(
     return texts, (torch.stack(last), torch.cat([zero, *rows]))
 
 
-def random_kbrn(
-    *args: Any, seed: int = 0, scale: float = 0.5, num_centers: int = CENTERS, **kwargs: Any
-) -> KBRN:
-    """A network in float64 and eval mode in which nothing is left at its initial value."""
-    torch.manual_seed(seed)
-    kbrn = KBRN(*args, num_centers=num_centers, **kwargs).double()
+def random_kbrn(*args: Any, scale: float = 0.5, num_centers: int = CENTERS, **given: Any) -> KBRN:
+    """In eval mode, with statistics that are not those of the start, either."""
+    kbrn = drawn(KBRN, *args, scale=scale, num_centers=num_centers, **given)
     with torch.no_grad():
-        for name, parameter in kbrn.named_parameters():
-            parameter.normal_(std=1.0 if name.endswith("centers") else scale)
+        for cell in kbrn.cells:
+            cell.activation.centers.normal_()
         for name, buffer in kbrn.named_buffers():
             if name.endswith("running_mean"):
                 buffer.normal_(std=scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,16 +11,9 @@ from torch import Tensor
 
 from pyg_kernels.sequence import RCNN, RCNNCell
 from tests.sequence.texts import SIZE, pointwise
-from tests.sequence.variants import Family, Options, Part
+from tests.sequence.variants import Family, Options, Part, drawn
 
-
-def random_rcnn(*args: Any, seed: int = 0, scale: float = 0.6, **kwargs: Any) -> RCNN:
-    """A layer in float64 in which no parameter is left at zero."""
-    torch.manual_seed(seed)
-    rcnn = RCNN(*args, **kwargs).double()
-    for parameter in rcnn.parameters():
-        torch.nn.init.normal_(parameter, std=scale)
-    return rcnn
+random_rcnn: Callable[..., RCNN] = partial(drawn, RCNN, scale=0.6)
 
 
 def projections(cell: RCNNCell, x: Tensor) -> list[Tensor]:

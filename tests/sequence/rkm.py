@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn import Module
 
 from pyg_kernels.sequence import RKM, RKMCell, SyncNetFilters
 from tests.sequence.texts import pointwise
-from tests.sequence.variants import Family, Options, Part
+from tests.sequence.variants import Family, Options, Part, drawn
 
 GATES = {  # the sigmoid gates of each cell
     "lstm": ["output", "input", "forget"],
@@ -132,17 +133,8 @@ def rkm_equations(
     return output, h, c, last
 
 
-def random_rkm(*args: Any, seed: int = 0, scale: float = 0.5, **kwargs: Any) -> RKM:
-    """A machine in float64 in which no parameter is left at its initial value."""
-    torch.manual_seed(seed)
-    rkm = RKM(*args, **kwargs).double()
-    for parameter in rkm.parameters():
-        torch.nn.init.normal_(parameter, std=scale)
-    return rkm
-
-
+random_rkm: Callable[..., RKM] = partial(drawn, RKM, scale=0.5)
 HIDDEN = 5
-
 ONE_WAY: dict[str, Options] = {
     "lstm": {"cell": "lstm"},
     "rkm-lstm": {"ngram": 3, "layer_norm": True},

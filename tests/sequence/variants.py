@@ -37,6 +37,15 @@ def plain(state: Any) -> Any:
     return tuple(state) if isinstance(state, tuple) else state
 
 
+def drawn(kind: Any, *args: Any, seed: int = 0, scale: float, **kwargs: Any) -> Any:
+    """A layer in float64 in which no parameter is left at its initial value."""
+    torch.manual_seed(seed)
+    layer = kind(*args, **kwargs).double()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=scale)
+    return layer
+
+
 @dataclass(frozen=True)
 class Part:
     """A submodule of a cell that may have hooks, and the options with which a layer has it.
