@@ -53,12 +53,7 @@ class Case(NamedTuple):
         masked: Whether these outputs have factors.
         select: Whether tokens count in part.
         one_beside: Whether a highway carries one number for all channels past.
-        line: Whether an activation has a line.
-        shared: Whether all units have one activation.
-        layout: The texts.
-        channels: Of the outputs.
-        centers: Of an activation.
-        dtype: Of all numbers.
+        line, shared, centers: Of an activation.
     """
 
     form: Any

@@ -57,9 +57,7 @@ NETS: list[Callable[..., torch.nn.Module]] = [
 
 
 def batch_of(graphs: list[Graph]) -> Batch:
-    return Batch.from_data_list(
-        [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in graphs]
-    )
+    return Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
 
 
 def predict(
