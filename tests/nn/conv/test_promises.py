@@ -134,10 +134,25 @@ def test_lazy_sizes(build: Any) -> None:
 @pytest.mark.parametrize("build", OF_TWO_SIZES)
 @pytest.mark.parametrize("sizes", [(4, 6), (-1, -1)])
 def test_bipartite(build: Any, sizes: tuple[int, int]) -> None:
-    """Nodes of two sizes; the numbers are those of the graph of all nodes, as other tests check."""
-    layer, index = build(sizes, 5, edge_dim=3), torch.tensor([[6, 0, 3], [2, 2, 0]])
-    out = layer((torch.randn(7, 4), torch.randn(3, 6)), index, torch.randn(3, 3))
-    assert out.shape == (3, 5) and out[[0, 2]].any(1).all()
+    """Walks of two nodes, written out for all edges at once."""
+    torch.manual_seed(0)
+    layer = build(sizes, 5, edge_dim=3)
+    (source, target), attr = (torch.randn(7, 4), torch.randn(3, 6)), torch.randn(8, 3)
+    u, v = edge_index = torch.stack([torch.randint(7, (8,)), torch.randint(3, (8,))])
+    assert layer((source, target), edge_index, attr).shape == (3, 5)
+    walk = getattr(layer, "walk", layer)
+    weight = walk.edge_lins[0](attr)
+    if isinstance(walk, GatedWalkConv):
+        gate = walk.weighting
+        logits = gate.lin_source(source)[u] + gate.lin_target(target)[v] + gate.lin_edge(attr)
+        weight = weight * torch.sigmoid(logits + gate.bias)
+    else:
+        weight = weight * walk.decay
+    own, first = walk.lins[1](target), walk.lins[0](source)
+    state = first if walk.act is None else walk.act(first)
+    arrived = torch.zeros(3, 5).index_add(0, v, weight * state[u])
+    expected = own * arrived if walk.combine == "mul" else own + arrived
+    torch.testing.assert_close(walk((source, target), edge_index, attr), expected)
 
 
 def test_bipartite_adjacency() -> None:
