@@ -73,30 +73,17 @@ WINDOWS: list[Options] = [
     {"ngram": [2, 5], "filters": "syncnet", "dilation": 2},
 ]
 
-
-def rkm_options() -> list[Options]:
-    """All cells meet all other options, and each cell some of the windows."""
-    found = []
-    rows = covering(
-        2,
-        cell=CELLS,
-        feedback=[None, False],
-        layer_norm=[False, True],
-        bias=[False, True],
-        static=[None, True, (0.3, 0.8)],
-        learn_static=[False, True],
-    )
-    for row, window in zip(rows, itertools.cycle(WINDOWS), strict=False):
-        options = {**row, **window}
-        static, learn = options.pop("static"), options.pop("learn_static")
-        if row["cell"] in STATIC:
-            options["learn_static"] = learn
-            if static:
-                options["static"] = 1.5 if row["cell"] in NEVER_FED_BACK else (2.0, 0.1)
-        found.append({**options, **({"q": "tanh"} if row["cell"] == "general" else {})})
-    return found
-
-
+RKM_CELLS: list[Options] = [{"cell": c} for c in CELLS if c != "general" and c not in STATIC]
+RKM_CELLS += [{"cell": "general", "q": "tanh"}]
+RKM_CELLS += [
+    {"cell": cell, "static": static, "learn_static": learn}
+    for cell in STATIC
+    for static in (None, 1.5 if cell in NEVER_FED_BACK else (2.0, 0.1))
+    for learn in (False, True)
+]
+RKM_OPTIONS = covering(
+    2, kind=RKM_CELLS, feedback=[None, False], layer_norm=[False, True], bias=[False, True]
+)
 KBRN_OPTIONS = covering(
     2,
     green=GREENS,
@@ -109,7 +96,10 @@ KBRN_OPTIONS = covering(
 )
 ROWS = [
     *[(RCNN, {**options.pop("sums"), **options}) for options in RCNN_OPTIONS],
-    *[(RKM, options) for options in rkm_options()],
+    *[
+        (RKM, {**options.pop("kind"), **options, **window})
+        for options, window in zip(RKM_OPTIONS, itertools.cycle(WINDOWS), strict=False)
+    ],
     *[(KBRN, options) for options in KBRN_OPTIONS],
     (KBRN, {"green": "gaussian", "bandwidth": 0.3}),
 ]
