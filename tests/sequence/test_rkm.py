@@ -26,7 +26,7 @@ from tests.sequence.rkm import (
     rkm_equations,
     wavelets,
 )
-from tests.sequence.texts import F64, SIZE, close, random_text, texts
+from tests.sequence.texts import F64, SIZE, close, gradients, random_text, texts
 from tests.sequence.variants import Variant
 
 
@@ -95,8 +95,7 @@ def test_single_precision(name: str) -> None:
     for rkm, text in [(double, x.clone()), (single, x.float())]:
         output, state = rkm(text.requires_grad_())
         outputs = [output, state.h, state.c]
-        total = sum((random_text(*t.shape, seed=9).to(t) * t).sum() for t in outputs)
-        found.append([*outputs, *torch.autograd.grad(total, [text, *rkm.parameters()])])
+        found.append([*outputs, *gradients(outputs, [text, *rkm.parameters()])])
     for wanted, given in zip(*found, strict=True):
         assert given.dtype == torch.float32
         assert (given - wanted).abs().max() <= 2e-5 * wanted.abs().max()

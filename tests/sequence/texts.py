@@ -74,7 +74,7 @@ def assert_close(found: list[Tensor], expected: list[Tensor], names: list[str]) 
 
 def gradients(outputs: list[Tensor], inputs: list[Tensor]) -> list[Tensor]:
     """Of a weighted sum of all outputs, zero where there is none."""
-    total = sum((random_text(*t.shape, seed=9) * t).sum() for t in outputs)
+    total = sum((random_text(*t.shape, seed=9).to(t) * t).sum() for t in outputs)
     found = torch.autograd.grad(
         total, inputs, retain_graph=True, allow_unused=True, materialize_grads=True
     )
