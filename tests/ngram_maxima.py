@@ -68,12 +68,6 @@ def ngram_maxima(
     return [at_every_token(j, False) for j in orders], at_every_token(len(projections), True)
 
 
-def read_maxima(projections: Sequence[Tensor], decay: Tensor, mapping: str, readout: str) -> Tensor:
-    """What a layer reads: z_n ('z'), c_n ('c'), or the sum of c_1, ..., c_n ('sum'), (L, D)."""
-    c, z = ngram_maxima(projections, decay, mapping)
-    return torch.stack(c).sum(0) if readout == "sum" else z if readout == "z" else c[-1]
-
-
 def largest_sums(projections: Sequence[Tensor]) -> Tensor:
     """The largest sum, without decay, of the j-grams that start at each token, (n, L, D)."""
     length = projections[0].size(0)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
@@ -151,24 +154,38 @@ def assert_same_gradients_with_create_graph(
     assert_same(gradients(True), gradients(False))
 
 
+def assert_torch_func(
+    run: Callable[..., Sequence[Tensor]], *leaves: Tensor, rtol: float = 1e-10, atol: float = 1e-12
+) -> None:
+    """torch.func agrees with plain autograd, of all outputs by all leaves."""
+    close: Any = partial(torch.testing.assert_close, rtol=rtol, atol=atol)
+    values, places = tuple(t.detach() for t in leaves), tuple(range(len(leaves)))
+    tangents = tuple(map(torch.randn_like, values))
+
+    def flat(*given: Tensor) -> Tensor:
+        return torch.cat([out.flatten() for out in run(*given)])
+
+    wanted = torch.autograd.functional.jacobian(flat, values)
+    close(torch.autograd.functional.jacobian(flat, values, vectorize=True), wanted)
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        close(transform(flat, places)(*values), wanted)
+    along = [(slope * t).flatten(1).sum(1) for slope, t in zip(wanted, tangents, strict=True)]
+    close(torch.func.jvp(flat, values, tangents)[1], sum(along))
+
+    slopes = torch.func.grad(lambda *given: flat(*given).sin().sum(), places)
+    halves = tuple(value / 2 for value in values)
+    several = [torch.stack(pair) for pair in zip(values, halves, strict=True)]
+    close(torch.func.vmap(flat)(*several), torch.stack([flat(*values), flat(*halves)]))
+    by_sample = zip(slopes(*values), slopes(*halves), strict=True)
+    close(torch.func.vmap(slopes)(*several), tuple(map(torch.stack, by_sample)))
+    of_first = torch.func.vmap(lambda t: flat(t, *values[1:]))(several[0])
+    close(of_first, torch.stack([flat(t, *values[1:]) for t in several[0]]))
+
+
 def assert_transforms(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
-    """torch.func's grad, jacrev, vmap and jvp agree with plain autograd."""
+    """torch.func's transforms, by the features of the nodes."""
     attr = graph.edge_attr if with_attr else None
-
-    def total(x: Tensor) -> Tensor:
-        return _total(flat(layer(x, graph.edge_index, attr)))
-
-    x = graph.x.clone().requires_grad_()
-    (expected,) = torch.autograd.grad(total(x), x)
-    assert_same(torch.func.grad(total)(graph.x), expected)
-    assert_same(torch.func.jacrev(total)(graph.x), expected)
-    stacked = torch.stack([graph.x, 2 * graph.x])
-    assert_same(torch.func.vmap(total)(stacked), torch.stack([total(g) for g in stacked]))
-    tangent = torch.randn(graph.x.shape, dtype=graph.x.dtype)
-    _, directional = torch.func.jvp(total, (graph.x,), (tangent,))
-    assert_same(directional, (expected * tangent).sum())
-    jacobian = torch.autograd.functional.jacobian(total, graph.x, vectorize=True)
-    assert_same(jacobian, expected)
+    assert_torch_func(lambda x: flat(layer(x, graph.edge_index, attr)), graph.x)
 
 
 def assert_handles_degenerate_graphs(
@@ -198,6 +215,26 @@ def assert_compiles(layer: torch.nn.Module, graphs: list[Graph], with_attr: bool
         wanted = torch.autograd.grad(_total(expected), list(layer.parameters()), allow_unused=True)
         found = torch.autograd.grad(_total(out), list(layer.parameters()), allow_unused=True)
         assert_same(list(found), list(wanted), rtol=1e-8, atol=1e-9)
+
+
+def assert_same_in_onnx(
+    module: torch.nn.Module, inputs: tuple[Tensor, ...], sizes: Any, others: Sequence[Any]
+) -> None:
+    """ONNX Runtime gives the module's numbers, at other sizes than those exported."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            module, inputs, dynamo=True, dynamic_shapes=sizes, verbose=False
+        )
+    assert program is not None
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    names = [put.name for put in session.get_inputs()]
+    for given in others:
+        read = {name: t.numpy() for name, t in zip(names, given, strict=False)}
+        found = [torch.from_numpy(output) for output in session.run(None, read)]
+        assert_same(found, [t.detach() for t in flat(module(*given))], rtol=1e-5, atol=1e-5)
 
 
 def assert_autocasts(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:

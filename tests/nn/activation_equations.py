@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +10,10 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.nn import KernelActivation
+from tests.sequence.texts import pointwise
 
 Tensors = Tensor | Sequence[Tensor]
 GREENS = ("relu", "abs", "gaussian")
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "identity": lambda t: t,
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-}
-SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
-    "identity": torch.ones_like,
-    "tanh": lambda t: 1 - t.tanh().square(),
-    "relu": lambda t: (t > 0).to(t.dtype),
-}
 
 
 def green_function(name: str, z: Tensor, bandwidth: float) -> Tensor:
@@ -71,18 +62,7 @@ class Case:
         return "-".join(parts)
 
     def module(self, units: int, d: int, **options: Any) -> KernelActivation:
-        return KernelActivation(
-            units,
-            d,
-            self.green,
-            init=self.init,
-            init_range=self.init_range,
-            affine=self.affine,
-            shared=self.shared,
-            normalize=self.normalize,
-            bandwidth=self.bandwidth,
-            **options,
-        )
+        return KernelActivation(units, d, **vars(self), **options)
 
     def random(self, units: int, d: int, seed: int = 0) -> KernelActivation:
         """In double precision, with arbitrary parameters and running statistics."""
@@ -115,7 +95,8 @@ def randomize(module: KernelActivation) -> KernelActivation:
 
 def interpolant(name: str, t: Tensor, centers: Tensor) -> Tensor:
     """The function at the centres (two at least), straight between them, tangents beyond."""
-    value, slope = FUNCTIONS[name], SLOPES[name]
+    value = pointwise(name)
+    slope = torch.func.grad(value)
     right = torch.searchsorted(centers, t).clamp(1, len(centers) - 1)
     low, high = centers[right - 1], centers[right]
     inside = value(low) + (t - low) * (value(high) - value(low)) / (high - low)
@@ -129,7 +110,7 @@ def least_squares_error(name: str, centers: Tensor, bandwidth: float, affine: bo
     t = torch.linspace(float(centers[0]), float(centers[-1]), 2001, dtype=torch.float64)
     columns = [green_function("gaussian", t - c, bandwidth) for c in centers.double()]
     columns += [t, torch.ones_like(t)] if affine else []
-    design, wanted = torch.stack(columns, 1), FUNCTIONS[name](t)
+    design, wanted = torch.stack(columns, 1), pointwise(name)(t)
     found = torch.linalg.lstsq(design, wanted[:, None], driver="gelsd").solution[:, 0]
     return (design @ found - wanted).square().mean().sqrt().item()
 
@@ -160,24 +141,20 @@ def close(found: Tensors, expected: Tensors, tolerance: float = 1e-10) -> None:
     )
 
 
-def assert_is_definition(
-    case: Case, module: KernelActivation, a: Tensor, tolerance: float = 1e-10
+def assert_same_function(
+    found: Tensor, expected: Tensor, inputs: Sequence[Tensor], tolerance: float = 1e-10
 ) -> None:
-    """Outputs and every gradient equal the direct sum's."""
-    a = a if a.requires_grad else a.detach().requires_grad_()
-    named = {"input": a, **dict(module.named_parameters())}
-    expected, found = case.definition(module, a), module(a)
+    """Outputs, and the gradients of every input."""
     close(found, expected, tolerance)
-    weights = torch.randn(
-        expected.shape, dtype=expected.dtype, generator=torch.Generator().manual_seed(7)
-    )
-    inputs = tuple(named.values())
+    weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(7)).to(expected)
     wanted, gradients = (
         torch.autograd.grad(out, inputs, weights, allow_unused=True, materialize_grads=True)
         for out in (expected, found)
     )
-    for name, x, y in zip(named, gradients, wanted, strict=True):
-        try:
-            close(x, y, tolerance)
-        except AssertionError as error:
-            raise AssertionError(f"{case}: gradient of {name}, input {tuple(a.shape)}") from error
+    close(gradients, wanted, tolerance)
+
+
+def assert_is_definition(case: Case, module: KernelActivation, a: Tensor) -> None:
+    """The module is the direct sum."""
+    a = a if a.requires_grad else a.detach().requires_grad_()
+    assert_same_function(module(a), case.definition(module, a), [a, *module.parameters()])

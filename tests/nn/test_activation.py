@@ -20,7 +20,6 @@ from pyg_kernels.nn import KernelActivation
 from tests.covering import covering
 from tests.graphs import random_graph
 from tests.nn.activation_equations import (
-    FUNCTIONS,
     GREENS,
     Case,
     assert_is_definition,
@@ -29,6 +28,7 @@ from tests.nn.activation_equations import (
     least_squares_error,
     magnitudes,
 )
+from tests.sequence.texts import pointwise
 
 UNITS = 3
 TWO: dict[str, Any] = {"green": GREENS, "affine": [False, True], "shared": [False, True]}
@@ -240,7 +240,7 @@ class TestStart:
         for low, high in [(-2, 2), (-1, 3), (-3, 1)]:
             module = KernelActivation(2, 1, green, init=init, init_range=(low, high), affine=True)
             middle = torch.tensor((low + high) / 2)
-            close(module(middle.expand(2)), FUNCTIONS[init](middle).expand(2))
+            close(module(middle.expand(2)), pointwise(init)(middle).expand(2))
         a = doubles(6, 2)
         if init == "identity":
             close(module(a), a)
@@ -256,7 +256,7 @@ class TestStart:
             case = Case("gaussian", affine, bandwidth=width, init=init, init_range=(low, high))
             t = torch.linspace(low, high, 2001)
             module = case.module(2, d)
-            found = (module(t[:, None].expand(-1, 2)) - FUNCTIONS[init](t)[:, None]).detach()
+            found = (module(t[:, None].expand(-1, 2)) - pointwise(init)(t)[:, None]).detach()
             best = least_squares_error(init, torch.linspace(low, high, d), case.width(d), affine)
             assert found.square().mean().sqrt() < 1.5 * best + 0.01
 
@@ -270,7 +270,7 @@ class TestStart:
                 1, 100, "gaussian", init=init, bandwidth=bandwidth, affine=affine
             )
             t = torch.linspace(-2, 2, 301)[:, None]
-            assert (module(t) - FUNCTIONS[init](t)).abs().max() < 0.1
+            assert (module(t) - pointwise(init)(t)).abs().max() < 0.1
 
     def test_single_precision(self) -> None:
         torch.set_default_dtype(torch.float32)
@@ -441,13 +441,9 @@ def test_parametrizations(case: Case) -> None:
         def forward(self, t: Tensor) -> Tensor:
             return t[:, :1] + nn.functional.softplus(t).cumsum(1)
 
-    class Bounded(nn.Module):
-        def forward(self, t: Tensor) -> Tensor:
-            return t.tanh()
-
     module, a = case.random(UNITS, 6), doubles(5, UNITS)
     parametrize.register_parametrization(module, "centers", Increments())
-    parametrize.register_parametrization(module, "coefficients", Bounded())
+    parametrize.register_parametrization(module, "coefficients", nn.Tanh())
     assert_is_definition(case, module, a)
     close(module.l1(), module.coefficients.abs().sum())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from pyg_kernels.nn import (
     WLKernelNet,
 )
 from pyg_kernels.rationale import WLStates
+from tests.promises import assert_same_in_onnx
 
 pytestmark = pytest.mark.traces
 
@@ -128,18 +128,4 @@ def test_exported(name: str) -> None:
 
 @pytest.mark.parametrize("name", ONNX)
 def test_onnx(name: str) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
-    module = Called(name).eval()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            module, graphs(9, 17), dynamo=True, dynamic_shapes=dynamic(), verbose=False
-        )
-    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
-    names = [i.name for i in session.get_inputs()]
-
-    for inputs in OTHERS:
-        given = {n: t.numpy() for n, t in zip(names, inputs, strict=False)}
-        out = torch.from_numpy(session.run(None, given)[0])
-        torch.testing.assert_close(out, module(*inputs).detach(), rtol=1e-5, atol=1e-5)
+    assert_same_in_onnx(Called(name).eval(), graphs(9, 17), dynamic(), OTHERS)

@@ -61,22 +61,6 @@ def assert_same_in_threads(run: Callable[[int], Sequence[Tensor]]) -> None:
             assert all(map(torch.equal, found, expected[k % 2]))
 
 
-def assert_transforms(run: Callable[[Tensor], Sequence[Tensor]], x: Tensor) -> None:
-    """Of the sum of the squares of outputs: torch.func agrees with plain autograd."""
-    close: Any = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
-
-    def total(x: Tensor) -> Tensor:
-        return torch.stack([out.square().sum() for out in run(x)]).sum()
-
-    (wanted,) = torch.autograd.grad(total(x), x)
-    value, tangent = x.detach(), torch.randn_like(x)
-    for transform in (torch.func.jacrev, torch.func.jacfwd):
-        close(transform(total)(value), wanted)
-    close(torch.func.jvp(total, (value,), (tangent,))[1], (wanted * tangent).sum())
-    both = torch.stack([value, tangent])
-    close(torch.func.vmap(total)(both), torch.stack([total(v) for v in both]))
-
-
 @pytest.fixture(scope="session")
 def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessPoolExecutor]:
     yield from _process(True, tmp_path_factory)

@@ -1,4 +1,4 @@
-"""Scans along texts as all their tests drive them: by their kernels, and by their definition."""
+"""Scans along texts in every form, as all their tests drive them, and by their definition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,23 @@ from pyg_kernels.ops.scan import activation, maximum, memory, walk
 from pyg_kernels.ops.scan.operator import Scan
 from tests.covering import covering
 from tests.nn.activation_equations import close
-from tests.ops.layouts import LAYOUTS
+
+CPU = torch.device("cpu")
+_FORWARD = {
+    "grid": Layout.of_grid(4, 3, CPU),
+    "texts first": Layout.of_grid(4, 3, CPU, steps_first=False),
+    "one step": Layout.of_grid(1, 2, CPU),
+    "padded": Layout.of_padded_grid(torch.tensor([2, 0, 5]), 5),
+    "padded, texts first": Layout.of_padded_grid(torch.tensor([2, 0, 5]), 5, steps_first=False),
+    "ragged": Layout.of_ptr(torch.tensor([0, 3, 3, 4, 11]), 7, 11),
+}
+#: Texts of one length, padded, one after the other; none at all.
+LAYOUTS: dict[str, Layout] = {
+    **_FORWARD,
+    **{f"{name}, backwards": layout.reversed() for name, layout in _FORWARD.items()},
+    "no tokens": Layout.of_ptr(torch.tensor([0, 0, 0]), 0, 0),
+    "no steps": Layout.of_grid(0, 2, CPU),
+}
 
 
 class Sums(NamedTuple):
@@ -37,12 +53,7 @@ class Case(NamedTuple):
         masked: Whether these outputs have factors.
         select: Whether tokens count in part.
         one_beside: Whether a highway carries one number for all channels past.
-        line: Whether an activation has a line.
-        shared: Whether all units have one activation.
-        layout: The texts.
-        channels: Of the outputs.
-        centers: Of an activation.
-        dtype: Of all numbers.
+        line, shared, centers: Of an activation.
     """
 
     form: Any
@@ -240,7 +251,20 @@ ACTIVATIONS = {
     )
     for green, norm, line, shared in itertools.product(GREENS, *[(False, True)] * 3)
 }
-CASES = {**WALKS, **MEMORIES, **ACTIVATIONS}
+MAXIMA = {
+    f"maxima {number}": Case(walk.Form(gate=gate, width=width, pooling="max", **row))
+    for number, row in enumerate(
+        covering(
+            2,
+            gated=[("none", 0), ("values", 1), ("values", 2)],
+            order=[1, 2, 3, 4],
+            readout=["c", "z", "sum"],
+        )
+    )
+    for gate, width in [row.pop("gated")]
+}
+MAXIMA |= {f"largest sums of {order}": Case(Sums(order)) for order in (1, 2, 3, 4)}
+CASES = {**WALKS, **MEMORIES, **ACTIVATIONS, **MAXIMA}
 
 #: One of each kind of kernel, for what does not depend on formulas.
 SOME = {

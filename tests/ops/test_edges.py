@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pyg_kernels.ops import edges as module
 from pyg_kernels.ops.edges import Edges, distinct_rows, sort_by_node
+from pyg_kernels.ops.neighbor_sum import neighbor_sum
 
 
 @settings(max_examples=30, deadline=None)
@@ -73,3 +74,16 @@ def test_rows_that_project_to_the_same_number_stay_apart() -> None:
     rows[1] = torch.tensor([0.0, width[0].item()])
     found = distinct_rows(rows)
     assert found is None or torch.equal(found[0][found[1]], rows)
+
+
+def test_operands_of_other_shapes() -> None:
+    two, one = torch.tensor([0, 1]), torch.tensor([1])
+    for message, operands in {
+        "target has shape": (two, one, 3, 3),
+        "edge_type has shape": (two, two, 3, 3, torch.ones(1, 4), one),
+        "dtype": (two.float(), two, 3, 3),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            Edges(*operands)
+    with pytest.raises(ValueError, match="z has shape"):
+        neighbor_sum(torch.randn(4000, 2), Edges(two, two, 3, 3))

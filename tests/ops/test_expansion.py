@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from torch import Tensor
 
 from pyg_kernels.ops import expansion
 from pyg_kernels.ops.expansion import GREENS, definition, kernel_expansion
-from tests.nn.activation_equations import close, direct_sum
+from tests.nn.activation_equations import assert_same_function, close, direct_sum
 from tests.ops.conftest import assert_same_in_threads, compiled_kernels
+from tests.promises import assert_torch_func
 
 BANDWIDTH = 0.4
 WAYS = [(green, path) for green in GREENS for path in ("compiled", "definition")]
@@ -39,13 +41,7 @@ def assert_is_direct_sum(
     if with_line:
         expected = expected + slope * a + intercept
     found = kernel_expansion(a, centers, chi, green, BANDWIDTH, *line)
-    close(found, expected)
-    weights = draw(seed + 3, *expected.shape)
-    wanted, gradients = (
-        torch.autograd.grad(out, operands, weights, allow_unused=True, materialize_grads=True)
-        for out in (expected, found)
-    )
-    close(gradients, wanted)
+    assert_same_function(found, expected, operands)
 
 
 @pytest.fixture
@@ -184,7 +180,7 @@ def test_parameter_that_is_not_finite(green: str, path: str) -> None:
 @ways
 def test_second_derivatives(green: str, path: str) -> None:
     leaves = [t.requires_grad_() for t in (draw(0, 4, 2), draw(1, 2, 3), draw(2, 2, 3))]
-    run = lambda *t: kernel_expansion(*t, green, BANDWIDTH)  # noqa: E731
+    run = partial(kernel_expansion, green=green, bandwidth=BANDWIDTH)
     assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True)
 
 
@@ -247,37 +243,14 @@ def test_gradients_of_many_rows(green: str, path: str) -> None:
     torch.testing.assert_close(slopes, wanted, rtol=1e-5, atol=1e-2)
 
 
-def operands(green: str, dtype: torch.dtype = torch.float64) -> tuple[Any, ...]:
-    tensors = draw(0, 40, 3), draw(1, 3, 5), draw(2, 3, 5)
-    return *(t.to(dtype).requires_grad_() for t in tensors), green, BANDWIDTH
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("green", GREENS)
-def test_is_a_well_made_op(green: str, dtype: torch.dtype) -> None:
-    torch.library.opcheck(expansion._OPERATOR.op, operands(green, dtype))
-
-
-@pytest.mark.parametrize("green", GREENS)
-def test_transforms(green: str) -> None:
-    """Several functions at once, and gradients by sample, among others."""
-    *tensors, _, _ = (t.detach() if isinstance(t, Tensor) else t for t in operands(green))
-    run = lambda *t: kernel_expansion(*t, green, BANDWIDTH)  # noqa: E731
-    by_sum = lambda *t: direct_sum(*t, green, BANDWIDTH)  # noqa: E731
-    tangents = tuple(draw(7 + k, *t.shape) for k, t in enumerate(tensors))
-    close(*(torch.func.jvp(f, tuple(tensors), tangents) for f in (run, by_sum)))
-    for k in range(3):
-        close(torch.func.jacrev(run, k)(*tensors), torch.func.jacrev(by_sum, k)(*tensors))
-    several = [draw(9 + k, 3, *t.shape) for k, t in enumerate(tensors)]
-    found = torch.func.vmap(run)(*several)
-    close(found, torch.stack([run(*every) for every in zip(*several, strict=True)]))
-    together = torch.func.vmap(run, (0, None, None))(several[0], *tensors[1:])
-    close(together, torch.stack([run(a, *tensors[1:]) for a in several[0]]))
-    loss = lambda row, *t: by_sum(row, *t).sin().sum()  # noqa: E731
-    of_run = torch.func.grad(lambda row, *t: run(row[None], *t).sin().sum(), (1, 2))
-    slopes = torch.func.vmap(of_run, (0, None, None))(*tensors)
-    wanted = [torch.func.grad(loss, (1, 2))(row, *tensors[1:]) for row in tensors[0]]
-    close(slopes, [torch.stack(rows) for rows in zip(*wanted, strict=True)])
+def test_as_pytorch_knows_it(green: Any) -> None:
+    """The checks of torch.library, and torch.func's transforms."""
+    tensors = [draw(0, 40, 3), draw(1, 3, 5), draw(2, 3, 5)]
+    for dtype in (torch.float32, torch.float64):
+        operands = [t.to(dtype).requires_grad_() for t in tensors]
+        torch.library.opcheck(expansion._OPERATOR.op, (*operands, green, BANDWIDTH))
+    assert_torch_func(lambda *given: [kernel_expansion(*given, green, BANDWIDTH)], *tensors)
 
 
 @pytest.mark.parametrize("green", GREENS)

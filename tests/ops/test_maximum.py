@@ -1,4 +1,8 @@
-"""The maxima over n-grams against enumeration, and the kernels against the definitions."""
+"""Maxima over n-grams in pieces, by hand, and where n-grams tie.
+
+Those of a layer are those of an enumeration (tests/sequence/test_rcnn.py), and the kernels' those
+of the definition, in texts of every form (tests/ops/test_scans.py).
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,9 @@ from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
 from pyg_kernels.ops.scan.walk import Form, extremes, walk_scan
-from tests.ngram_maxima import largest_sums, ngram_maxima
-from tests.ops.layouts import in_turn
+from tests.ops.scans import gradients
 
 D, F64 = 3, torch.float64
-CASES = [("mul", kind) for kind in ("number", "zero", "one", "scalar", "vector", "gate", "gates")]
-CASES += [("add", kind) for kind in ("number", "zero", "one", "scalar", "vector")]
-RANDOM = [case for case in CASES if case[1] not in ("zero", "one")]
-
 every_mapping = pytest.mark.parametrize("mapping", ["mul", "add"])
 close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 
@@ -95,17 +94,12 @@ def ragged(lengths: Sequence[int]) -> Layout:
     return Layout.of_ptr(ptr, max(lengths), sum(lengths))
 
 
-def make(order: int, kind: str, rows: int, seed: int = 0) -> tuple[Tensor, Any]:
-    """The projections and the decay, with gradients."""
+def make(order: int, kind: str, rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """The projections, and a decay of each channel or of each token, too, with gradients."""
     torch.manual_seed(seed)
-    shape = {"scalar": (1,), "vector": (D,), "gate": (rows, D), "gates": (rows, 1)}.get(kind)
-    number = {"number": 0.6, "zero": 0.0, "one": 1.0}.get(kind)
+    shape = {"vector": (D,), "gate": (rows, D)}[kind]
     x = torch.randn(rows, order * D, dtype=F64, requires_grad=True)
-    return x, number if shape is None else torch.rand(shape, dtype=F64, requires_grad=True)
-
-
-def rows_of(layout: Layout, text: int) -> Tensor:
-    return layout.start[text] + torch.arange(int(layout.length[text])) * layout.stride
+    return x, torch.rand(shape, dtype=F64, requires_grad=True)
 
 
 def numbers(found: tuple[Tensor, Any]) -> list[Tensor]:
@@ -113,82 +107,21 @@ def numbers(found: tuple[Tensor, Any]) -> list[Tensor]:
     return [found[0], *found[1][:-1]]
 
 
-def gradients(outs: Sequence[Tensor], leaves: Sequence[Any]) -> Any:
-    """The gradients of a fixed mixture of the outputs."""
-    total = torch.zeros((), dtype=F64)
-    for k, out in enumerate(outs, start=1):
-        weights = torch.arange(1, out.numel() + 1, dtype=F64).mul_(0.37 * k).cos()
-        total = total + (out * weights.view(out.shape)).sum()
-    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    if not total.requires_grad:
-        return [torch.zeros_like(t) for t in tensors]
-    options: dict[str, Any] = {"allow_unused": True, "materialize_grads": True}
-    return torch.autograd.grad(total, tensors, retain_graph=True, **options)
-
-
-def assert_same(found: Sequence[Tensor], wanted: Sequence[Tensor], leaves: Sequence[Any]) -> None:
+def assert_same(found: Sequence[Tensor], wanted: Sequence[Tensor], *leaves: Tensor) -> None:
+    """And the gradients of the leaves."""
     close(found, wanted)
     close(gradients(found, leaves), gradients(wanted, leaves))
 
 
-@both_paths
-@in_turn({f"{mapping}-{kind}": (mapping, kind) for mapping, kind in CASES})
-def test_the_best_of_all_ngrams(case: tuple[str, str], layout: Layout) -> None:
-    """Values, and gradients where no two n-grams tie."""
-    mapping, kind = case
-    for order in (1, 2, 3) if layout.num_steps == 5 else (2,):
-        x, decay = make(order, kind, layout.num_rows)
-        every = torch.as_tensor(decay, dtype=F64).expand(layout.num_rows, D)
-        found = {r: SCANS[mapping](x, order, decay, layout, None, r) for r in READOUTS}
-        wanted = {r: torch.zeros(layout.num_rows, D, dtype=F64) for r in READOUTS}
-        state = found["c"][1]
-        assert state.seen.equal(layout.length)
-        for text in range(layout.num_texts):
-            rows = rows_of(layout, text)
-            own = x[rows].split(D, 1)
-            c, z = ngram_maxima(own, every[rows], mapping)
-            for name, value in zip(READOUTS, (c[-1], z, sum(c)), strict=True):
-                wanted[name] = wanted[name].index_put((rows,), torch.as_tensor(value))
-            if isinstance(state, SumTable):
-                close(state.best[:, text, : len(rows)], largest_sums(own))
-                assert not state.best[:, text, len(rows) :].any()
-            elif len(rows):
-                low, _ = ngram_maxima(own, every[rows], mapping, smallest=True)
-                ends = [torch.stack([c_j[-1] for c_j in side]) for side in (c, low)]
-                close([state.c_max[:, text], state.c_min[:, text]], ends)
-        for name in READOUTS:
-            close(found[name][0], wanted[name])
-            if (mapping, kind) in RANDOM:
-                assert_same([found[name][0]], [wanted[name]], (x, decay))
-
-
-@in_turn({f"{mapping}-{kind}": (mapping, kind) for mapping, kind in CASES})
-def test_kernels_against_definitions(
-    case: tuple[str, str], layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every output's gradient in every input, from a state of texts of several lengths."""
-    (mapping, kind), order = case, (1, 2, 4)[(CASES.index(case) + layout.num_rows) % 3]
-    x, decay = make(order, kind, layout.num_rows, seed=order)
-    before = ragged([3, 0, 2, 5][: layout.num_texts])
-    _, state = SCANS[mapping](make(order, kind, before.num_rows)[0], order, 0.7, before)
+@every_mapping
+def test_what_a_state_holds_where_no_ngram_is_does_not_matter(mapping: str) -> None:
+    _, state = SCANS[mapping](make(3, "vector", 10)[0], 3, 0.7, ragged([3, 0, 2, 5]))
+    x, _ = make(3, "vector", 8)
     found = []
-    for compiled in (True, False):
-        if not compiled:
-            monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
-        # What a state holds where no n-gram is must not matter.
-        kept = [t.where(t != 0, 50.0 * compiled).detach().requires_grad_() for t in state[:-1]]
-        leaves = [x, decay, *kept]
-        for readout in READOUTS:
-            carried = type(state)(*kept, state.seen)
-            outs = numbers(SCANS[mapping](x, order, decay, layout, carried, readout))
-            chosen = [outs, *([out] for out in outs)]
-            found.append([outs, *(gradients(some, leaves) for some in chosen)])
-    close(found[:3], found[3:])
-    monkeypatch.undo()
-    single = [t.detach().float() if isinstance(t, Tensor) else t for t in leaves]
-    carried = type(state)(*single[2:], state.seen)
-    outs = numbers(SCANS[mapping](single[0], order, single[1], layout, carried, "sum"))
-    torch.testing.assert_close([t.double() for t in outs], found[2][0], rtol=1e-5, atol=1e-5)
+    for value in (0.0, 50.0):
+        kept = type(state)(*(t.where(t != 0, value).detach() for t in state[:-1]), state.seen)
+        found.append(numbers(SCANS[mapping](x, 3, 0.7, ragged([1, 4, 2, 1]), kept)))
+    close(*found)
 
 
 @both_paths
@@ -210,7 +143,7 @@ def test_in_pieces_as_whole(mapping: str, seed: int) -> None:
             x[index], order, weight, ragged(piece.tolist()), state, readout
         )
         out, at = out.index_put((index,), part), at + piece
-    assert_same(numbers((out, state)), wanted, (x, decay))
+    assert_same(numbers((out, state)), wanted, x, decay)
 
 
 def side_by_side(*columns: Sequence[float]) -> Tensor:
@@ -253,13 +186,13 @@ def test_compiles(mapping: str) -> None:
     carried = SCANS[mapping](x.detach(), 2, 0.5, layout)[1]
     scan = partial(SCANS[mapping], order=2, layout=layout, state=carried)
     found = torch.compile(scan, fullgraph=True, backend="eager")(x, decay=decay)
-    assert_same(numbers(found), numbers(scan(x, decay=decay)), (x, decay))
+    assert_same(numbers(found), numbers(scan(x, decay=decay)), x, decay)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @every_mapping
 def test_half_precision_rounds_nothing_between(mapping: str, dtype: torch.dtype) -> None:
-    low = make(3, "number", 9)[0].detach().to(dtype).requires_grad_()
+    low = make(3, "vector", 9)[0].detach().to(dtype).requires_grad_()
     out, state = SCANS[mapping](low, 3, 0.5, ragged([6, 3]))
     wanted, wanted_state = SCANS[mapping](low.float(), 3, 0.5, ragged([6, 3]))
     close([out, *state], [wanted.to(dtype), *wanted_state])

@@ -17,11 +17,12 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.memory import memory_scan
 from pyg_kernels.ops.scan.walk import Form, linear_scan, walk_scan
 from tests.nn.activation_equations import close
-from tests.ops.conftest import assert_same_in_threads, assert_transforms, compiled_kernels
-from tests.ops.layouts import LAYOUTS
+from tests.ops.conftest import assert_same_in_threads, compiled_kernels
 from tests.ops.scans import (
     ACTIVATIONS,
     CASES,
+    CPU,
+    LAYOUTS,
     MEMORIES,
     SOME,
     WALKS,
@@ -31,8 +32,8 @@ from tests.ops.scans import (
     gradients,
     some,
 )
+from tests.promises import assert_torch_func
 
-CPU = torch.device("cpu")
 FORMS = list(LAYOUTS.values())
 LONG = Layout.of_ptr(torch.tensor([0, 40, 41, 41, 70, 83]), 40, 83)
 some_cases = pytest.mark.parametrize("case", SOME.values(), ids=SOME)
@@ -123,8 +124,7 @@ def test_as_pytorch_knows_it(number: int) -> None:
     leaves = some(tensors)
     assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True)
     torch.library.opcheck(case.scan.op, (*tensors, *case.settings))
-    fixed = [t.detach() for t in leaves[1:]]
-    assert_transforms(lambda x: run(x, *fixed)[:1], leaves[0])
+    assert_torch_func(lambda *given: run(*given)[:1], *leaves)
     rest = [None if t is None else t.detach() for t in tensors[1:]]
     both = torch.stack([leaves[0], 2 * leaves[0]]).detach()
     found = torch.func.vmap(lambda x: case.scan.op(x, *rest, *case.settings)[0])(both)
@@ -197,9 +197,56 @@ def test_linear_scan_and_the_path_without_numba(monkeypatch: pytest.MonkeyPatch)
     expected = walk_scan(form, layout, torch.cat((decay, x), 1), params, initial[None], initial)[0]
     torch.testing.assert_close(scan(x), expected, rtol=1e-10, atol=1e-10)
     assert torch.autograd.gradgradcheck(scan, x.requires_grad_(), fast_mode=True)
-    assert_transforms(lambda x: [scan(x)], x)
+    assert_torch_func(lambda x: [scan(x)], x)
     monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
     torch.testing.assert_close(scan(x), expected, rtol=1e-10, atol=1e-10)
+
+
+GRIDS = {name: layout for name, layout in LAYOUTS.items() if layout.full and layout.num_steps}
+
+
+@pytest.mark.parametrize(("width", "dilation", "further"), [(1, 1, 2), (3, 1, 0), (4, 2, 1)])
+@pytest.mark.parametrize("layout", GRIDS.values(), ids=GRIDS)
+def test_convolution(layout: Layout, width: int, dilation: int, further: int) -> None:
+    """Of grids against windows of tokens, which the equations of the machines check."""
+    torch.manual_seed(0)
+    rows = torch.randn(layout.num_rows, 2, dtype=torch.float64)
+    history = torch.randn((width - 1) * dilation + further, layout.num_texts, 2).double()
+    weight = torch.randn(3, 2, width, dtype=torch.float64)
+    found = layout.convolve(rows, history, weight, dilation)
+    windows = layout.windows(rows, history, width, dilation)
+    torch.testing.assert_close(found, windows @ weight.transpose(1, 2).flatten(1).t())
+
+
+X, INITIAL = torch.randn(6, 5), torch.zeros(2, 5)
+
+
+@pytest.mark.parametrize(
+    ("decay", "x", "initial"),
+    [
+        (torch.ones(1), X, torch.zeros(2, 8)),
+        (torch.ones(1), X, torch.zeros(1, 5)),
+        (torch.ones(1), X[:5], INITIAL),
+        (torch.ones(3), X, INITIAL),
+        (torch.ones(6, 3), X, INITIAL),
+        (torch.ones(5, 5), X, INITIAL),
+    ],
+)
+def test_operands_of_other_shapes(decay: Tensor, x: Tensor, initial: Tensor) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        linear_scan(decay, x, Layout.of_grid(3, 2, CPU), initial)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        *(Layout.of_ptr(torch.tensor(ptr), 6, 6) for ptr in ([0, 3, 9], [0, 3, 4])),
+        *(Layout.of_padded_grid(torch.tensor(length), 3) for length in ([4, 1], [1, 4])),
+    ],
+)
+def test_texts_that_do_not_fit_the_rows(layout: Layout) -> None:
+    with pytest.raises(ValueError, match="do not fit 6 rows"):
+        linear_scan(torch.ones(1), X, layout, INITIAL)
 
 
 # In Triton's interpreter, and its compiler

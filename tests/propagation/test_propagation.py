@@ -1,4 +1,4 @@
-"""Reading edges, and the operators on graphs and paths."""
+"""Reading edges, and the operators on paths and on messages of edges."""
 
 from __future__ import annotations
 
@@ -6,59 +6,20 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from pyg_kernels.nn import RandomWalkConv
+from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import Form, walk_scan
 from pyg_kernels.propagation import PathPropagation
-from pyg_kernels.propagation.graph import GraphPropagation, as_edges
+from pyg_kernels.propagation.cavity_sum import arriving_sum, cavity_sum, find_reverse
+from pyg_kernels.propagation.graph import as_edges
 from pyg_kernels.walk import walk
 from tests.covering import covering
 from tests.graphs import random_graph
 
-# Reading edges, and the propagation operator as a dense matrix product
-
-
-def test_propagation_is_the_transposed_adjacency() -> None:
-    graph = random_graph(0)
-    edges = as_edges(graph.edge_index, 6, 6)
-    adjacency = torch.zeros(6, 6, dtype=torch.float64)
-    for source, target in graph.edge_index.t().tolist():
-        adjacency[target, source] += 1
-    z = torch.randn(6, 3, dtype=torch.float64)
-    torch.testing.assert_close(GraphPropagation(edges, 0.25)(z, 2), 0.25 * adjacency @ z)
-    decay = torch.rand(3, dtype=torch.float64)
-    torch.testing.assert_close(GraphPropagation(edges, decay)(z, 2), decay * (adjacency @ z))
-
-
-def test_bond_factors_belong_to_their_step() -> None:
-    graph = random_graph(0)
-    edges = as_edges(graph.edge_index, 6, 6, graph.edge_attr, 3)
-    ones = torch.ones(edges.attr.size(0), 2, dtype=torch.float64)
-    z = torch.randn(6, 2, dtype=torch.float64)
-    propagation = GraphPropagation(edges, factors=[ones, 2 * ones])
-    torch.testing.assert_close(propagation(z, 3), 2 * propagation(z, 2))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("kinds", [2, 40])
-def test_decay_with_bond_factors(kinds: int, dtype: torch.dtype) -> None:
-    """Of kinds (2) or of an edge each (40), constant or learned."""
-    graph = random_graph(0, num_edges=40, kinds=kinds)
-    edges = as_edges(graph.edge_index, 6, 6, graph.edge_attr, 3)
-    assert (edges.edge_type is None) == (kinds == 40)
-    generator = torch.Generator().manual_seed(0)
-    bond, z, decay = (
-        torch.rand(n, 4, generator=generator, dtype=dtype).requires_grad_()
-        for n in (edges.attr.size(0), 6, 1)
-    )
-    for weight in (0.3, decay[0]):
-        found = GraphPropagation(edges, weight, factors=[bond])(z, 2)
-        expected = weight * GraphPropagation(edges, factors=[bond])(z, 2)
-        torch.testing.assert_close(found, expected)
-        inputs = (bond, z) if isinstance(weight, float) else (bond, z, decay)
-        gradients = (torch.autograd.grad(out.square().sum(), inputs) for out in (found, expected))
-        torch.testing.assert_close(*gradients)
+# Reading edges; the operator's numbers are those of the walks of tests/nn/conv
 
 
 def test_kinds_are_found_only_where_no_gradient_is_needed() -> None:
@@ -68,7 +29,7 @@ def test_kinds_are_found_only_where_no_gradient_is_needed() -> None:
     assert as_edges(graph.edge_index, 6, 6, attr, 3).attr is attr
     conv = RandomWalkConv(3, 4, edge_dim=3).double()
 
-    def output(attr: torch.Tensor) -> torch.Tensor:
+    def output(attr: Tensor) -> Tensor:
         return conv(graph.x[:, :3], graph.edge_index, attr)
 
     attr = graph.edge_attr
@@ -127,8 +88,6 @@ def test_edges_that_are_refused(edges: Any, options: dict[str, Any], message: st
 # The operator on path graphs: the walk that it carries is the scan's definition
 
 CHANNELS = 3
-
-
 WALKS = covering(
     2,
     lengths=[(6, 6), (70, 4, 1, 0), (1, 1), (0, 0)],
@@ -164,3 +123,89 @@ def test_the_walk_of_the_scan(options: dict[str, Any]) -> None:
         last = layout.last(up_to, initial[j - 1])
         torch.testing.assert_close(end[j - 1], last, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(h, z, rtol=1e-10, atol=1e-12)
+
+
+# Sums of messages on edges against their definition, message by message
+
+RING = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2), (2, 3), (3, 2)]
+EDGES: dict[str, list[tuple[int, int]]] = {
+    "ring": RING,
+    "ring-and-loop": [*RING, (3, 3)],
+    "parallel": [*RING, (2, 1), (1, 2), (1, 2)],
+    "one-way": RING[::2],
+    "loops": [(0, 0), (0, 0), (1, 0), (0, 1), (1, 1)],
+    "none": [],
+}
+
+
+def edges_of(pairs: list[tuple[int, int]]) -> Edges:
+    source, target = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).t()
+    return Edges(source, target, 5, 5)
+
+
+def definition(message: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
+    rows = 0.0 * message
+    for edge, (i, j) in enumerate(pairs):
+        for other, (k, target) in enumerate(pairs):
+            if target == i and k != j:
+                rows[edge] += message[other]
+    return rows
+
+
+@pytest.mark.parametrize("pairs", EDGES.values(), ids=list(EDGES))
+def test_cavity_sum(pairs: list[tuple[int, int]]) -> None:
+    torch.manual_seed(0)
+    message = torch.randn(len(pairs), 3, dtype=torch.float64, requires_grad=True)
+    edges = edges_of(pairs)
+    found = cavity_sum(message, edges, find_reverse(edges))
+    wanted = definition(message, pairs)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    total, arrived = arriving_sum(message, edges), torch.zeros(5, 3, dtype=torch.float64)
+    for row, (_, target) in zip(message.detach(), pairs, strict=True):
+        arrived[target] += row
+    torch.testing.assert_close(total, arrived)
+    assert torch.equal(cavity_sum(message, edges, find_reverse(edges), total), found)
+    slopes = [torch.autograd.grad(s.sin().sum(), message) for s in (found, wanted)]
+    torch.testing.assert_close(*slopes, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_reverse_edges(name: str) -> None:
+    """Each edge has one; or parallel edges share a number, which is E where nothing runs back."""
+    pairs = EDGES[name]
+    reverse = find_reverse(edges_of(pairs))
+    if name in ("ring", "ring-and-loop", "none"):
+        assert [pairs[e] for e in reverse.edge.tolist()] == [(j, i) for i, j in pairs]
+        return
+    assert reverse.edge is None
+    number = dict(zip(pairs, reverse.pair.tolist(), strict=True))
+    assert len(set(number.values())) == len(number)
+    assert [number[p] for p in pairs] == reverse.pair.tolist()
+    back = [number.get((j, i), len(pairs)) for i, j in pairs]
+    assert back == reverse.reverse_pair.tolist()
+
+
+def test_reverse_edges_among_many_nodes_in_int32() -> None:
+    target, source = divmod(2**32 + 100, 70_000)  # as 0 -> 100 in 32 bits
+    ends = torch.tensor([[0, source, 5], [100, target, source]], dtype=torch.int32)
+    narrow, wide = (find_reverse(Edges(*each, 70_000, 70_000)) for each in (ends, ends.long()))
+    assert torch.equal(narrow.reverse_pair, wide.reverse_pair)
+
+
+def test_sums_keep_single_precision_under_autocast() -> None:
+    edges = edges_of(RING)
+    message = torch.randn(len(RING), 3)
+    expected = cavity_sum(message.bfloat16().float(), edges, find_reverse(edges))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = cavity_sum(message.bfloat16(), edges, find_reverse(edges))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", list(EDGES)[:-1])
+def test_the_form_for_onnx_gives_the_same_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = edges_of(EDGES[name])
+    message = torch.randn(edges.num_edges, 3, dtype=torch.float64)
+    expected = cavity_sum(message, edges, find_reverse(edges))
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    torch.testing.assert_close(cavity_sum(message, edges, find_reverse(edges)), expected)

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 from pyg_kernels.sequence import path_batch
 from tests.sequence.texts import assert_close, close, gradients, place, pointers
-from tests.sequence.variants import Variant, named_parts
+from tests.sequence.variants import Family, Variant, named_parts, parts_of
 
 OF_LAYERS = {"num_layers", "bidirectional", "batch_first", "dropout", "seed", "scale"}
 FORMS = ["ptr", "left", "right", "holes", "lengths", "packed", "paths", "grid", "one"]
@@ -96,17 +96,26 @@ def read_in_form(
         given = {"lengths": lengths} if form == "lengths" else {"mask": mask}
         if selection is not None:
             weights, _ = place([weight.unsqueeze(1) for weight in selection], how)
-            weights = weights.squeeze(2)
-            given["selection"] = weights.t() if layer.batch_first else weights
+            given["selection"] = weights.squeeze(2)
         if layer.batch_first:
-            given = given if form == "lengths" else {**given, "mask": mask.t()}
-            output, last = layer(grid.transpose(0, 1), state, **given)
-            output = output.transpose(0, 1)
-        else:
-            output, last = layer(grid, state, **given)
+            grid = grid.transpose(0, 1)
+            given = {k: v.t() if isinstance(v, Tensor) else v for k, v in given.items()}
+        output, last = layer(grid, state, **given)
+        output = output.transpose(0, 1) if layer.batch_first else output
         assert (output[~mask] == 0).all()
         return torch.cat([output[mask[:, b], b] for b in range(len(pieces))]), last
     return torch.cat([output[:n, b] for b, n in enumerate(lengths)]), last
+
+
+def read_by_steps(
+    family: Family, layer: Any, pieces: list[Tensor], state: Any, form: str
+) -> tuple[Tensor, Any]:
+    """The same by steps of the cell, of several texts of one length or without their dimension."""
+    (cell,), after, outputs = layer.cells, family.of_cell(state), []
+    for x_t in pieces[0] if form.startswith("one") else torch.stack(pieces, dim=1):
+        after = cell(x_t, after)
+        outputs.append(parts_of(after)[0])
+    return torch.stack(outputs, dim=-2).flatten(0, -2), family.of_layer(after)
 
 
 def assert_equations(
@@ -142,12 +151,16 @@ def assert_equations(
     for form in forms:
         before = copy.deepcopy(norms)
         parts = None if states is None else family.joined(states)
-        if parts is not None and form == "one":
+        alone = form.startswith("one")
+        if parts is not None and alone:
             parts = [part[:, 0] for part in parts]
         state = None if parts is None else (parts[0] if len(parts) == 1 else tuple(parts))
-        output, last = read_in_form(layer, x, state, form)
+        if form.endswith("by steps"):
+            output, last = read_by_steps(family, layer, x, state, form)
+        else:
+            output, last = read_in_form(layer, x, state, form)
         ends = [t for k, t in named_parts(last).items() if k not in family.uncompared]
-        ends = [part.unsqueeze(1) for part in ends] if form == "one" else ends
+        ends = [part.unsqueeze(1) for part in ends] if alone else ends
         found = [output, *ends]
         names = [f"{form}: {name}" for name in ("output", *named_parts(last))][: len(found)]
         assert_close([t.double() for t in found], [t.double() for t in wanted], names)

@@ -7,42 +7,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import BatchNorm1d
 
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, KBRNCell
 from tests.nn.activation_equations import Case
-from tests.sequence.equations import Reading, reading
-from tests.sequence.equations import assert_equations as of_texts
-from tests.sequence.texts import SIZE
-from tests.sequence.variants import Family, Options, Part, Variant
-
-# The equations of kernel-based recurrent networks, written out text by text and step by step
+from tests.sequence.variants import Family, Options, Part, drawn
 
 CENTERS = 7  # a unit, where a test does not say how many
 
 
-def cell_equations(
-    cell: KBRNCell, pieces: list[Tensor], h: Tensor, act: Callable[[Tensor], Tensor]
-) -> tuple[list[Tensor], Tensor, Tensor]:
-    """The outputs of each text, the last of them (S, H), and the rows before the activation."""
-    u, b, w = cell.lin_input.weight, cell.lin_input.bias, cell.lin_recurrent.weight
-    last, outputs, rows = list(h.unbind(0)), [[] for _ in pieces], []
-    for t in range(max((len(piece) for piece in pieces), default=0)):
-        present = [s for s, piece in enumerate(pieces) if len(piece) > t]
-        h_t = torch.stack([last[s] for s in present])
-        a = h_t @ w.t() + torch.stack([pieces[s][t] for s in present]) @ u.t()
-        a = a if b is None else a + b
-        rows.append(a)
-        for s, output in zip(present, act(a), strict=True):
-            last[s] = output
-            outputs[s].append(output)
-    zero = h.new_zeros(0, h.size(1))
-    texts = [torch.stack(text) if text else zero for text in outputs]
-    return texts, torch.stack(last) if last else h, torch.cat([zero, *rows])
-
-
-def function_of(cell: KBRNCell, options: dict[str, Any]) -> Callable[[Tensor], Tensor]:
+def function_of(cell: KBRNCell, options: Options) -> Callable[[Tensor], Tensor]:
     """The normalisation and the expansion of a cell, which is eq. 4; or what stands there."""
     module = cell.activation
     if type(module) is not KernelActivation:
@@ -57,15 +31,34 @@ def function_of(cell: KBRNCell, options: dict[str, Any]) -> Callable[[Tensor], T
     return lambda a: case.definition(module, a)
 
 
-def random_kbrn(
-    *args: Any, seed: int = 0, scale: float = 0.5, num_centers: int = CENTERS, **kwargs: Any
-) -> KBRN:
-    """A network in float64 and eval mode in which nothing is left at its initial value."""
-    torch.manual_seed(seed)
-    kbrn = KBRN(*args, num_centers=num_centers, **kwargs).double()
+def reads(
+    cell: KBRNCell, options: Options, pieces: list[Tensor], states: Sequence[Tensor] | None
+) -> tuple[list[Tensor], tuple[Tensor, ...]]:
+    """Texts step by step, side by side; the rows before the activation are noted."""
+    u, b, w = cell.lin_input.weight, cell.lin_input.bias, cell.lin_recurrent.weight
+    act = function_of(cell, options)
+    h = pieces[0].new_zeros(len(pieces), cell.hidden_size) if states is None else states[0]
+    last, outputs, rows = list(h.unbind(0)), [[] for _ in pieces], []
+    for t in range(max(len(piece) for piece in pieces)):
+        present = [s for s, piece in enumerate(pieces) if len(piece) > t]
+        h_t = torch.stack([last[s] for s in present])
+        a = h_t @ w.t() + torch.stack([pieces[s][t] for s in present]) @ u.t()
+        a = a if b is None else a + b
+        rows.append(a)
+        for s, output in zip(present, act(a), strict=True):
+            last[s] = output
+            outputs[s].append(output)
+    zero = h.new_zeros(0, h.size(1))
+    texts = [torch.stack(text) if text else zero for text in outputs]
+    return texts, (torch.stack(last), torch.cat([zero, *rows]))
+
+
+def random_kbrn(*args: Any, scale: float = 0.5, num_centers: int = CENTERS, **given: Any) -> KBRN:
+    """In eval mode, with statistics that are not those of the start, either."""
+    kbrn = drawn(KBRN, *args, scale=scale, num_centers=num_centers, **given)
     with torch.no_grad():
-        for name, parameter in kbrn.named_parameters():
-            parameter.normal_(std=1.0 if name.endswith("centers") else scale)
+        for cell in kbrn.cells:
+            cell.activation.centers.normal_()
         for name, buffer in kbrn.named_buffers():
             if name.endswith("running_mean"):
                 buffer.normal_(std=scale)
@@ -76,39 +69,29 @@ def random_kbrn(
     return kbrn.eval()
 
 
-# Kernel-based recurrent networks of every kind
-
-HIDDEN = 5
-
-PLAIN: dict[str, Options] = {
-    "relu": {"normalize": False},
-    "abs": {"normalize": False, "green": "abs", "affine": True},
-    "gaussian": {"normalize": False, "green": "gaussian", "bias": False},
-    "shared": {"normalize": False, "affine": True, "shared": True},
-}
-NORMALIZED: dict[str, Options] = {
-    "norm": {},
-    "norm-abs": {"green": "abs", "shared": True, "affine": True, "bias": False},
-    "norm-gaussian": {"green": "gaussian", "bandwidth": 0.8},
-    "norm-stack": {"num_layers": 2, "affine": True},
-}
-BIDIRECTIONAL: dict[str, Options] = {
-    "both-ways-gaussian": {"bidirectional": True, "green": "gaussian", "affine": True},
-    "both-ways-norm": {"bidirectional": True, "num_layers": 2},
-}
-
-
-def _of_few_centers(variants: dict[str, Options]) -> dict[str, Options]:
+def of_few_centers(variants: dict[str, Options]) -> dict[str, Options]:
     return {name: {"num_centers": CENTERS, **options} for name, options in variants.items()}
 
 
-ONE_WAY, BOTH_WAYS = _of_few_centers({**PLAIN, **NORMALIZED}), _of_few_centers(BIDIRECTIONAL)
+ONE_WAY = of_few_centers(
+    {
+        "relu": {"normalize": False},
+        "abs": {"normalize": False, "green": "abs", "affine": True},
+        "gaussian": {"normalize": False, "green": "gaussian", "bias": False},
+        "shared": {"normalize": False, "affine": True, "shared": True},
+        "norm": {},
+        "norm-abs": {"green": "abs", "shared": True, "affine": True, "bias": False},
+        "norm-gaussian": {"green": "gaussian", "bandwidth": 0.8},
+        "norm-stack": {"num_layers": 2, "affine": True},
+    }
+)
+BOTH_WAYS = of_few_centers(
+    {
+        "both-ways-gaussian": {"bidirectional": True, "green": "gaussian", "affine": True},
+        "both-ways-norm": {"bidirectional": True, "num_layers": 2},
+    }
+)
 EVERY = {**ONE_WAY, **BOTH_WAYS}
-IN_TRAINING = {name: options for name, options in EVERY.items() if options.get("normalize", True)}
-DERIVATIVES = {
-    name: EVERY[name]
-    for name in ("relu", "abs", "gaussian", "norm-abs", "norm-gaussian", "both-ways-norm")
-}
 PARTS = {
     f"{name}-{kind}": Part(module, {**options, "scale": 0.3}, trained=module.startswith("lin"))
     for kind, options in [("relu", {"normalize": False}), ("norm", {"green": "gaussian"})]
@@ -124,49 +107,18 @@ def shapes(options: Options, count: int, size: int, hidden: int) -> list[tuple[i
     return [(count, hidden)]
 
 
-def reads(
-    cell: KBRNCell, options: Options, pieces: list[Tensor], states: Sequence[Tensor] | None
-) -> tuple[list[Tensor], tuple[Tensor, ...]]:
-    """Texts step by step, side by side; what the activation reads is noted."""
-    h = pieces[0].new_zeros(len(pieces), cell.hidden_size) if states is None else states[0]
-    outputs, last, rows = cell_equations(cell, pieces, h, function_of(cell, options))
-    return outputs, (last, rows)
-
-
-def build(options: Options, **more: Any) -> KBRN:
-    return random_kbrn(SIZE, HIDDEN, **{**options, **more})
-
-
+DERIVATIVES = ("relu", "abs", "gaussian", "norm-abs", "norm-gaussian", "both-ways-norm")
 FAMILY = Family(
     name="kbrn",
     layer=KBRN,
     cell=KBRNCell,
     random=random_kbrn,
-    hidden_size=HIDDEN,
+    hidden_size=5,
     one_way=ONE_WAY,
     both_ways=BOTH_WAYS,
-    derivatives=DERIVATIVES,
+    derivatives={name: EVERY[name] for name in DERIVATIVES},
     shapes=shapes,
     reads=reads,
     state_argument=r"\b(h|h_0|state)\b",
     parts=PARTS,
 )
-
-
-def norms(kbrn: KBRN) -> list[BatchNorm1d]:
-    return [cell.activation.norm for cell in kbrn.cells if cell.activation.norm is not None]
-
-
-def read_texts(kbrn: KBRN, options: Options, pieces: list[Tensor]) -> Reading:
-    return reading(Variant(FAMILY, options), kbrn, pieces)
-
-
-def assert_equations(
-    kbrn: KBRN,
-    options: Options,
-    pieces: list[Tensor],
-    form: str = "ptr",
-    from_state: bool = True,
-    **more: Any,
-) -> None:
-    of_texts(Variant(FAMILY, options), kbrn, pieces, [form], from_state, **more)

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pyg_kernels.sequence import RCNN, RCNNCell
-from tests.sequence.texts import SIZE
-from tests.sequence.variants import Family, Options, Part
+from tests.sequence.texts import SIZE, pointwise
+from tests.sequence.variants import Family, Options, Part, drawn
 
-# The equations of one RCNN layer (thesis, table 2.2 and section 2.3.5), written out in a loop
-
-
-def random_rcnn(*args: Any, seed: int = 0, scale: float = 0.6, **kwargs: Any) -> RCNN:
-    """A layer in float64 in which no parameter is left at zero."""
-    torch.manual_seed(seed)
-    rcnn = RCNN(*args, **kwargs).double()
-    for parameter in rcnn.parameters():
-        torch.nn.init.normal_(parameter, std=scale)
-    return rcnn
+random_rcnn: Callable[..., RCNN] = partial(drawn, RCNN, scale=0.6)
 
 
 def projections(cell: RCNNCell, x: Tensor) -> list[Tensor]:
@@ -38,13 +30,6 @@ def decays(cell: RCNNCell, x: Tensor, decay: float | str) -> Tensor:
         return torch.sigmoid(x @ cell.decay_lin.weight.t() + cell.decay_bias).expand(shape)
     assert not isinstance(decay, str)
     return torch.full(shape, decay, dtype=x.dtype)
-
-
-ACTS: dict[Any, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-    None: lambda t: t,
-}
 
 
 def layer_equations(
@@ -100,7 +85,7 @@ def layer_equations(
             u = u @ cell.output_lin.weight.t()
         if bias:
             u = u + cell.bias
-        u = (act if callable(act) else ACTS[act])(u)
+        u = pointwise(act)(u)
         if output_gate:
             gate = x_t @ cell.output_gate_lin.weight.t() + cell.output_gate_bias
             if decay == "recurrent":
@@ -115,8 +100,6 @@ def layer_equations(
     return stacked, h, torch.stack(states, dim=-2)
 
 
-# String-kernel recurrent convolutions of every kind
-
 SUM: dict[str, Options] = {
     "constant": {},
     "unnormalized": {"order": 3, "normalize": False, "readout": "z", "decay": 0.9, "act": "relu"},
@@ -125,11 +108,8 @@ SUM: dict[str, Options] = {
     "highway": {"order": 1, "decay": "input", "highway": True, "act": None},
     "recurrent": {"decay": "recurrent", "output_map": True, "output_gate": True, "highway": True},
     "scalar-recurrent": {
-        "order": 3,
-        "combine": "add",
-        "decay": "recurrent",
-        "scalar_decay": True,
-        "readout": "z",
+        **{"order": 3, "combine": "add", "readout": "z"},
+        **{"decay": "recurrent", "scalar_decay": True},
     },
     "stack": {"num_layers": 2, "decay": "input", "output_map": True},
 }
@@ -179,11 +159,11 @@ def reads(
     """Sums by their equations; maxima, which have none, by steps of the cell."""
     found = []
     for b, x in enumerate(pieces):
-        state = None if states is None else [part[b] for part in states]
         if options.get("pooling") != "max":
-            found.append(layer_equations(cell, x, *(state or ()), **options))
+            state = () if states is None else [part[b] for part in states]
+            found.append(layer_equations(cell, x, *state, **options))
             continue
-        after: Any = None if state is None else tuple(state)
+        after: Any = None
         outputs = []
         for x_t in x:
             after = cell(x_t, after)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
-from pyg_kernels.sequence import RKM, RKMCell
-from tests.sequence.variants import Family, Options, Part
-
-# The equations of one recurrent kernel machine (Liang et al. 2019), written out in a loop
-
-Pointwise = Callable[[Tensor], Tensor]
+from pyg_kernels.sequence import RKM, RKMCell, SyncNetFilters
+from tests.sequence.texts import pointwise
+from tests.sequence.variants import Family, Options, Part, drawn
 
 GATES = {  # the sigmoid gates of each cell
     "lstm": ["output", "input", "forget"],
@@ -30,56 +28,20 @@ GATES = {  # the sigmoid gates of each cell
 CELLS = list(GATES)
 NEVER_FED_BACK = ["gated-cnn", "cnn"]
 STATIC = ["linear", "linear-gated", *NEVER_FED_BACK]  # cells with factors in place of gates
-Q: dict[str, Pointwise] = {
-    "identity": lambda t: t,
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-    "sigmoid": torch.sigmoid,
-}
 
 
-def readers(cell: str, feedback: bool | None = None) -> list[str]:
-    """What reads the output before: every gate and the candidate, but for the RAN's."""
-    if feedback is False or cell in NEVER_FED_BACK:
-        return []
-    return [*GATES[cell], *(["candidate"] if cell != "ran" else [])]
-
-
-def biased(cell: str, bias: bool = True) -> list[str]:
-    return [*GATES[cell], *(["candidate"] if cell == "lstm" else [])] if bias else []
-
-
-def blocks(ngram: int | list[int], hidden: int) -> list[tuple[int, int]]:
-    """The width of each block of channels, and the number of channels in it."""
-    widths = [ngram] if isinstance(ngram, int) else ngram
-    each, more = divmod(hidden, len(widths))
-    return [(n, each + 1 if b < more else each) for b, n in enumerate(widths)]
-
-
-def wavelets(
-    alpha: Tensor, omega: Tensor, phi: Tensor, beta: Tensor, ngram: int | list[int]
-) -> list[Tensor]:
-    """Eq. 21, one tap after the other: (channels of the block, F, n) for each width."""
-    found, start = [], 0
-    for n, size in blocks(ngram, len(omega)):
-        k = slice(start, start + size)
-        taps = []
-        for i in range(n):
-            t = i - (n - 1) / 2
-            wave = torch.cos(omega[k, None] * t + phi[k])
-            taps.append(alpha[k] * wave * torch.exp(-beta[k, None] * t**2))
-        found.append(torch.stack(taps, dim=-1))
-        start += size
+def wavelets(filters: SyncNetFilters, widths: list[int]) -> list[Tensor]:
+    """Eq. 21: (channels of the block, F, n) for each width, as many channels each, or one more."""
+    each, more = divmod(len(filters.omega), len(widths))
+    sizes = [each + 1 if b < more else each for b, _ in enumerate(widths)]
+    beta = torch.log1p(torch.exp(filters.raw_beta))
+    parts = filters.alpha, filters.omega[:, None], filters.phi, beta[:, None]
+    columns = [part.unsqueeze(-1).split(sizes) for part in parts]
+    found = []
+    for n, alpha, omega, phi, b in zip(widths, *columns, strict=True):
+        t = torch.arange(n) - (n - 1) / 2
+        found.append(alpha * torch.cos(omega * t + phi) * torch.exp(-b * t**2))
     return found
-
-
-def filters_of(parameters: Module, ngram: int | list[int], filters: str) -> list[Tensor]:
-    if filters == "dense":
-        return list(parameters.weights)
-    named = dict(parameters.named_parameters())
-    alpha, omega, phi = (named.pop(name) for name in ["alpha", "omega", "phi"])
-    (raw,) = named.values()
-    return wavelets(alpha, omega, phi, torch.log1p(torch.exp(raw)), ngram)
 
 
 def convolved(weights: list[Tensor], past: list[Tensor], dilation: int) -> Tensor:
@@ -90,15 +52,6 @@ def convolved(weights: list[Tensor], past: list[Tensor], dilation: int) -> Tenso
         taps = [past[-1 - (n - 1 - i) * dilation] @ weight[:, :, i].t() for i in range(n)]
         parts.append(torch.stack(taps).sum(dim=0))
     return torch.cat(parts, dim=-1)
-
-
-class End(NamedTuple):
-    """Outputs (T, ..., H), the last h and c (..., H), and the last inputs (W, ..., F)."""
-
-    output: Tensor
-    h: Tensor
-    c: Tensor
-    window: Tensor
 
 
 def rkm_equations(
@@ -116,18 +69,23 @@ def rkm_equations(
     feedback: bool | None = None,
     static: Any = None,
     learn_static: bool = False,
-    q: str | Pointwise | None = None,
+    q: str | Callable[[Tensor], Tensor] | None = None,
     bias: bool = True,
-) -> End:
-    """One text x (T, F), or texts of one length (T, ..., F), through the table of cells."""
-    some = parameters.filters["candidate"]
-    hidden = len(some.omega) if filters == "syncnet" else sum(len(w) for w in some.weights)
-    reach = (max(n for n, _ in blocks(ngram, hidden)) - 1) * dilation
-    h = x.new_zeros(*x.shape[1:-1], hidden) if h is None else h
-    c = x.new_zeros(*x.shape[1:-1], hidden) if c is None else c
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """One text x (T, F), or texts of one length (T, ..., F), through the table of cells.
+
+    Gives outputs (T, ..., H), the last h and c (..., H), and the last inputs (W, ..., F).
+    """
+    widths = [ngram] if isinstance(ngram, int) else ngram
+    reach = (max(widths) - 1) * dilation
+    h = x.new_zeros(*x.shape[1:-1], parameters.hidden_size) if h is None else h
+    c = torch.zeros_like(h) if c is None else c
     past = list(x.new_zeros(reach, *x.shape[1:]) if window is None else window)
-    weights = {gate: filters_of(f, ngram, filters) for gate, f in parameters.filters.items()}
-    act = q if callable(q) else Q[q or "identity"]
+    weights = {
+        gate: wavelets(maps, widths) if filters == "syncnet" else maps.weights
+        for gate, maps in parameters.filters.items()
+    }
+    act, fed_back = pointwise(q), feedback is not False and cell not in NEVER_FED_BACK
     if learn_static:
         s_i, s_f = parameters.static
     elif cell in NEVER_FED_BACK:
@@ -137,9 +95,10 @@ def rkm_equations(
 
     def mapped(gate: str, h: Tensor) -> Tensor:
         total = convolved(weights[gate], past, dilation)
-        if gate in readers(cell, feedback):
+        if fed_back and (gate in GATES[cell] or cell != "ran"):  # but for the RAN's candidate
             total = total + h @ parameters.recurrent[gate].weight.t()
-        return total + parameters.biases[gate] if gate in biased(cell, bias) else total
+        biased = bias and (gate in GATES[cell] or cell == "lstm")
+        return total + parameters.biases[gate] if biased else total
 
     outputs = []
     for x_t in x:
@@ -156,7 +115,10 @@ def rkm_equations(
             c = candidate + act(c)
         else:
             c = s_i * candidate + s_f * c
-        seen = normalized(c, parameters) if layer_norm else c
+        seen = c
+        if layer_norm:
+            norm = parameters.norm
+            seen = torch.layer_norm(c, c.shape[-1:], norm.weight, norm.bias, norm.eps)
         if cell == "lstm":
             h = gate["output"] * torch.tanh(seen)
         elif cell in ("linear", "cnn"):
@@ -168,29 +130,11 @@ def rkm_equations(
         outputs.append(h)
     output = torch.stack(outputs) if outputs else x.new_zeros(0, *h.shape)
     last = torch.stack(past[len(past) - reach :]) if reach else x.new_zeros(0, *x.shape[1:])
-    return End(output, h, c, last)
+    return output, h, c, last
 
 
-def normalized(c: Tensor, parameters: RKMCell) -> Tensor:
-    assert parameters.norm is not None
-    centered = c - c.mean(dim=-1, keepdim=True)
-    deviation = (centered.square().mean(dim=-1, keepdim=True) + parameters.norm.eps).sqrt()
-    return centered / deviation * parameters.norm.weight + parameters.norm.bias
-
-
-def random_rkm(*args: Any, seed: int = 0, scale: float = 0.5, **kwargs: Any) -> RKM:
-    """A machine in float64 in which no parameter is left at its initial value."""
-    torch.manual_seed(seed)
-    rkm = RKM(*args, **kwargs).double()
-    for parameter in rkm.parameters():
-        torch.nn.init.normal_(parameter, std=scale)
-    return rkm
-
-
-# Recurrent kernel machines of every kind
-
+random_rkm: Callable[..., RKM] = partial(drawn, RKM, scale=0.5)
 HIDDEN = 5
-
 ONE_WAY: dict[str, Options] = {
     "lstm": {"cell": "lstm"},
     "rkm-lstm": {"ngram": 3, "layer_norm": True},
@@ -234,7 +178,9 @@ def shapes(options: Options, count: int, size: int, hidden: int) -> list[tuple[i
 def reads(
     cell: RKMCell, options: Options, pieces: list[Tensor], states: Sequence[Tensor] | None
 ) -> tuple[list[Tensor], tuple[Tensor, ...]]:
-    given, found = options_of(options, cell), []
+    given, found = dict(options), []
+    if isinstance(options.get("q"), Module):  # whose parameters are the cell's own
+        given["q"] = cell.q
     for b, x in enumerate(pieces):
         state = () if states is None else [part[b] for part in states]
         found.append(rkm_equations(cell, x, *state, **given))
@@ -246,10 +192,7 @@ def reads(
 PARTS = {
     "filters": Part("filters.forget", {"ngram": 2}, takes_tensors=False, trained=False),
     "wavelets": Part(
-        "filters.candidate",
-        {"ngram": 4, "filters": "syncnet"},
-        takes_tensors=False,
-        trained=False,
+        "filters.candidate", {"ngram": 4, "filters": "syncnet"}, takes_tensors=False, trained=False
     ),
     "q": Part("q", {"cell": "general", "q": torch.nn.Tanh()}, trained=False),
     "q-without-feedback": Part(
@@ -270,11 +213,3 @@ FAMILY = Family(
     side_by_side=(2,),
     parts=PARTS,
 )
-
-
-def options_of(options: Options, cell: Module) -> Options:
-    """The options of a cell, in which a q with parameters is the cell's own."""
-    q: Callable[[Tensor], Tensor] | str | None = options.get("q")
-    if isinstance(q, Module):
-        q = next(m for m in cell.modules() if type(m) is type(q))
-    return {**options, "q": q}

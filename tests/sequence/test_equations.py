@@ -11,14 +11,14 @@ from torch import Tensor
 
 from tests.covering import covering
 from tests.nn.activation_equations import GREENS
-from tests.sequence.equations import FORMS, assert_equations, reading
+from tests.sequence.equations import FORMS, assert_equations
 from tests.sequence.kbrn import FAMILY as KBRN
 from tests.sequence.layers import families, of_every, of_some, single_layers, some_one_way
 from tests.sequence.rcnn import FAMILY as RCNN
 from tests.sequence.rkm import CELLS, NEVER_FED_BACK, STATIC
 from tests.sequence.rkm import FAMILY as RKM
 from tests.sequence.texts import SIZE, assert_close, close, gradients, pointers, random_text, texts
-from tests.sequence.variants import Family, Options, Variant, like, named_parts, parts_of, plain
+from tests.sequence.variants import Family, Options, Variant, parts_of, plain
 
 
 @of_every
@@ -34,33 +34,8 @@ def test_every_form(variant: Variant) -> None:
 
 def assert_stepped(variant: Variant, layer: Any) -> None:
     """The cell token by token, with and without a dimension for the texts."""
-    cell, x = layer.cells[0], random_text(3, 2, SIZE).requires_grad_()
-    states = None
-    if "pooling" not in variant.options:
-        states = [[t.requires_grad_() for t in part] for part in variant.states(2)]
-    expected = reading(variant, layer, list(x.unbind(1)), states)
-    given = {} if states is None else dict(enumerate(states[0]))
-    inputs = [x, *given.values(), *layer.parameters()]
-    parts = [t.transpose(0, 1) if k in variant.family.side_by_side else t for k, t in given.items()]
-    state = None if states is None else (parts[0] if len(parts) == 1 else tuple(parts))
-    outputs = []
-    for x_t in x:
-        state = cell(x_t, state)
-        outputs.append(parts_of(state)[0])
-    found, wanted = torch.stack(outputs), torch.stack(expected.outputs, dim=1)
-    ends = [t for k, t in named_parts(state).items() if k not in variant.family.uncompared]
-    last = [part[0] for part in variant.family.joined(expected.ends)]
-    if variant.family.side_by_side and len(ends) == 3:
-        last[2] = variant.family.joined(expected.ends)[2]
-    names = ["output", *named_parts(state)]
-    assert_close([found, *ends], [wanted, *last], names[: 1 + len(ends)])
-    slopes = [gradients([output], inputs) for output in (found, wanted)]
-    assert_close(*slopes, [str(k) for k, _ in enumerate(inputs)])
-    alone, steps = None, []
-    for x_t in x[:, 1]:
-        alone = cell(x_t, alone)
-        steps.append(parts_of(alone)[0])
-    close(torch.stack(steps), layer(x[:, 1])[0])
+    assert_equations(variant, layer, texts(3, 3), ["grid by steps"])
+    assert_equations(variant, layer, texts(3), ["one by steps"], from_state=False)
 
 
 @single_layers
@@ -71,13 +46,9 @@ def test_cells_stepped_by_hand(variant: Variant) -> None:
     x = random_text(6, 2, SIZE)  # and layer and cell continue each other
     whole, _ = layer(x)
     _, state = layer(x[:4])
-    family = variant.family
-    parts = parts_of(state)
-    inner = [t if k in family.side_by_side else t[0] for k, t in enumerate(parts)]
-    after = layer.cells[0](x[4], plain(like(state, inner)))
-    outer = [t if k in family.side_by_side else t[None] for k, t in enumerate(parts_of(after))]
+    after = layer.cells[0](x[4], variant.family.of_cell(state))
     close(parts_of(after)[0], whole[4])
-    close(layer(x[5:], plain(like(state, outer)))[0][0], whole[5], rtol=1e-9)
+    close(layer(x[5:], plain(variant.family.of_layer(after)))[0][0], whole[5], rtol=1e-9)
 
 
 RCNN_OPTIONS = covering(
@@ -102,30 +73,17 @@ WINDOWS: list[Options] = [
     {"ngram": [2, 5], "filters": "syncnet", "dilation": 2},
 ]
 
-
-def rkm_options() -> list[Options]:
-    """All cells meet all other options, and each cell some of the windows."""
-    found = []
-    rows = covering(
-        2,
-        cell=CELLS,
-        feedback=[None, False],
-        layer_norm=[False, True],
-        bias=[False, True],
-        static=[None, True, (0.3, 0.8)],
-        learn_static=[False, True],
-    )
-    for row, window in zip(rows, itertools.cycle(WINDOWS), strict=False):
-        options = {**row, **window}
-        static, learn = options.pop("static"), options.pop("learn_static")
-        if row["cell"] in STATIC:
-            options["learn_static"] = learn
-            if static:
-                options["static"] = 1.5 if row["cell"] in NEVER_FED_BACK else (2.0, 0.1)
-        found.append({**options, **({"q": "tanh"} if row["cell"] == "general" else {})})
-    return found
-
-
+RKM_CELLS: list[Options] = [{"cell": c} for c in CELLS if c != "general" and c not in STATIC]
+RKM_CELLS += [{"cell": "general", "q": "tanh"}]
+RKM_CELLS += [
+    {"cell": cell, "static": static, "learn_static": learn}
+    for cell in STATIC
+    for static in (None, 1.5 if cell in NEVER_FED_BACK else (2.0, 0.1))
+    for learn in (False, True)
+]
+RKM_OPTIONS = covering(
+    2, kind=RKM_CELLS, feedback=[None, False], layer_norm=[False, True], bias=[False, True]
+)
 KBRN_OPTIONS = covering(
     2,
     green=GREENS,
@@ -138,7 +96,10 @@ KBRN_OPTIONS = covering(
 )
 ROWS = [
     *[(RCNN, {**options.pop("sums"), **options}) for options in RCNN_OPTIONS],
-    *[(RKM, options) for options in rkm_options()],
+    *[
+        (RKM, {**options.pop("kind"), **options, **window})
+        for options, window in zip(RKM_OPTIONS, itertools.cycle(WINDOWS), strict=False)
+    ],
     *[(KBRN, options) for options in KBRN_OPTIONS],
     (KBRN, {"green": "gaussian", "bandwidth": 0.3}),
 ]
@@ -236,8 +197,7 @@ def test_token_by_token(variant: Variant) -> None:
             outputs.append(output)
         found = torch.cat(outputs, dim=1)
         close(found, whole, rtol=1e-9, atol=1e-10)
-        for name, part in variant.family.compared(state).items():
-            close(part, named_parts(last)[name], rtol=1e-9, atol=1e-10)
+        variant.family.assert_same_states(state, last, rtol=1e-9, atol=1e-10)
         slopes = torch.autograd.grad(found.square().sum(), inputs)
         names = [name for name, _ in layer.named_parameters()]
         assert_close([a / 100 for a in slopes], [b / 100 for b in wanted], names)
@@ -251,18 +211,17 @@ def test_no_texts_no_tokens(variant: Variant) -> None:
     """Outputs and states of the right shapes, zeros; finite gradients; memory of any strides."""
     layer = variant.build()
     for lengths in [[], [0], [0, 0, 0], [0, 1, 0]]:
-        x = torch.cat([torch.zeros(0, SIZE, dtype=torch.float64), *texts(*lengths)])
-        x.requires_grad_()
+        x = random_text(sum(lengths), SIZE).requires_grad_()
         output, state = layer(x, ptr=torch.tensor([0, *itertools.accumulate(lengths)]))
         assert output.shape == (sum(lengths), variant.width)
         variant.assert_shapes(state, len(lengths))
         assert all(g.isfinite().all() for g in gradients([output], [x, *layer.parameters()]))
     for steps, count in [(4, 0), (0, 3), (0, 0)]:
-        output, state = layer(torch.zeros(steps, count, SIZE, dtype=torch.float64))
+        output, state = layer(random_text(steps, count, SIZE))
         assert output.shape == (steps, count, variant.width)
         variant.assert_shapes(state, count)
         assert all((part == 0).all() and part.size(1) == count for part in parts_of(state))
-    variant.assert_shapes(layer(torch.zeros(0, SIZE, dtype=torch.float64))[1])
+    variant.assert_shapes(layer(random_text(0, SIZE))[1])
     x = random_text(3, 6, SIZE).transpose(0, 1)
     close(layer(x)[0], layer(x.contiguous())[0])
     one = random_text(6, 1, SIZE).expand(-1, 3, -1)
@@ -296,6 +255,5 @@ def test_sizes_of_a_stack(family: Family) -> None:
         layer = family.random(3, 5, num_layers=2, bidirectional=directions == 2)
         sizes = [3] * directions + [5 * directions] * directions
         assert [cell.input_size for cell in layer.cells] == sizes
-        assert len({id(p) for p in layer.parameters()}) == sum(
-            len(list(cell.parameters())) for cell in layer.cells
-        )
+        of_cells = [p for cell in layer.cells for p in cell.parameters()]
+        assert len(of_cells) == len(list(layer.parameters()))  # none of which are shared

@@ -21,6 +21,7 @@ from tests.sequence.variants import Family, Options, Variant, like, named_parts,
 
 NAN = float("nan")
 MAX: Options = {"pooling": "max"}
+LEARNED: Options = {"cell": "linear", "learn_static": True}
 #: What is refused by which argument's name; what begins with a layer's options is of layers alone.
 REFUSED: list[tuple[Family, str, list[Options]]] = [
     (RCNN, "order", [{"order": n} for n in (0, -1, 1.5)]),
@@ -52,14 +53,8 @@ REFUSED: list[tuple[Family, str, list[Options]]] = [
     (RKM, "static", [{"cell": "linear", "static": (NAN, 0.5)}]),
     (RKM, "static", [{"cell": c, "static": (0.5, 0.5)} for c in ("cnn", "gated-cnn")]),
     (RKM, "static", [{"cell": "cnn", "static": s, "learn_static": True} for s in (0.0, -1.0)]),
-    (
-        RKM,
-        "static",
-        [
-            {"cell": "linear", "static": s, "learn_static": True}
-            for s in ((0.0, 0.5), (0.5, 0.0), (0.5, 1.0), (0.5, -0.1))
-        ],
-    ),
+    (RKM, "static", [{**LEARNED, "static": s} for s in ((0.0, 0.5), (0.5, 0.0))]),
+    (RKM, "static", [{**LEARNED, "static": s} for s in ((0.5, 1.0), (0.5, -0.1))]),
     (KBRN, "num_centers", [{"num_centers": n} for n in (0, True, "3")]),
     (KBRN, "green", [{"green": "sigmoid"}]),
     (KBRN, "init", [{"init": "zeros"}, {"init": "relu", "init_range": (0.5, 2)}]),
@@ -76,18 +71,10 @@ OF_STACKS += [
     (RCNN, "highway", [{"highway": True, "bidirectional": True, "num_layers": 2}]),
 ]
 TAKEN: list[tuple[Family, list[Options]]] = [
-    (
-        RCNN,
-        [
-            {"decay": 1.0, "normalize": False},
-            {**MAX, "decay": 1.0},
-            {"decay": 0},
-            {"highway": True, "bidirectional": True},
-            {"highway": True, "num_layers": 2},
-            {**MAX, "normalize": False, "output_gate": True, "decay": "recurrent"},
-            {**MAX, "combine": "add", "decay": "learned"},
-        ],
-    ),
+    (RCNN, [{"decay": 1.0, "normalize": False}, {**MAX, "decay": 1.0}, {"decay": 0}]),
+    (RCNN, [{"highway": True, "bidirectional": True}, {"highway": True, "num_layers": 2}]),
+    (RCNN, [{**MAX, "normalize": False, "output_gate": True, "decay": "recurrent"}]),
+    (RCNN, [{**MAX, "combine": "add", "decay": "learned"}]),
     (RKM, [{"ngram": (1, 2)}, {"ngram": [1]}, {"ngram": 2, "filters": "syncnet"}]),
     (RKM, [{"ngram": n, "dilation": 9} for n in (2, [1, 2])]),
     (RKM, [{"cell": "cnn", "feedback": False, "static": 2}]),
@@ -134,14 +121,8 @@ X = random_text(6, 2, 3)
 PACKED, BATCH = pack_sequence(list(X.unbind(1))), Batch.from_data_list([Data(x=X[:, 0])])
 WHOLE = torch.tensor([0, 6])
 INPUTS: list[tuple[str, Any, list[dict[str, Any]]]] = [
-    (
-        "ptr",
-        X[:, 0],
-        [
-            {"ptr": torch.tensor(ptr)}
-            for ptr in ([0, 3], [0, 3, 8], [1, 6], [0, 4, 3, 6], [], [[0, 6]], [0.0, 6.0], [False])
-        ],
-    ),
+    ("ptr", X[:, 0], [{"ptr": torch.tensor(p)} for p in ([0, 3], [0, 3, 8], [1, 6], [0, 4, 3, 6])]),
+    ("ptr", X[:, 0], [{"ptr": torch.tensor(p)} for p in ([], [[0, 6]], [0.0, 6.0], [False])]),
     ("ptr", X, [{"ptr": WHOLE}]),
     ("ptr", PACKED, [{"ptr": torch.tensor([0, 12])}]),
     (r"(?s)mask.*ptr|ptr.*mask", X[:, 0], [{"ptr": WHOLE, "mask": ones(6)}]),
@@ -151,14 +132,8 @@ INPUTS: list[tuple[str, Any, list[dict[str, Any]]]] = [
     ("mask", X, [{"mask": ones(*s)} for s in [(7, 2), (2, 6), (6,), (6, 2, 1), (6, 1)]]),
     ("mask", X, [{"mask": ones(6, 2, dtype=torch.float64)}]),
     ("mask", X, [{"lengths": [6, 5], "mask": ones(6, 2)}]),
-    (
-        "lengths",
-        X,
-        [
-            {"lengths": n}
-            for n in ([6, 7], [6, -1], [6], [[6], [5]], [1.0, 2.0], torch.tensor([True, True]))
-        ],
-    ),
+    ("lengths", X, [{"lengths": n} for n in ([6, 7], [6, -1], [6], [[6], [5]], [1.0, 2.0])]),
+    ("lengths", X, [{"lengths": torch.tensor([True, True])}]),
     ("lengths", X[:, 0], [{"lengths": [6]}, {"ptr": WHOLE, "lengths": [6]}]),
     (r"x has dtype torch\.int64", torch.zeros(5, 2, 3, dtype=torch.long), [{}]),
 ]

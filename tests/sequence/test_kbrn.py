@@ -1,4 +1,4 @@
-"""Kernel-based networks: the activation's part in the steps, and initial values."""
+"""Kernel-based networks: the activation's part in the steps, normalisation, initial values."""
 
 from __future__ import annotations
 
@@ -8,34 +8,67 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import BatchNorm1d
 
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, KBRNCell
 from tests.nn.activation_equations import GREENS
-from tests.sequence.kbrn import (
-    EVERY,
-    HIDDEN,
+from tests.sequence.equations import (
+    FORMS,
     assert_equations,
-    build,
-    random_kbrn,
-    read_texts,
+    assert_same_running_set,
+    read_in_form,
+    reading,
 )
-from tests.sequence.texts import SIZE, assert_close, close, random_text, texts
+from tests.sequence.kbrn import EVERY, FAMILY
+from tests.sequence.texts import (
+    F64,
+    SIZE,
+    assert_close,
+    close,
+    joined,
+    pointers,
+    random_text,
+    texts,
+)
+from tests.sequence.variants import Options, Variant
 
+HIDDEN = FAMILY.hidden_size
+IN_TRAINING = [name for name, options in EVERY.items() if options.get("normalize", True)]
 each_green = pytest.mark.parametrize("green", GREENS)
 piecewise = pytest.mark.parametrize("green", ["relu", "abs"])
+in_training = pytest.mark.parametrize("name", IN_TRAINING)
 
-# The activation's part in the steps: centres anywhere, and kinks
+
+def made(options: str | Options, **more: Any) -> tuple[Variant, KBRN]:
+    """Options, or those of a name, and a network of them."""
+    variant = Variant(FAMILY, EVERY[options] if isinstance(options, str) else options)
+    return variant, variant.build(**more)
+
+
+def norms(kbrn: KBRN) -> list[BatchNorm1d]:
+    return [cell.activation.norm for cell in kbrn.cells]
+
+
+ONE_ROW = r"1 value per channel|one text|single text|normalize"
+
+
+def running_sets(kbrn: Any) -> list[Tensor]:
+    return [buffer.clone() for buffer in kbrn.buffers()]
+
+
+def assert_kept(kbrn: Any, before: list[Tensor]) -> None:
+    assert before and all(map(torch.equal, kbrn.buffers(), before))
 
 
 @each_green
 def test_coincident_centers_and_inputs_outside_of_all(green: str) -> None:
     for value, normalize in [(0.2, False), (50.0, False), (-50.0, False), (0.2, True)]:
         options = {"green": green, "normalize": normalize, "affine": True}
-        kbrn = random_kbrn(SIZE, HIDDEN, **options)
+        variant, kbrn = made(options)
         with torch.no_grad():
             kbrn.cells[0].activation.centers[:, 1:6] = value
-        assert_equations(kbrn, options, texts(4, 6, 0))
+        assert_equations(variant, kbrn, texts(4, 6, 0))
 
 
 @piecewise
@@ -43,12 +76,12 @@ def test_centers_that_are_far_from_even(green: str) -> None:
     """All at one place; most of them close together and a few far away; in no order."""
     for spread in [0, 9]:
         options = {"green": green, "affine": spread > 0, "shared": spread == 0}
-        kbrn = random_kbrn(SIZE, HIDDEN, scale=0.2, num_centers=60, **options)
+        variant, kbrn = made(options, scale=0.2, num_centers=60)
         with torch.no_grad():
             centers = kbrn.cells[0].activation.centers.pow_(spread)
             centers.mul_(3.0 / centers.abs().max())
         for training in (False, True):
-            assert_equations(kbrn.train(training), options, texts(6, 4, 0, 6, 2))
+            assert_equations(variant, kbrn.train(training), texts(6, 4, 0, 6, 2))
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
@@ -56,7 +89,7 @@ def test_centers_that_are_far_from_even(green: str) -> None:
 def test_inputs_at_the_kinks(green: str, shared: bool) -> None:
     """Eighths are exact, and often a centre: derivatives are those from the left."""
     options = {"green": green, "normalize": False, "affine": True, "shared": shared}
-    kbrn = random_kbrn(SIZE, HIDDEN, **options)
+    variant, kbrn = made(options)
     generator = torch.Generator().manual_seed(0)
 
     def eighths(*shape: int) -> Tensor:
@@ -66,17 +99,17 @@ def test_inputs_at_the_kinks(green: str, shared: bool) -> None:
         for parameter in kbrn.parameters():
             parameter.copy_(eighths(*parameter.shape))
     pieces = [eighths(n, SIZE) for n in [3, 0, 2, 3]]
-    (rows,) = read_texts(kbrn, options, pieces).rows
+    (rows,) = reading(variant, kbrn, pieces).rows
     assert (rows.unsqueeze(-1) == kbrn.cells[0].activation.centers).any()
-    assert_equations(kbrn, options, pieces, from_state=False)
+    assert_equations(variant, kbrn, pieces, from_state=False)
 
 
 @pytest.mark.parametrize("name", ["relu", "gaussian", "norm-abs"])
 def test_a_gradient_of_one_everywhere(name: str) -> None:
     """As sums have it, in memory of a single number."""
-    kbrn, pieces = build(EVERY[name]), [p.requires_grad_() for p in texts(5, 5)]
+    (variant, kbrn), pieces = made(name), [p.requires_grad_() for p in texts(5, 5)]
     inputs = [*pieces, *kbrn.parameters()]
-    expected = torch.cat(read_texts(kbrn, EVERY[name], pieces).outputs).sum()
+    expected = torch.cat(reading(variant, kbrn, pieces).outputs).sum()
     found = kbrn(torch.stack(pieces, dim=1))[0].sum()
     slopes = [list(torch.autograd.grad(total, inputs)) for total in (found, expected)]
     assert_close(*slopes, [str(i) for i in range(len(inputs))])
@@ -84,16 +117,13 @@ def test_a_gradient_of_one_everywhere(name: str) -> None:
 
 def test_l1() -> None:
     """The sum over cells of what each activation gives."""
-    kbrn = build(EVERY["both-ways-norm"])
+    _, kbrn = made("both-ways-norm")
     of_cells = [cell.activation.coefficients.abs().sum() for cell in kbrn.cells]
     close([kbrn.l1(), *(cell.l1() for cell in kbrn.cells)], [sum(of_cells), *of_cells])
 
 
-# Initial values of the networks
-
-
-@pytest.mark.parametrize("made", [KBRN, KBRNCell])
-def test_options_reach_the_activation(made: Any) -> None:
+@pytest.mark.parametrize("kind", [KBRN, KBRNCell])
+def test_options_reach_the_activation(kind: Any) -> None:
     """The initial function is that of a KernelActivation with the same options."""
     a = torch.linspace(-4, 4, 33).unsqueeze(1).expand(-1, 4)
     for options in [
@@ -103,15 +133,15 @@ def test_options_reach_the_activation(made: Any) -> None:
         {"init": "tanh", "green": "gaussian", "bandwidth": 0.2, "num_centers": 30},
         {"init": "identity", "green": "gaussian", "shared": True, "affine": True},
     ]:
-        made_of = made(3, 4, normalize=False, **options)
-        cell = made_of.cells[0] if made is KBRN else made_of
+        network = kind(3, 4, normalize=False, **options)
+        cell = network.cells[0] if kind is KBRN else network
         close(cell.activation(a), KernelActivation(4, **options)(a), rtol=1e-5, atol=1e-5)
 
 
 @piecewise
 def test_float32_where_states_explode(green: str) -> None:
     """Of positive numbers alone, so that no digit is lost: to 1e15 and beyond, as in float64."""
-    kbrn = build({"green": green, "normalize": False})
+    _, kbrn = made({"green": green, "normalize": False})
     with torch.no_grad():
         for name, parameter in kbrn.named_parameters():
             (parameter.neg_ if name.endswith("centers") else parameter.abs_)()
@@ -172,7 +202,7 @@ def test_saved_memory_does_not_grow_with_the_centers(green: str) -> None:
 @pytest.mark.parametrize("name", ["norm-gaussian", "norm-stack"])
 def test_running_sets_change_after_an_evaluation_that_is_differentiated(name: str) -> None:
     """Gradients are those of the numbers that were used."""
-    kbrn, x = build(EVERY[name]), random_text(5, 3, SIZE).requires_grad_()
+    (_, kbrn), x = made(name), random_text(5, 3, SIZE).requires_grad_()
     inputs = [x, *kbrn.parameters()]
     expected = torch.autograd.grad(kbrn(x)[0].square().sum(), inputs)
     output, _ = kbrn(x)
@@ -182,3 +212,181 @@ def test_running_sets_change_after_an_evaluation_that_is_differentiated(name: st
     except RuntimeError:  # autograd's refusal of what changed in place, as BatchNorm1d's own
         return
     close(found, expected)
+
+
+# Normalisation in training: by the tokens of a step, and what is kept of them
+
+
+@in_training
+def test_equations_in_training(name: str) -> None:
+    """Also of what is kept after each of several calls; with one text left, and empty ones."""
+    variant, kbrn = made(name)
+    kbrn.train()
+    assert_equations(variant, kbrn, texts(4, 2, 5, 4), FORMS[:6])
+    assert_equations(variant, kbrn, texts(4, 4, 4, 4), ["grid"], from_state=False)
+    for lengths in [(6, 0, 2, 1), (3, 1), (0, 2, 2, 0, 0)]:
+        assert_equations(variant, kbrn, texts(*lengths))
+
+
+@pytest.mark.parametrize("name", ["norm", "norm-abs", "norm-gaussian"])
+def test_texts_that_are_all_the_same(name: str) -> None:
+    """Variance 0: all give f(beta), and gradients are large but those of the equations."""
+    canceling = ("lin_input.bias", "lin_input.weight", "lin_recurrent.weight")
+    for count in [2, 4]:  # whose means are exact
+        variant, kbrn = made(name, scale=0.2)
+        assert_equations(variant, kbrn.train(), texts(3) * count, ["grid"], False, canceling)
+
+
+@pytest.mark.parametrize("name", ["norm", "norm-abs", "norm-gaussian"])
+def test_the_cell_in_training(name: str) -> None:
+    """A batch of single tokens."""
+    (variant, kbrn), x = made(name), random_text(5, 3, SIZE)
+    stepped = copy.deepcopy(kbrn.train().cells[0])
+    norm = copy.deepcopy(stepped.activation.norm)
+    (seen,) = reading(variant, kbrn, [*x.unbind(1)]).rows
+    h, outputs = None, []
+    for x_t in x:
+        h = stepped(x_t, h)
+        outputs.append(h)
+    close(torch.stack(outputs), kbrn(x)[0])
+    for rows in seen.detach().split(3):
+        norm(rows)
+    assert_same_running_set(stepped.activation.norm, norm)
+
+
+def test_a_batch_of_one_text_is_an_error_as_batch_norms() -> None:
+    """In every form, and one row of a cell."""
+    (_, kbrn), pieces = made("norm-stack"), texts(4)
+    cell, before = kbrn.cells[0], running_sets(kbrn)
+    calls = [lambda form=form: read_in_form(kbrn, pieces, form=form) for form in FORMS]
+    calls += [lambda: cell(pieces[0][0]), lambda: cell(pieces[0][:1])]
+    for call in calls:
+        kbrn.train()
+        with pytest.raises(ValueError, match=ONE_ROW):
+            call()
+        assert_kept(kbrn, before)
+        kbrn.eval()
+        call()
+    KBRNCell(SIZE, HIDDEN, normalize=False)(torch.randn(1, SIZE))
+
+
+@in_training
+def test_empty_inputs_keep_nothing(name: str) -> None:
+    _, kbrn = made(name)
+    before = running_sets(kbrn.train())
+    for lengths in ([], [0], [0, 0, 0]):
+        pieces, count = texts(*lengths), len(lengths)
+        output, h_n = kbrn(joined(pieces), ptr=pointers(pieces))
+        assert output.shape[0] == 0 and h_n.shape == (len(kbrn.cells), count, HIDDEN)
+        assert (h_n == 0).all()
+        grid, _ = kbrn(torch.zeros(0, count, SIZE, dtype=F64))
+        assert grid.shape[:2] == (0, count)
+    kbrn(torch.zeros(4, 0, SIZE, dtype=F64))
+    kbrn.cells[0](torch.zeros(0, SIZE, dtype=F64))
+    assert_kept(kbrn, before)
+
+
+def test_one_token_among_empty_texts_spoils_nothing() -> None:
+    """Its unbiased variance is 0 / 0: an error as for one text, or finite numbers."""
+    _, kbrn = made("norm")
+    try:
+        output, _ = kbrn.train()(random_text(1, SIZE), ptr=torch.tensor([0, 0, 1, 1]))
+        assert output.isfinite().all()
+    except ValueError:
+        pass
+    assert all(buffer.isfinite().all() for buffer in kbrn.buffers())
+
+
+@pytest.mark.parametrize("momentum", [None, 0.5, 0.0, 1.0])
+def test_momentum(momentum: float | None) -> None:
+    """None is the mean of all calls so far, as BatchNorm1d has it."""
+    variant, kbrn = made("both-ways-norm")
+    for norm in norms(kbrn):
+        norm.momentum = momentum
+    for _ in range(2):
+        assert_equations(variant, kbrn.train(), texts(4, 2, 5))
+
+
+@pytest.mark.traces
+@pytest.mark.parametrize("momentum", [None, 0.25])
+def test_padded_texts_compiled(momentum: float | None) -> None:
+    """What is kept is that of the tokens, though compilers do not know how many there are."""
+    _, kbrn = made("both-ways-norm")
+    for norm in norms(kbrn):
+        norm.momentum = momentum
+    plain = copy.deepcopy(kbrn.train())
+    compiled = torch.compile(kbrn, fullgraph=True, backend="aot_eager")
+    for lengths in ([6, 2, 0, 4], [1, 6, 3, 3], [0, 0, 0, 0]):
+        x = torch.randn(6, 4, SIZE, dtype=F64)
+        given = torch.tensor(lengths)
+        close(compiled(x, lengths=given)[0], plain(x, lengths=given)[0])
+        close(running_sets(kbrn), running_sets(plain))
+
+
+@pytest.mark.traces
+def test_half_precision_compiled_is_summed_in_single() -> None:
+    torch.manual_seed(0)
+    kbrn = KBRN(SIZE, 3, num_centers=5).half().train()
+    compiled = torch.compile(kbrn, fullgraph=True, backend="aot_eager")
+    compiled(30 * torch.randn(30, 40, SIZE).half(), lengths=torch.full((40,), 20))
+    assert all(buffer.isfinite().all() for buffer in kbrn.buffers())
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize("name", ["norm-stack", "norm-gaussian"])
+def test_norms_that_keep_nothing(name: str, training: bool) -> None:
+    """track_running_stats=False: batch statistics in evaluation too."""
+    variant, kbrn = made(name)
+    for cell in kbrn.cells:
+        norm = BatchNorm1d(HIDDEN, track_running_stats=False).double()
+        torch.nn.init.normal_(norm.weight)
+        torch.nn.init.normal_(norm.bias)
+        cell.activation.norm = norm
+    assert_equations(variant, kbrn.train(training), texts(4, 2, 5, 2))
+
+
+@pytest.mark.parametrize("name", ["norm-stack", "norm-abs"])
+def test_norms_frozen_in_training(name: str) -> None:
+    """As users of BatchNorm1d do it: the module's own mode counts."""
+    variant, kbrn = made(name)
+    for norm in norms(kbrn.train()):
+        norm.eval()
+    before = running_sets(kbrn)
+    assert_equations(variant, kbrn, texts(4, 0, 5, 1))
+    kbrn(texts(4)[0])
+    assert_kept(kbrn, before)
+    kbrn.eval()
+    norms(kbrn)[0].train()
+    assert_equations(variant, kbrn, texts(4, 3, 5, 4))
+    assert not torch.equal(norms(kbrn)[0].running_mean, before[0])
+
+
+@pytest.mark.parametrize("norm", [torch.nn.LayerNorm(HIDDEN), torch.nn.Identity()], ids=str)
+def test_a_norm_of_ones_own_is_called(norm: torch.nn.Module) -> None:
+    variant, kbrn = made("norm")
+    kbrn.cells[0].activation.norm = norm.double()
+    assert_equations(variant, kbrn, texts(4, 2, 5))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@in_training
+def test_training_without_gradients(name: str, mode: Any) -> None:
+    """Keeps statistics as BatchNorm1d does."""
+    kbrn, other = (made(name)[1].train() for _ in range(2))
+    x, ptr = torch.cat(texts(4, 2, 5)), torch.tensor([0, 4, 6, 11])
+    with mode():
+        found, _ = kbrn(x, ptr=ptr)
+    close(found, other(x, ptr=ptr)[0])
+    close(running_sets(kbrn), running_sets(other))
+    assert not any(buffer.requires_grad for buffer in kbrn.buffers())
+
+
+def test_large_means() -> None:
+    """The variance is that about the mean, not a difference of squares."""
+    _, kbrn = made({}, scale=0.3)
+    torch.nn.init.constant_(kbrn.cells[0].lin_input.bias, 1e4)
+    single, pieces = copy.deepcopy(kbrn.train()).float(), texts(4, 2, 5, 5)
+    x, ptr = torch.cat(pieces), pointers(pieces)
+    close(single(x.float(), ptr=ptr)[0].double(), kbrn(x, ptr=ptr)[0], rtol=0.05, atol=0.05)
+    a, b = (norms(layer)[0].running_var.double() for layer in (single, kbrn))
+    close(a, b, rtol=0.02, atol=0.02)

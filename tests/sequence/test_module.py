@@ -1,28 +1,40 @@
-"""A layer among PyTorch's modules: precision, copies, initial values, compiling."""
+"""A layer among PyTorch's modules: precision, copies, derivatives, compiling, hooks."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import Dim
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import BatchNorm1d
+from torch.nn.utils import prune
+from torch.nn.utils.parametrizations import weight_norm
 
-from pyg_kernels.sequence import (
-    RCNNProductState,
-    RCNNState,
-    RCNNTableState,
-    RKMState,
-    RKMWindowState,
-)
+from pyg_kernels import sequence
+from tests.promises import assert_same_in_onnx, assert_torch_func
+from tests.sequence.equations import assert_equations
 from tests.sequence.kbrn import FAMILY as KBRN
-from tests.sequence.layers import FAMILIES, of_every, of_some
+from tests.sequence.layers import EVERY, FAMILIES, of_derivatives, of_every, of_some
 from tests.sequence.rcnn import FAMILY as RCNN
 from tests.sequence.rkm import FAMILY as RKM
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
-from tests.sequence.variants import Family, Options, Variant, named_parts, parts_of
+from tests.sequence.variants import (
+    Family,
+    Options,
+    Part,
+    Variant,
+    like,
+    named_parts,
+    parts_of,
+    plain,
+)
 
 PRECISIONS = {torch.float32: (1e-5, 1e-4), torch.bfloat16: (0.06, 0.2), torch.float16: (0.06, 0.2)}
 
@@ -33,7 +45,7 @@ def test_precision(variant: Variant, dtype: torch.dtype) -> None:
     """Other dtypes in and out, close to float64; so are statistics in training."""
     layer = variant.build(scale=0.3)
     assert_precise(variant, layer, dtype, PRECISIONS[dtype][0])
-    if any(isinstance(module, torch.nn.BatchNorm1d) for module in layer.modules()):
+    if any(isinstance(module, BatchNorm1d) for module in layer.modules()):
         assert_precise(variant, layer.train(), dtype, PRECISIONS[dtype][1])
 
 
@@ -145,11 +157,11 @@ def test_nothing_is_overwritten(variant: Variant) -> None:
 
 
 STATES: list[tuple[Family, Options, type]] = [
-    (RCNN, {}, RCNNState),
-    (RCNN, {"pooling": "max"}, RCNNProductState),
-    (RCNN, {"pooling": "max", "combine": "add"}, RCNNTableState),
-    (RKM, {}, RKMState),
-    (RKM, {"ngram": 2}, RKMWindowState),
+    (RCNN, {}, sequence.RCNNState),
+    (RCNN, {"pooling": "max"}, sequence.RCNNProductState),
+    (RCNN, {"pooling": "max", "combine": "add"}, sequence.RCNNTableState),
+    (RKM, {}, sequence.RKMState),
+    (RKM, {"ngram": 2}, sequence.RKMWindowState),
     (KBRN, {}, Tensor),
 ]
 
@@ -186,3 +198,246 @@ def test_lengths_of_small_types(dtype: torch.dtype) -> None:
     """Of texts padded to more steps than the type has numbers."""
     layer, x, lengths = RCNN.layer(2, 3), torch.randn(300, 2, 2), torch.tensor([100, 120])
     torch.testing.assert_close(layer(x, lengths=lengths.to(dtype))[0], layer(x, lengths=lengths)[0])
+
+
+# Derivatives of derivatives, and torch.func's transforms
+
+
+def of_parameters(
+    layer: Any, *state: Tensor, **keywords: Any
+) -> tuple[Callable[..., Any], list[Tensor]]:
+    """The layer as a function of its inputs, the parts of a state and parameters; the last two."""
+    names = [name for name, _ in layer.named_parameters()]
+    kind = layer.initial_state(1) if state else None
+
+    def call(x: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        given = dict(zip(names, tensors[len(state) :], strict=True))
+        before = plain(like(kind, tensors[: len(state)])) if state else None
+        output, end = torch.func.functional_call(layer, given, (x, before), keywords)
+        return output, *parts_of(end)[:2]
+
+    leaves = (*state, *layer.parameters())
+    return call, [t.detach().clone().requires_grad_() for t in leaves]
+
+
+@of_derivatives
+def test_second_derivatives(variant: Variant) -> None:
+    """By texts, states and parameters, in training; the first are those of the equations."""
+    layer, state = variant.tiny().train(), []
+    if not {"pooling", "bidirectional"} & {*variant.options}:  # whose states are not any numbers
+        state = [random_text(*t.shape, seed=7) for t in parts_of(layer.initial_state(2))]
+    call, leaves = of_parameters(layer, *state, ptr=torch.tensor([0, 2, 3]))
+    x = random_text(3, 2).requires_grad_()
+    assert torch.autograd.gradgradcheck(call, (x, *leaves), fast_mode=True)
+
+
+@of_some
+def test_transforms(variant: Variant) -> None:
+    """By inputs and parameters; in training where norms keep nothing, as torch.func asks for it."""
+    layer, x = variant.build(), random_text(4, 3, SIZE)
+    call, leaves = of_parameters(layer)
+    assert_torch_func(lambda *given: call(*given)[:1], x, *leaves)
+    if any(isinstance(module, BatchNorm1d) for module in layer.modules()):
+        torch.func.replace_all_batch_norm_modules_(layer.train())
+        assert_torch_func(lambda *given: call(*given)[:1], x, *leaves, rtol=1e-9, atol=1e-10)
+
+
+@of_some
+def test_an_ensemble_of_parameters(variant: Variant) -> None:
+    """vmap over stacked parameters: one layer a slice."""
+    layers = [variant.build(seed=s) for s in range(3)]
+    x = random_text(5, 2, SIZE)
+    stacked, buffers = torch.func.stack_module_state(layers)
+
+    def one(tensors: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(layers[0], tensors, (x,))[0]
+
+    found = torch.func.vmap(one)({k: v.detach() for k, v in {**stacked, **buffers}.items()})
+    close(found, torch.stack([layer(x)[0] for layer in layers]))
+
+
+# Compiled, exported and in ONNX, with any number of steps and texts
+
+
+class Layers(torch.nn.Module):
+    """One of each kind, side by side on the same texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        layers = RCNN.layer(4, 5, decay="recurrent"), RKM.layer(4, 5), KBRN.layer(4, 5)
+        self.layers = torch.nn.ModuleList(layers)
+        self.eval()
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [layer(x)[0] for layer in self.layers]
+
+
+@pytest.mark.traces
+def test_other_sizes_than_those_exported() -> None:
+    layers = Layers()
+    layers.layers[0] = RCNN.layer(4, 5, order=1, decay="input", bidirectional=True)
+    sizes = ({0: Dim("steps", min=2, max=99), 1: Dim("texts", min=2, max=99)},)
+    program = torch.export.export(layers, (torch.randn(6, 3, 4),), dynamic_shapes=sizes)
+    x = torch.randn(9, 5, 4)
+    torch.testing.assert_close(program.module()(x), layers(x))
+
+
+@pytest.mark.traces
+def test_compiles_in_one_graph() -> None:
+    """In training, too: a norm keeps what it keeps uncompiled."""
+    layers = Layers().train()
+    plain = copy.deepcopy(layers)
+    compiled = torch.compile(layers, fullgraph=True, dynamic=True, backend="aot_eager")
+    for steps in (6, 9):
+        x, results = torch.randn(steps, 3, 4, requires_grad=True), []
+        for run, module in ((compiled, layers), (plain, plain)):
+            outputs = run(x)
+            total = sum(t.square().sum() for t in outputs)
+            results.append([*outputs, *torch.autograd.grad(total, [x, *module.parameters()])])
+        torch.testing.assert_close(*results)
+    kept = [dict(module.layers[2].named_buffers()) for module in (layers, plain)]
+    torch.testing.assert_close(*kept)
+
+
+@pytest.mark.traces
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"act": "sigmoid"},
+        {"output_map": True, "output_gate": True},
+        {"pooling": "max", "combine": "add"},
+    ],
+)
+def test_compiled_padding_is_zero_and_gives_no_gradient(options: dict[str, Any]) -> None:
+    rcnn, x, lengths = RCNN.layer(3, 4, **options), torch.randn(5, 2, 3), torch.tensor([5, 1])
+    torch.nn.init.ones_(rcnn.cells[0].bias)
+    found = []
+    for run in (rcnn, torch.compile(rcnn, fullgraph=True, backend="aot_eager")):
+        output, _ = run(x, lengths=lengths)
+        assert not output[1:, 1].any()
+        parameters = list(rcnn.parameters())
+        found.append([output, *torch.autograd.grad(output.square().sum(), parameters)])
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.traces
+def test_onnx() -> None:
+    if not hasattr(torch, "while_loop"):
+        pytest.skip("loops of any length need torch.while_loop")
+    layers, sizes = Layers(), ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
+    layers.layers.append(KBRN.layer(4, 5, green="gaussian").eval())
+    others = [(torch.randn(*shape, 4),) for shape in ((6, 3), (9, 1), (1, 5))]
+    assert_same_in_onnx(layers, (torch.randn(6, 3, 4),), sizes, others)
+
+
+# Hooks on parts of a layer are called, and weights that are made of others are trained
+
+HOOKS = [
+    "register_forward_hook",
+    "register_forward_pre_hook",
+    "register_full_backward_hook",
+    "register_full_backward_pre_hook",
+]
+PARTS = {
+    f"{family.name}-{name}": (family, part)
+    for family in FAMILIES
+    for name, part in family.parts.items()
+}
+TRAINED = {name: given for name, given in PARTS.items() if given[1].trained}
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # on h before the first token
+@pytest.mark.parametrize(("family", "part"), PARTS.values(), ids=PARTS)
+def test_hooks(family: Family, part: Part) -> None:
+    layer, x = Variant(family, part.options).build(), random_text(3, 2, SIZE)
+    expected, _ = layer(x)
+    for register in HOOKS if part.takes_tensors else HOOKS[:2]:
+        calls: list[int] = []
+        module = layer.cells[0].get_submodule(part.name)
+        handle = getattr(module, register)(lambda *_, calls=calls: calls.append(1))
+        found, _ = layer(x.requires_grad_())
+        close(found, expected)
+        found.sum().backward()
+        assert calls
+        handle.remove()
+
+
+CALLED = [name for name in EVERY if name.startswith("kbrn") or name in (
+    "rcnn-recurrent", "rcnn-scalar-recurrent", "rcnn-both-ways-recurrent", "rcnn-input"
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_parts_that_are_called_one_by_one_compute_the_equations(name: str) -> None:
+    """Also at a step with one text left, where a lone BatchNorm1d would refuse."""
+    variant, calls = EVERY[name], []
+    layer = variant.build()
+    for part in layer.modules():
+        part.register_forward_hook(lambda *_: calls.append(1))
+    for training in [False, True][: 1 + name.startswith("kbrn")]:
+        assert_equations(variant, layer.train(training), texts(4, 0, 3, 1), tolerance=10)
+    assert calls
+
+
+@pytest.mark.parametrize("part", ["lin_input", "lin_recurrent", "activation"])
+def test_a_hook_changes_what_it_returns(part: str) -> None:
+    for name in ["kbrn-relu", "kbrn-norm"]:
+        layer, x = EVERY[name].build(), random_text(5, 2, SIZE)
+        before, _ = layer(x)
+        layer.cells[0].get_submodule(part).register_forward_hook(lambda *args: 2 * args[2])
+        assert not torch.allclose(layer(x)[0], before)
+
+
+def test_a_backward_hook_beside_a_forward_hook() -> None:
+    """What a backward hook hands out must not be written to."""
+    rcnn, x = EVERY["rcnn-input"].build(), random_text(5, 2, SIZE)
+    expected, _ = rcnn(x)
+    cell = rcnn.cells[0]
+    cell.decay_lin.register_full_backward_hook(lambda *_: None)
+    cell.lins[0].register_forward_hook(lambda *_: None)
+    found, _ = rcnn(x.requires_grad_())
+    close(found, expected)
+    found.sum().backward()
+
+
+pruned = partial(prune.random_unstructured, name="weight", amount=0.0)
+
+
+@pytest.mark.parametrize("change", [weight_norm, pruned], ids=["weight_norm", "pruned"])
+@pytest.mark.parametrize(("family", "part"), TRAINED.values(), ids=TRAINED)
+def test_weights_made_of_others_are_trained(
+    family: Family, part: Part, change: Callable[[torch.nn.Module], Any]
+) -> None:
+    """A weight that is made anew in each call follows what it is made of."""
+    plain, layer = (Variant(family, part.options).build() for _ in range(2))
+    x, name = random_text(5, 2, SIZE), part.name
+    change(layer.cells[0].get_submodule(name))
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        layer(x)[0].square().sum().backward()
+        optimizer.step()
+    of_plain = {k for k, _ in plain.cells[0].named_parameters()}
+    weights = {k: p for k, p in layer.cells[0].named_parameters() if k in of_plain}
+    output, _ = layer(x)  # after which every weight is up to date
+    weights[f"{name}.weight"] = layer.cells[0].get_submodule(name).weight
+    given = {f"cells.0.{k}": w for k, w in weights.items()}
+    close(torch.func.functional_call(plain, given, x)[0], output)
+
+
+def test_a_map_with_a_bias_is_no_matrix() -> None:
+    rcnn = RCNN.layer(3, 4, output_map=True, decay="recurrent")
+    lin = rcnn.cells[0].output_lin = torch.nn.Linear(4, 4)
+    with pytest.raises(ValueError, match="adds a constant: expected a linear map without bias"):
+        rcnn(torch.rand(5, 2, 3))
+    torch.nn.init.zeros_(lin.bias)
+    rcnn(torch.rand(5, 2, 3))
+
+
+def test_hooked_maps_need_no_numbers() -> None:
+    rcnn, x = RCNN.layer(3, 4, decay="recurrent"), torch.rand(5, 2, 3)
+    pruned(rcnn.cells[0].decay_recurrent)
+    traced = make_fx(lambda x: rcnn(x)[0])(x)
+    close(traced(x), rcnn(x)[0])
+    assert rcnn.to("meta")(x.to("meta"))[0].shape == (5, 2, 4)

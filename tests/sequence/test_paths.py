@@ -7,12 +7,9 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
-from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import PathGraph, path_batch
 from tests.sequence.rcnn import random_rcnn
 from tests.sequence.texts import SIZE, close, texts
-
-LENGTHS = [4, 0, 1, 3]
 
 
 def test_a_text_as_a_graph() -> None:
@@ -61,7 +58,7 @@ def test_word_ids() -> None:
 
 def test_data_loader() -> None:
     """PyG's DataLoader batches texts, labels and empty texts included."""
-    rcnn, pieces = random_rcnn(SIZE, 5, decay="input"), texts(*LENGTHS, 2, 6)
+    rcnn, pieces = random_rcnn(SIZE, 5, decay="input"), texts(4, 0, 1, 3, 2, 6)
     graphs = [PathGraph()(Data(x=piece, y=torch.tensor([i]))) for i, piece in enumerate(pieces)]
     seen = []
     for batch in DataLoader(graphs, batch_size=4):
@@ -71,16 +68,6 @@ def test_data_loader() -> None:
             close(found, rcnn(pieces[i])[0])
             seen.append(i)
     assert seen == list(range(len(pieces)))
-
-
-def test_a_layer_on_graphs_reads_the_same_batch() -> None:
-    """Decay 0: consecutive n-grams are the walks along the path's own edges."""
-    batch = path_batch(texts(*LENGTHS))
-    rcnn = random_rcnn(SIZE, 5, order=3, decay=0.0, normalize=False, act=None, bias=False)
-    conv = RandomWalkConv(SIZE, 5, order=3, decay=1.0).double()
-    for lin, other in zip(conv.lins, rcnn.cells[0].lins, strict=True):
-        lin.weight.data.copy_(other.weight)
-    close(conv(batch.x, batch.edge_index), rcnn(batch)[0])
 
 
 def test_errors() -> None:

@@ -13,9 +13,9 @@ from torch import Tensor
 from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import RCNN
 from tests.covering import covering
-from tests.ngram_maxima import read_maxima
+from tests.ngram_maxima import largest_sums, ngram_maxima
 from tests.sequence.rcnn import decays, projections, random_rcnn
-from tests.sequence.texts import F64, close, random_text
+from tests.sequence.texts import F64, close, gradients, random_text
 from tests.string_kernels import ngram_states, tabulated_additive_state
 
 # Sums over n-grams. Theorem 1 of Lei et al. 2017 is among those of the exact kernels
@@ -146,18 +146,24 @@ MAXIMA = [
 
 @pytest.mark.parametrize("options", MAXIMA, ids=str)
 def test_the_best_ngram(options: dict[str, Any]) -> None:
-    """And its gradient, also where all n-grams are negative: one that is absent is not 0."""
+    """Its gradient and the end state, also where all n-grams are negative: absent is not 0."""
     rcnn, x = layer(pooling="max", **options), random_text(LENGTH, FEATURES)
     cell = rcnn.cells[0]
     for text in (x, -x.abs()):
         inputs = [text.requires_grad_(), *rcnn.parameters()]
         p, lam = projections(cell, text), decays(cell, text, options["decay"])
-        expected, found = read_maxima(p, lam, options["combine"], options["readout"]), rcnn(text)[0]
+        c, z = ngram_maxima(p, lam, options["combine"])
+        expected = {"c": c[-1], "z": z, "sum": sum(c)}[options["readout"]]
+        found, state = rcnn(text)
         close(found, expected)
-        slopes = [
-            torch.autograd.grad(t.square().sum(), inputs, allow_unused=True, materialize_grads=True)
-            for t in (found, expected)
-        ]
+        assert state.seen.tolist() == [LENGTH]
+        if options["combine"] == "add":
+            close(state.best[0], largest_sums(p))
+        else:
+            low, _ = ngram_maxima(p, lam, "mul", smallest=True)
+            ends = [torch.stack([c_j[-1] for c_j in side]) for side in (c, low)]
+            close([state.c_max[0], state.c_min[0]], ends)
+        slopes = [gradients([out], inputs) for out in (found, expected)]
         if options["decay"] != 0.0:  # where gapped n-grams are equal
             close(*slopes, rtol=1e-9, atol=1e-11)
         with torch.no_grad():
@@ -201,9 +207,6 @@ def test_unity(options: dict[str, Any]) -> None:
             c_j[t] += weight * lam[s + 1 : t + 1].prod(dim=0) * z_j[s]
     expected = {"z": z[-1], "c": c[-1], "sum": torch.stack(c).sum(dim=0)}
     torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-14)
-
-
-# Initial values, sizes and activations of the recurrent convolution
 
 
 def test_initial_values() -> None:

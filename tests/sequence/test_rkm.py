@@ -1,4 +1,4 @@
-"""Machines: static gates, functions q, filters, windows, initial values and parts of one's own."""
+"""Machines: gates, functions q, filters, special cases, initial values, parts of one's own."""
 
 from __future__ import annotations
 
@@ -9,37 +9,33 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import Module
+from torch.nn.functional import conv1d, pad
 from torch.nn.utils import parametrize
 
-from pyg_kernels.sequence import (
-    RKM,
-    DenseFilters,
-    RKMCell,
-    SyncNetFilters,
-)
+from pyg_kernels.sequence import RKM, DenseFilters, RKMCell, SyncNetFilters
 from tests.sequence.equations import assert_equations
+from tests.sequence.rcnn import random_rcnn
 from tests.sequence.rkm import (
     CELLS,
     FAMILY,
+    HIDDEN,
     NEVER_FED_BACK,
     ONE_WAY,
     STATIC,
-    Q,
-    filters_of,
     random_rkm,
     rkm_equations,
+    wavelets,
 )
-from tests.sequence.texts import F64, SIZE, close, random_text, texts
+from tests.sequence.texts import F64, SIZE, close, gradients, random_text, texts
 from tests.sequence.variants import Variant
 
 
-class Scaled(Module):
+class Scaled(nn.Module):
     """A pointwise function with a parameter of its own."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.scale = torch.nn.Parameter(torch.tensor(0.7))
+        self.scale = nn.Parameter(torch.tensor(0.7))
 
     def forward(self, t: Tensor) -> Tensor:
         return torch.sin(self.scale * t)
@@ -49,10 +45,11 @@ def softsign(t: Tensor) -> Tensor:
     return t / (1 + t.abs())
 
 
-Q_OF_ALL_KINDS = [*Q, torch.tanh, softsign, torch.nn.ReLU(), torch.nn.Softplus(), Scaled()]
+NAMED = ["identity", "tanh", "relu", "sigmoid"]
+OTHERS = [torch.tanh, softsign, nn.ReLU(), nn.Softplus(), Scaled()]
 
 
-@pytest.mark.parametrize("q", Q_OF_ALL_KINDS, ids=lambda q: getattr(q, "__name__", str(q)))
+@pytest.mark.parametrize("q", [*NAMED, *OTHERS], ids=lambda q: getattr(q, "__name__", str(q)))
 def test_q(q: Any) -> None:
     """Of eq. 8, and of eq. 6 with windows and a norm."""
     windows = {"feedback": False, "layer_norm": True, "ngram": [1, 3], "dilation": 2}
@@ -98,14 +95,126 @@ def test_single_precision(name: str) -> None:
     for rkm, text in [(double, x.clone()), (single, x.float())]:
         output, state = rkm(text.requires_grad_())
         outputs = [output, state.h, state.c]
-        total = sum((random_text(*t.shape, seed=9).to(t) * t).sum() for t in outputs)
-        found.append([*outputs, *torch.autograd.grad(total, [text, *rkm.parameters()])])
+        found.append([*outputs, *gradients(outputs, [text, *rkm.parameters()])])
     for wanted, given in zip(*found, strict=True):
         assert given.dtype == torch.float32
         assert (given - wanted).abs().max() <= 2e-5 * wanted.abs().max()
 
 
-# Machines with parts of one's own, and states that are changed in place
+# What the cells are special cases of: equalities with convolutions, RCNN, RAN and sums, whose
+# gradients are those of the equations, which other tests compare
+
+NEVER, ALWAYS = -1e3, 1e3  # sigmoids that are 0 and 1 to the last bit
+X = random_text(9, 3, SIZE)
+WINDOW = {"ngram": 3, "dilation": 2}
+
+
+def machine(**options: Any) -> tuple[RKM, Any]:
+    """A machine, and its cell."""
+    rkm = random_rkm(SIZE, HIDDEN, **options)
+    return rkm, rkm.cells[0]
+
+
+@torch.no_grad()
+def hold(cell: RKMCell, gate: str, bias: float) -> None:
+    """Makes a gate the same number for every token."""
+    for part in (cell.filters, cell.recurrent):
+        if gate in part:
+            part[gate].weight.zero_()
+    cell.biases[gate].fill_(bias)
+
+
+def convolution(weight: Tensor, dilation: int = 1) -> Tensor:
+    """conv1d of the texts with zeros before them."""
+    padded = pad(X.permute(1, 2, 0), ((weight.size(2) - 1) * dilation, 0))
+    return conv1d(padded, weight, dilation=dilation).permute(2, 0, 1)
+
+
+def test_no_forgetting_and_open_output_is_the_gated_cnn_of_eq_16() -> None:
+    """h = sigmoid(X_eta * x + b) ⊙ (X * x)."""
+    rkm, cell = machine(feedback=False, **WINDOW)
+    hold(cell, "forget", NEVER)
+    hold(cell, "output", ALWAYS)
+    eta, candidate = (convolution(cell.filters[g].weight, 2) for g in ("input", "candidate"))
+    expected = torch.sigmoid(eta + cell.biases["input"]) * candidate
+    output, state = rkm(X)
+    close(output, expected)
+    close(state.c[0], expected[-1])
+
+
+def test_open_output_and_a_candidate_without_feedback_is_the_ran() -> None:
+    (rkm, full), (ran, cell) = machine(**WINDOW), machine(cell="ran", **WINDOW, seed=1)
+    cell.load_state_dict(full.state_dict(), strict=False)
+    hold(full, "output", ALWAYS)
+    torch.nn.init.zeros_(full.recurrent["candidate"].weight)
+    (found, state), (expected, last) = ran(X), rkm(X)
+    close(found, expected)
+    close(state.c, last.c)
+    close(found[-1], state.c[0])
+
+
+@pytest.mark.parametrize("s_i", [1.0, 0.4])
+def test_the_cnn_is_conv1d_and_tanh(s_i: float) -> None:
+    rkm, cell = machine(cell="cnn", static=s_i, **WINDOW)
+    memory = s_i * convolution(cell.filters["candidate"].weight, 2)
+    output, state = rkm(X)
+    close(output, torch.tanh(memory))
+    close(state.c[0], memory[-1])
+
+
+@pytest.mark.parametrize("static", [(0.5, 0.5), (2.0, 0.9), (1.0, 0.0), (0.3, 1.0)], ids=str)
+def test_static_gates_are_a_geometric_sum(static: tuple[float, float]) -> None:
+    """c_t = s_i Σ_k s_f^k c̃_{t-k}; of a constant text s_i (1 - s_f^t)/(1 - s_f) c̃."""
+    s_i, s_f = static
+    rkm, cell = machine(cell="linear", static=static, feedback=False)
+    candidate = convolution(cell.filters["candidate"].weight)
+    for t in (1, 4, 9):
+        terms = [s_i * s_f**k * candidate[t - 1 - k] for k in range(t)]
+        close(rkm(X[:t])[1].c[0], torch.stack(terms).sum(dim=0))
+        total = t if s_f == 1 else (1 - s_f**t) / (1 - s_f)
+        output, state = rkm(X[:1].expand(t, -1, -1))
+        close(state.c[0], s_i * total * candidate[0])
+        close(output[-1], torch.tanh(s_i * total * candidate[0]))
+
+
+def test_open_output_makes_linear_gated_the_linear_kernel_of_eq_15() -> None:
+    """h_t = s_i (X · X_t) + s_f h_{t-1}."""
+    rkm, cell = machine(cell="linear-gated", ngram=3, feedback=False)
+    hold(cell, "output", ALWAYS)
+    h = torch.zeros(3, HIDDEN, dtype=F64)
+    for read, output in zip(convolution(cell.filters["candidate"].weight), rkm(X)[0], strict=True):
+        h = 0.5 * read + 0.5 * h
+        close(output, h)
+
+
+def test_cifg_without_feedback_is_a_first_order_rcnn() -> None:
+    rkm, mine = machine(cell="rkm-cifg", feedback=False)
+    rcnn = random_rcnn(SIZE, HIDDEN, order=1, decay="input", act=None, bias=False)
+    theirs = rcnn.cells[0]
+    hold(mine, "output", ALWAYS)
+    with torch.no_grad():
+        mine.filters["candidate"].weight.copy_(theirs.lins[0].weight[..., None])
+        mine.filters["forget"].weight.copy_(theirs.decay_lin.weight[..., None])
+        mine.biases["forget"].copy_(theirs.decay_bias)
+    (found, state), (expected, last) = rkm(X), rcnn(X)
+    close(found, expected)
+    close(state.c, last.c[:, :, 0])
+
+
+def test_input_and_forget_gates_that_add_up_are_coupled() -> None:
+    """rkm-lstm with η = 1 - f, that is with the forget gate's maps negated, is rkm-cifg."""
+    (rkm, full), (cifg, coupled) = machine(ngram=2), machine(cell="rkm-cifg", ngram=2, seed=1)
+    full.load_state_dict(coupled.state_dict(), strict=False)
+    with torch.no_grad():
+        for part in (full.filters, full.recurrent):
+            part["input"].weight.copy_(-part["forget"].weight)
+        full.biases["input"].copy_(-full.biases["forget"])
+    close(rkm(X)[0], cifg(X)[0])
+
+
+def test_the_general_machine_with_identity_is_a_running_sum() -> None:
+    rkm, cell = machine(cell="general", q="identity", feedback=False, ngram=3)
+    close(rkm(X)[0], convolution(cell.filters["candidate"].weight).cumsum(dim=0))
 
 
 class Doubled(nn.Module):
@@ -144,7 +253,7 @@ def test_another_norm(feedback: bool) -> None:
     rkm = random_rkm(3, 4, layer_norm=True, feedback=feedback)
     rkm.cells[0].norm = nn.Identity()
     x = random_text(5, 2, 3)
-    close(rkm(x)[0], rkm_equations(rkm.cells[0], x, feedback=feedback).output)
+    close(rkm(x)[0], rkm_equations(rkm.cells[0], x, feedback=feedback)[0])
 
 
 @pytest.mark.parametrize("feedback", [True, False])
@@ -163,9 +272,6 @@ def test_one_weight_of_several_widths_is_refused_by_name() -> None:
     assert not hasattr(filters, "weight")
     with pytest.raises(AttributeError, match=r"2 widths, expected weights\[b\]"):
         _ = filters.weight
-
-
-# Initial values and numbers of weights of the machines
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -200,30 +306,19 @@ def test_number_of_weights(cell: str) -> None:
         assert sum(p.numel() for p in rkm.parameters() if p.dim() > 1) == 1000 * thousands
 
 
-# SyncNet's filters, whose four groups of parameters are learned
-
-
-def random_filters(*widths: int) -> tuple[SyncNetFilters, Tensor]:
-    """Filters with every parameter away from its initial value, and their raw beta."""
+@pytest.mark.parametrize("widths", [[40], [4, 3, 8]], ids=str)
+def test_eq_21(widths: list[int]) -> None:
     torch.manual_seed(0)
-    filters = SyncNetFilters(3, 7, [*widths]).double()
+    filters = SyncNetFilters(3, 7, widths).double()
     for parameter in filters.parameters():
-        torch.nn.init.normal_(parameter)
-    return filters, filters.raw_beta
-
-
-@pytest.mark.parametrize("widths", [(40,), (4, 3, 8)], ids=str)
-def test_eq_21(widths: tuple[int, ...]) -> None:
-    filters, _ = random_filters(*widths)
-    torch.testing.assert_close(
-        filters(), filters_of(filters, [*widths], "syncnet"), rtol=1e-12, atol=1e-14
-    )
+        nn.init.normal_(parameter)
+    close(filters(), wavelets(filters, widths), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("value", [-1000.0, 0.0, 1000.0])
 def test_beta_is_never_negative(value: float) -> None:
-    filters, raw = random_filters(5)
-    torch.nn.init.constant_(raw, value)
+    filters = SyncNetFilters(3, 7, [5]).double()
+    nn.init.constant_(filters.raw_beta, value)
     softplus = max(value, 0.0) + math.log1p(math.exp(-abs(value)))
     close(filters.beta, torch.full((7,), softplus, dtype=F64))
     assert all(w.isfinite().all() for w in filters())
@@ -234,7 +329,7 @@ def test_wide_wavelets_in_half_precision(dtype: torch.dtype) -> None:
     """The rounding of parameters and of the filters, and no other: 300 squared is out of range."""
     torch.manual_seed(0)
     filters = SyncNetFilters(2, 5, [600]).to(dtype)
-    (found,), (expected,) = filters(), filters_of(copy.deepcopy(filters).double(), 600, "syncnet")
+    (found,), (expected,) = filters(), wavelets(copy.deepcopy(filters).double(), [600])
     assert found.dtype == dtype
     rounding = torch.finfo(dtype).eps * expected.abs().max()
     assert (found.double() - expected).abs().max() < rounding + 1e-4 * expected.abs().max()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
 from pyg_kernels.nn import KernelActivation
-from pyg_kernels.sequence import KBRN, RKM
-from tests.sequence.kbrn import assert_equations
+from pyg_kernels.sequence import KBRN, RKM, KBRNCell
+from tests.sequence.equations import assert_equations
+from tests.sequence.kbrn import FAMILY
 from tests.sequence.texts import F64, SIZE, assert_close, close, gradients, random_text, texts
+from tests.sequence.variants import Variant
 
 HIDDEN = 6
 ROWS = ["input", "forget", "candidate", "output"]  # as nn.LSTM stacks them
@@ -23,78 +26,66 @@ STACKS: dict[str, dict[str, Any]] = {
     "stack": {"num_layers": 3},
     "both-ways-stack": {"bidirectional": True, "num_layers": 2},
 }
-Pair = tuple[Any, Any, list[list[Tensor]]]
+Pair = tuple[Any, Any]
 
 
-def cells_of(theirs: nn.RNNBase, ours: Any) -> list[tuple[str, Any]]:
-    """For each of their parameters what it is, and the cell of ours that it belongs to."""
-    found = []
+def counterparts(theirs: nn.RNNBase, ours: Any) -> dict[str, list[Tensor]]:
+    """Our parameters that stand for each of theirs; one bias stands for two."""
+    found = {}
     for name, _ in theirs.named_parameters():
         kind, place = name.split("_l", 1)
-        number = int(place[0]) * (1 + theirs.bidirectional) + place.endswith("reverse")
-        found.append((kind, ours.cells[number]))
+        cell = ours.cells[int(place[0]) * (1 + theirs.bidirectional) + place.endswith("reverse")]
+        if isinstance(theirs, nn.LSTM):
+            maps = {"weight_ih": cell.filters, "weight_hh": cell.recurrent}.get(kind)
+            found[name] = [cell.biases[g] if maps is None else maps[g].weight for g in ROWS]
+        else:
+            lin = cell.lin_recurrent if kind == "weight_hh" else cell.lin_input
+            found[name] = [lin.bias if kind.startswith("bias") else lin.weight]
     return found
 
 
 def lstms(**stack: Any) -> Pair:
-    """An nn.LSTM, the machine made of it, and the parameters that stand for each of its own."""
+    """An nn.LSTM, and the machine made of it."""
     torch.manual_seed(0)
     lstm = nn.LSTM(SIZE, HIDDEN, **stack).double()
     for parameter in lstm.parameters():
         nn.init.normal_(parameter, std=0.5)
-    rkm, groups = RKM.from_lstm(lstm), []
-    for kind, cell in cells_of(lstm, rkm):
-        maps = {"weight_ih": cell.filters, "weight_hh": cell.recurrent}.get(kind)
-        groups.append([cell.biases[g] if maps is None else maps[g].weight for g in ROWS])
-    return lstm, rkm, groups
-
-
-def one_relu_at_zero(kbrn: KBRN) -> None:
-    with torch.no_grad():
-        for cell in kbrn.cells:
-            cell.activation.centers.zero_()
-            cell.activation.coefficients.fill_(1.0)
-
-
-def of_tanh(kbrn: KBRN) -> None:
-    for cell in kbrn.cells:
-        cell.activation = nn.Tanh()
+    return lstm, RKM.from_lstm(lstm)
 
 
 def rnns(
     nonlinearity: str,
     options: dict[str, Any],
-    change: Callable[[KBRN], None] | None = None,
+    change: Callable[[KBRNCell], None] | None = None,
     **stack: Any,
 ) -> Pair:
     torch.manual_seed(0)
     rnn = nn.RNN(SIZE, HIDDEN, nonlinearity=nonlinearity, dtype=F64, **stack)
     kbrn = KBRN(SIZE, HIDDEN, normalize=False, dtype=F64, **options, **stack)
-    if change is not None:
-        change(kbrn)
-    groups, parameters = [], dict(rnn.named_parameters())
     with torch.no_grad():
-        for (kind, cell), (name, theirs) in zip(
-            cells_of(rnn, kbrn), parameters.items(), strict=True
-        ):
-            lin = cell.lin_recurrent if kind == "weight_hh" else cell.lin_input
-            ours = lin.bias if kind.startswith("bias") else lin.weight
-            other = parameters[name.replace("_ih", "_hh")] if kind == "bias_ih" else None
-            if kind != "bias_hh":  # one bias stands for their two
-                ours.copy_(theirs if other is None else theirs + other)
-            groups.append([ours])
-    return rnn, kbrn, groups
+        for cell in kbrn.cells if change is not None else ():
+            change(cell)
+        for name, (ours,) in counterparts(rnn, kbrn).items():
+            theirs = rnn.get_parameter(name)
+            ours.copy_(ours + theirs if name.startswith("bias_hh") else theirs)
+    return rnn, kbrn
 
 
+def one_relu_at_zero(cell: KBRNCell) -> None:
+    cell.activation.centers.zero_()
+    cell.activation.coefficients.fill_(1.0)
+
+
+def of_tanh(cell: KBRNCell) -> None:
+    cell.activation = nn.Tanh()
+
+
+OF_RELU = {"green": "abs", "num_centers": 41, "init": "relu", "affine": True}
 KINDS: dict[str, Callable[..., Pair]] = {
     "lstm": lstms,
-    "one-center": lambda **stack: rnns(
-        "relu", {"num_centers": 1, "shared": True}, one_relu_at_zero, **stack
-    ),
-    "init": lambda **stack: rnns(
-        "relu", {"green": "abs", "num_centers": 41, "init": "relu", "affine": True}, **stack
-    ),
-    "tanh": lambda **stack: rnns("tanh", {"num_centers": 5}, of_tanh, **stack),
+    "one-center": partial(rnns, "relu", {"num_centers": 1, "shared": True}, one_relu_at_zero),
+    "init": partial(rnns, "relu", OF_RELU),
+    "tanh": partial(rnns, "tanh", {"num_centers": 5}, of_tanh),
 }
 
 
@@ -106,16 +97,15 @@ def outputs_of(layer: nn.Module, x: Any, state: Any) -> list[Tensor]:
 
 def assert_same_layer(pair: Pair, x: Any, leaf: Tensor, state: list[Tensor]) -> None:
     """Outputs, final states and the gradients of everything."""
-    theirs, ours, groups = pair
+    theirs, ours = pair
     given = (state[0] if len(state) == 1 else tuple(state)) if state else None
     expected, found = (outputs_of(layer, x, given) for layer in (theirs, ours))
     assert_close(found, expected, ["output", "h", "c"][: len(expected)])
     inputs = [leaf, *state]
     wanted = gradients(expected, [*inputs, *theirs.parameters()])
-    flat = iter(gradients(found, [*inputs, *[p for group in groups for p in group]]))
-    got = [next(flat) for _ in inputs]
-    for group in groups:
-        parts = [next(flat) for _ in group]
+    got = gradients(found, inputs)
+    for group in counterparts(theirs, ours).values():
+        parts = gradients(found, group)
         got.append(torch.cat([p.flatten(1) if p.dim() > 1 else p for p in parts]))
     names = [f"input {i}" for i in range(len(inputs))] + [n for n, _ in theirs.named_parameters()]
     assert_close(got, wanted, names)
@@ -141,7 +131,7 @@ def test_same(kind: str, stack: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
 def test_what_from_lstm_keeps(stack: dict[str, Any]) -> None:
-    lstm, _, _ = lstms(**stack, dropout=0.5 * ("num_layers" in stack))
+    lstm, _ = lstms(**stack, dropout=0.5 * ("num_layers" in stack))
     rkm, x = RKM.from_lstm(lstm.eval()), random_text(5, 2, SIZE)
     sizes = ["input_size", "hidden_size", "num_layers", "batch_first", "bidirectional", "dropout"]
     for size in [*sizes, "training"]:
@@ -185,7 +175,7 @@ def test_any_module_in_place_of_the_activation(act: nn.Module, normalize: bool) 
     """Called with the rows of each step: outputs, states and gradients are the recurrence's."""
     kbrn = plain(normalize=normalize).train()
     kbrn.cells[0].activation = act
-    assert_equations(kbrn, {}, texts(5, 5, 5), "grid")
+    assert_equations(Variant(FAMILY, {}), kbrn, texts(5, 5, 5), ["grid"])
 
 
 @pytest.mark.parametrize("act", [None, nn.Tanh()], ids=["linear", "pointwise"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -51,6 +52,13 @@ def place(pieces: list[Tensor], how: str) -> tuple[Tensor, Tensor]:
     return grid, mask
 
 
+def pointwise(function: Any) -> Callable[[Tensor], Tensor]:
+    """A function, by its name in torch where it is no function itself."""
+    if function in (None, "identity"):
+        return lambda t: t
+    return function if callable(function) else getattr(torch, function)
+
+
 def close(found: Any, expected: Any, rtol: float = 1e-10, atol: float = 1e-12) -> None:
     """Tensors, or sequences of them."""
     torch.testing.assert_close(found, expected, rtol=rtol, atol=atol)
@@ -66,7 +74,7 @@ def assert_close(found: list[Tensor], expected: list[Tensor], names: list[str]) 
 
 def gradients(outputs: list[Tensor], inputs: list[Tensor]) -> list[Tensor]:
     """Of a weighted sum of all outputs, zero where there is none."""
-    total = sum((random_text(*t.shape, seed=9) * t).sum() for t in outputs)
+    total = sum((random_text(*t.shape, seed=9).to(t) * t).sum() for t in outputs)
     found = torch.autograd.grad(
         total, inputs, retain_graph=True, allow_unused=True, materialize_grads=True
     )

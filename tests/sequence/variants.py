@@ -37,13 +37,20 @@ def plain(state: Any) -> Any:
     return tuple(state) if isinstance(state, tuple) else state
 
 
+def drawn(kind: Any, *args: Any, seed: int = 0, scale: float, **kwargs: Any) -> Any:
+    """A layer in float64 in which no parameter is left at its initial value."""
+    torch.manual_seed(seed)
+    layer = kind(*args, **kwargs).double()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=scale)
+    return layer
+
+
 @dataclass(frozen=True)
 class Part:
-    """A submodule of a cell that may have hooks.
+    """A submodule of a cell that may have hooks, and the options with which a layer has it.
 
     Attributes:
-        name: The submodule.
-        options: With which a layer has it.
         takes_tensors: Whether it is called with tensors, so that backward hooks fire.
         trained: Whether it has a matrix that may be made of other parameters.
     """
@@ -56,18 +63,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Family:
-    """A layer, and the options with which it is tested.
+    """A layer, and the options with which it is tested, by name.
 
     Attributes:
-        name: As tests are called.
-        layer: The class of the layer.
-        cell: The class of its cells.
         random: The layer of given sizes and options, with ``seed`` and ``scale``, in float64, in
             which no parameter is left at its initial value.
         hidden_size: Its outputs, on inputs of :obj:`SIZE`.
-        one_way: Options by name.
-        both_ways: Those in two directions.
-        derivatives: Those of one cell whose second derivatives are tested.
+        derivatives: Options of one cell whose second derivatives are tested.
         shapes: The shapes of a cell's state, the texts first, of as many of its parts as do not
             depend on the text: from the options, the number of texts, of features and of outputs.
         reads: What a cell makes of texts by its equations: see :func:`equations.reading`.
@@ -98,10 +100,22 @@ class Family:
     def compared(self, state: Any) -> dict[str, Tensor]:
         return {k: part for k, part in named_parts(state).items() if k not in self.uncompared}
 
-    def assert_same_states(self, found: Any, expected: Any) -> None:
+    def assert_same_states(self, found: Any, expected: Any, **tolerance: float) -> None:
         assert type(found) is type(expected)
-        for name, part in self.compared(found).items():
-            close(part, named_parts(expected)[name])
+        close(self.compared(found), self.compared(expected), **tolerance)
+
+    def of_cell(self, state: Any) -> Any:
+        """The state of a layer of one cell, as the cell takes it."""
+        if state is None:
+            return None
+        parts = enumerate(parts_of(state))
+        inner = [part if k in self.side_by_side else part[0] for k, part in parts]
+        return inner[0] if len(inner) == 1 else tuple(inner)
+
+    def of_layer(self, state: Any) -> Any:
+        """The state of a cell, as a layer of this cell alone returns it."""
+        parts = enumerate(parts_of(state))
+        return like(state, [part if k in self.side_by_side else part[None] for k, part in parts])
 
     def joined(self, cells: Sequence[Sequence[Tensor]]) -> list[Tensor]:
         """The state of a layer from those of its cells, which have the texts first."""

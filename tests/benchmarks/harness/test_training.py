@@ -26,7 +26,7 @@ def experiment(tmp_path):
     """A small experiment on texts in a folder of this name, opened."""
     root = write_trec(tmp_path / "trec", 60, 20)
     small = {"schedule": "none", "lr": 0.03, "device": "cpu", "precision": "32-true"}
-    small |= {"models": ("rcnn",), "hidden": 4, "embedding": 5, "vectors": "none"}
+    small |= {"models": ("rcnn",), "hidden": 4, "embedding": 5, "vectors": "none", "counts": 0}
     small |= {"batch_size": 16, "quiet": True}
 
     def make(name: str = "out", resume: bool = False, **more: Any):

@@ -97,18 +97,6 @@ def test_an_explainers_mask_of_walks_that_never_turn_back() -> None:
     torch.testing.assert_close(conv(graph.x, graph.edge_index), expected)
 
 
-def test_activation_between_steps() -> None:
-    """Equation 8 written out for order 3 on a path of three nodes."""
-    torch.manual_seed(0)
-    x = torch.randn(3, 4, dtype=torch.float64)
-    conv = RandomWalkConv(4, 5, order=3, decay=0.3, act="tanh").double()
-    first, second, third = (x @ lin.weight.t() for lin in conv.lins)
-    middle = 0.3 * torch.tanh(first[0]) * second[1]
-    expected = 0.3 * torch.tanh(middle) * third[2]
-    out = conv(x, torch.tensor([[0, 1], [1, 2]]))
-    torch.testing.assert_close(out[2], expected)
-
-
 def test_weights_have_unit_variance() -> None:
     torch.manual_seed(0)
     conv = RandomWalkConv(300, 400, order=3)
@@ -118,12 +106,10 @@ def test_weights_have_unit_variance() -> None:
         assert lin.bias is None
 
 
-# Equation 9 of Lei et al. 2017, written out node by node
-
-
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("combine", ["mul", "add"])
 def test_equation_9(order: int, combine: str) -> None:
+    """Written out node by node."""
     torch.manual_seed(order)
     graph = random_graph(2)
     conv = GraphKernelConv(4, 5, order, 0.3, combine, act="tanh", edge_dim=3).double()
@@ -142,9 +128,6 @@ def test_equation_9(order: int, combine: str) -> None:
     torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-12)
 
 
-# The relabelling (eq. 10) node by node, and the states beside it
-
-
 ACTS = {"relu": torch.relu, "tanh": torch.tanh, "elu": torch.nn.functional.elu}
 RELABELINGS = covering(
     2, relabel=["add", "mul"], act=[*ACTS, None], bonds=[False, True], kinds=[None, 2]
@@ -153,6 +136,7 @@ RELABELINGS = covering(
 
 @pytest.mark.parametrize("options", RELABELINGS, ids=str)
 def test_relabeling(options: dict[str, Any]) -> None:
+    """Equation 10, node by node."""
     torch.manual_seed(0)
     relabel, act, bonds, kinds = options.values()
     graph, sigma = random_graph(1, kinds=kinds), ACTS.get(act, lambda x: x)

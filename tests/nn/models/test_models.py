@@ -17,6 +17,7 @@ from pyg_kernels.nn import (
     EmbeddedLoopyBP,
     EmbeddedMeanField,
     GraphKernelNet,
+    RandomWalkConv,
     RandomWalkNet,
     WLKernelNet,
 )
@@ -56,9 +57,7 @@ NETS: list[Callable[..., torch.nn.Module]] = [
 
 
 def batch_of(graphs: list[Graph]) -> Batch:
-    return Batch.from_data_list(
-        [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in graphs]
-    )
+    return Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
 
 
 def predict(
@@ -151,22 +150,31 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
         h = 3.0 * h + 0.25
     torch.testing.assert_close(deep(x, index, edge_attr=bonds), head(deep, h.sum(dim=0)))
 
-    wl = settled(norm, WLKernelNet(4, 6, 2, 3, **common).double())
-    h = x @ wl.embedding.weight.t()
-    total = torch.zeros(6, dtype=torch.float64)
-    for conv in wl.convs:
-        total = total + conv.walk(h, index, bonds).sum(dim=0)
-        if conv.relabeling is None:
-            break
-        maps = conv.relabeling
-        message = h[index[0]] @ maps.lin_neighbor.weight.t() + bonds @ maps.lin_edge.weight.t()
-        arrived = torch.zeros_like(h).index_add(0, index[1], torch.tanh(message))
-        label = h @ maps.lin_self.weight.t() + arrived @ maps.lin_aggregated.weight.t()
-        h = 3.0 * torch.tanh(normed(conv.norm, label)) + 0.25
-    torch.testing.assert_close(wl(x, index, edge_attr=bonds), head(wl, total))
+    def kernel(conv: RandomWalkConv, x: Tensor) -> Tensor:
+        weights = [lin.weight for lin in conv.lins]
+        return walk_kernel(x, index, weights, edge_weights(conv, Graph(x, index, bonds)))
 
-    walk = settled(norm, RandomWalkNet(4, 6, 2, **given).double())
-    total = walk.convs[0](x, index, bonds).sum(dim=0, keepdim=True)
+    for readout in ("sum", "concat"):  # of the kernels of each iteration (proposition 2)
+        wl = settled(norm, WLKernelNet(4, 6, 2, 3, readout=readout, **common).double())
+        h, terms = x @ wl.embedding.weight.t(), []
+        for conv in wl.convs:
+            terms.append(kernel(conv.walk, h))
+            if conv.relabeling is None:
+                break
+            maps = conv.relabeling
+            message = h[index[0]] @ maps.lin_neighbor.weight.t() + bonds @ maps.lin_edge.weight.t()
+            arrived = torch.zeros_like(h).index_add(0, index[1], torch.tanh(message))
+            label = h @ maps.lin_self.weight.t() + arrived @ maps.lin_aggregated.weight.t()
+            h = 3.0 * torch.tanh(normed(conv.norm, label)) + 0.25
+        assert len(terms) == 3
+        read = torch.cat(terms) if readout == "concat" else sum(terms)
+        out = wl(x, index, edge_attr=bonds)
+        torch.testing.assert_close(out, head(wl, read), rtol=1e-10, atol=1e-12)
+
+    walk = settled(norm, RandomWalkNet(4, 6, 2, order=3, **given).double())
+    (conv,) = walk.convs
+    assert conv.order == 3
+    total = kernel(conv, x)[None]  # equation 6
     total = total if norm is None else walk.norm(total)
     torch.testing.assert_close(walk(x, index, edge_attr=bonds), walk.head(torch.tanh(total)))
 
@@ -175,20 +183,6 @@ def test_batch_norm_trains_on_a_batch_of_one_graph() -> None:
     graph = random_graph(0, dtype=torch.float32)
     for net in NETS:
         net(4, 6, 1, norm="batch").train()(graph.x, graph.edge_index).sum().backward()
-
-
-def test_random_walk_net_is_equation_6() -> None:
-    torch.manual_seed(0)
-    graph = random_graph(0)
-    model = RandomWalkNet(4, 6, 2, order=3, norm=None).double()
-    kernel = walk_kernel(
-        graph.x,
-        graph.edge_index,
-        [lin.weight for lin in model.convs[0].lins],
-        [torch.full((graph.edge_index.size(1), 6), 0.5, dtype=torch.float64)] * 2,
-    )
-    expected = model.head.weight @ torch.tanh(kernel) + model.head.bias
-    torch.testing.assert_close(model(graph.x, graph.edge_index)[0], expected)
 
 
 def test_tying() -> None:
@@ -200,26 +194,6 @@ def test_tying() -> None:
     assert size("all") == walk + relabeling
     assert size("relabel") == 3 * walk + relabeling
     assert size(None) == 3 * walk + 2 * relabeling  # nothing reads the last relabelling
-
-
-def test_concatenated_readout() -> None:
-    """The head sees each iteration's kernels (proposition 2, term by term) beside the others."""
-    torch.manual_seed(0)
-    graphs = [random_graph(0), random_graph(1, 9, 20), random_graph(2, 2, 0)]
-    data = batch_of(graphs)
-    model = WLKernelNet(4, 6, 2, 3, gated=False, edge_dim=3, readout="concat", norm=None).double()
-    first, last = (m for m in model.head if isinstance(m, Linear))
-    assert first.weight.shape == (6, 18)
-    rows = []
-    for graph in graphs:
-        label, terms = graph.x @ model.embedding.weight.t(), []
-        for conv in model.convs:
-            weights, factors = [lin.weight for lin in conv.lins], edge_weights(conv.walk, graph)
-            terms.append(walk_kernel(label, graph.edge_index, weights, factors))
-            label = conv(label, graph.edge_index, graph.edge_attr)
-        rows.append(torch.cat(terms))
-    expected = last(torch.relu(first(torch.stack(rows))))
-    torch.testing.assert_close(predict(model, data, True), expected, rtol=1e-10, atol=1e-12)
 
 
 class OnGraph(torch.nn.Module):
@@ -256,38 +230,24 @@ def test_lazy_sizes() -> None:
             assert all(p.is_meta for p in net(4, 6, 2, edge_dim=3).parameters())
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: WLKernelNet(4, 6, 1, tie_weights="none"), "tie_weights='none'"),
-        (lambda: WLKernelNet(4, 6, 1, readout="mean"), "readout='mean'"),
-        (lambda: WLKernelNet(4, 6, 1, num_iterations=0), "num_iterations=0"),
-        (lambda: WLKernelNet(4, 6, 1, norm="graph"), "norm='graph'"),
-        (lambda: WLKernelNet(4, 6, 1, decay=0.1), "decay=0.1"),
-        (lambda: WLKernelNet(4, 6, 1, relabel=None), "relabel=None"),
-        (lambda: WLKernelNet(4, 6, 1, 1, relabel="max"), "relabel='max'"),
-        (lambda: WLKernelNet(4, 6, 1, dropout=2.0), "dropout=2.0"),
-        (lambda: GraphKernelNet(4, 0, 1, 2), "hidden_channels=0"),
-        (lambda: GraphKernelNet(4, 6, 1, 0), "num_layers=0"),
-        (lambda: RandomWalkNet(4, 6, 0), "out_channels=0"),
-        (lambda: RandomWalkNet(4, 6, 1, order=0), "order=0"),
-        *[(partial(net, 4, 0, 1), "hidden_channels=0") for net in EMBEDDED],
-        *[(partial(net, 4, 6, 0), "out_channels=0") for net in EMBEDDED],
-        *[
-            (partial(net, 4, 6, 1, **{name: value}), f"{name}={value!r}")
-            for net in EMBEDDED
-            for name, value in {
-                "num_iterations": 0,
-                "edge_dim": 0,
-                "norm": "graph",
-                "dropout": 1.0,
-            }.items()
-        ],
-    ],
-)
-def test_bad_arguments(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
+REFUSED: list[tuple[Callable[..., torch.nn.Module], dict[str, object]]] = [
+    (WLKernelNet, {"tie_weights": "none", "readout": "mean", "num_iterations": 0, "norm": "graph"}),
+    (WLKernelNet, {"decay": 0.1, "relabel": None, "dropout": 2.0}),
+    (partial(WLKernelNet, num_iterations=1), {"relabel": "max"}),
+    (partial(GraphKernelNet, num_layers=2), {"hidden_channels": 0, "num_layers": 0}),
+    (RandomWalkNet, {"out_channels": 0, "order": 0}),
+    *[(net, {"hidden_channels": 0, "out_channels": 0, "num_iterations": 0}) for net in EMBEDDED],
+    *[(net, {"edge_dim": 0, "norm": "graph", "dropout": 1.0}) for net in EMBEDDED],
+]
+
+
+@pytest.mark.parametrize(("net", "refused"), REFUSED)
+def test_bad_arguments(net: Callable[..., torch.nn.Module], refused: dict[str, object]) -> None:
+    """The error names the argument and its value."""
+    for name, value in refused.items():
+        given = {"in_channels": 4, "hidden_channels": 6, "out_channels": 1, name: value}
+        with pytest.raises(ValueError, match=f"{name}={value!r}"):
+            net(**given)
 
 
 def test_misplaced_arguments() -> None:
