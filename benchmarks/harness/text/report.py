@@ -33,6 +33,9 @@ def text_table(runs: Sequence[Run], data: TextData) -> Table:
     if any("cell" in run.record for run in runs):
         columns["weights"] = lambda group: group[0].record.get("cell_parameters", "-")
         said += "; weights of cells alone, as Liang et al. 2019 count them"
+    counted = {run.record["model"]: run.record["ngrams"] for run in runs if "ngrams" in run.record}
+    for name, ngrams in counted.items():
+        said += f"; {name} beside a linear classifier of {ngrams:,} n-grams"
     return summary.model_table(f"{describe(data)}\n{said}", runs, columns)
 
 

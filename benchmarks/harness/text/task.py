@@ -97,15 +97,18 @@ class TextTask(ClassificationTask):
     def details(self, model: TextModelConfig, learner: TextClassifier) -> dict[str, Any]:
         """For recurrent kernel machines, the cell, its sizes and the number of its weights.
 
-        Where layers or decays are compared, those of this model.
+        Where layers or decays are compared, those of this model; of a classifier of n-grams beside
+        it, how many there are.
         """
         encoder = learner.net.encoder
+        details: dict[str, Any] = {"ngrams": model.num_ngrams} if model.counts else {}
         if not isinstance(encoder, models.RKMEncoder):
             if model.name == model.kind:
-                return {}
-            details = {"kind": model.kind, "layers": model.num_layers}
+                return details
+            details |= {"kind": model.kind, "layers": model.num_layers}
             return {**details, "decay": model.decay} if model.kind == "rcnn" else details
         return {
+            **details,
             "cell": model.kind,
             "ngram": model.ngram,
             "input_size": model.embedding_dim,

@@ -3,16 +3,19 @@
 import math
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 import torch
+from sklearn.feature_extraction.text import CountVectorizer
 
 from benchmarks.harness import sizes
 from benchmarks.harness.summary import png
 from benchmarks.harness.text import models, prediction
+from benchmarks.harness.text.counts import NGramClassifier
 from benchmarks.harness.text.options import CELLS, TextModelConfig
 from benchmarks.harness.text.prediction import class_values, explain, explanation_plot
 from benchmarks.harness.text.task import TextClassifier
-from pyg_kernels.datasets.text import TextBatch
+from pyg_kernels.datasets.text import TextBatch, Vocabulary
 
 LENGTHS = (2, 4, 1)
 BATCH = TextBatch(torch.arange(7), torch.tensor([0, 2, 6, 7]), torch.zeros(3, dtype=torch.long))
@@ -90,6 +93,63 @@ def test_cnn_is_the_maximum_over_windows_that_end_at_words(x) -> None:
             best.append(values.amax(0).clamp(min=0))
         torch.testing.assert_close(features, torch.cat(at_words, 1), rtol=1e-10, atol=1e-12)
         torch.testing.assert_close(whole, torch.cat(best), rtol=1e-10, atol=0)
+
+
+TEXTS = ["a b a b", "c", "a c b", "b b", "c c c a", "b a"]
+
+
+def text_batch(texts: list[str], words: str = "abc") -> TextBatch:
+    """Classes are whether there is a word a."""
+    ids, ptr = Vocabulary(words).encode([text.split() for text in texts])
+    return TextBatch(ids, ptr, torch.tensor([int("a" in text) for text in texts]))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_ngrams_are_those_of_scikit_learn(order: int) -> None:
+    batch = text_batch(TEXTS)
+    made = NGramClassifier(order, 5, 0, 2).fit(batch, batch)
+    counts = CountVectorizer(ngram_range=(1, order), token_pattern=r"\w", binary=True)
+    x = counts.fit_transform(TEXTS).toarray()
+    assert len(made.ngrams) == x.shape[1]
+    places = made.ngrams.tolist()
+
+    def key(ngram: str) -> int:  # in the base of the vocabulary, where a is 2
+        return sum((ord(word) - 95) * 5**k for k, word in enumerate(ngram.split()[::-1]))
+
+    columns = [places.index(key(ngram)) for ngram in counts.get_feature_names_out()]
+    weight = made.weight[columns].double()
+    expected = (torch.from_numpy(x).double() @ weight + made.bias).log_softmax(1)
+    torch.testing.assert_close(made(batch).double(), expected, rtol=1e-5, atol=1e-5)
+    assert made(batch).argmax(1).tolist() == batch.y.tolist()
+    own = np.log1p(x[batch.y == 1].sum(0)) - np.log((1 + x[batch.y == 1].sum(0)).sum())
+    others = np.log1p(x[batch.y == 0].sum(0)) - np.log((1 + x[batch.y == 0].sum(0)).sum())
+    known = np.abs(own - others) > 1e-9  # no ratio, no weight
+    assert not weight[:, 1].numpy()[~known].any()
+
+
+def test_unknown_ngrams_leave_the_bias_and_nothing_is_an_empty_batch() -> None:
+    made = NGramClassifier(2, 5, 0, 2).fit(text_batch(TEXTS), text_batch(TEXTS))
+    found = made(text_batch(["x", "x y x"]))
+    torch.testing.assert_close(found, made.bias.log_softmax(0).expand(2, 2))
+    empty = torch.zeros(0, dtype=torch.long)
+    assert made(TextBatch(empty, torch.zeros(1, dtype=torch.long), empty)).shape == (0, 2)
+
+
+def test_a_network_is_trained_without_ngrams_and_averaged_with_them() -> None:
+    batch = text_batch(TEXTS)
+    fitted = NGramClassifier(2, 5, 0, 2).fit(batch, batch)
+    sizes = {"num_words": 5, "num_classes": 2, "num_layers": 1, "dropout": 0.0}
+    counted = {**sizes, "counts": 2, "num_ngrams": len(fitted.ngrams)}
+    net, bare = (
+        models.build_text_model(config("rcnn", **options)).double() for options in (counted, sizes)
+    )
+    net.counts.load_state_dict(fitted.state_dict())
+    bare.load_state_dict(net.state_dict(), strict=False)
+    alone = bare(batch)
+    torch.testing.assert_close(net(batch), alone, rtol=0, atol=0)
+    mean = (alone.log_softmax(1) + fitted(batch)) / 2
+    torch.testing.assert_close(net.eval()(batch), mean, rtol=1e-5, atol=1e-5)
+    assert {*dict(net.named_parameters())} == {*dict(bare.named_parameters())}
 
 
 def test_the_paper_s_model() -> None:
