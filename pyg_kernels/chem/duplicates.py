@@ -11,7 +11,7 @@ import pandas
 from numpy.typing import ArrayLike, NDArray
 from rdkit import Chem, rdBase
 
-from pyg_kernels.chem.encoding import checked_strings, parse_unmapped
+from pyg_kernels.chem.encoding import checked_strings, parse
 from pyg_kernels.chem.processes import map_chunks
 
 
@@ -158,7 +158,7 @@ def merge_duplicates(
 
 def _canonical_chunk(chunk: tuple[int, Sequence[str]]) -> list[str]:
     with rdBase.BlockLogs():
-        return [Chem.MolToSmiles(parse_unmapped(smiles)) for smiles in chunk[1]]
+        return [Chem.MolToSmiles(parse(smiles)) for smiles in chunk[1]]
 
 
 def _occurrences(smiles: Sequence[str], num_workers: int | None) -> dict[str, list[int]]:

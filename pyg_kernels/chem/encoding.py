@@ -25,6 +25,7 @@ _TYPE_OF_ORDER = {
 }
 _SIGNS_OF_TYPES = frozenset("<>|$")
 _LINE_BREAKS = frozenset("\r\n")
+_WITHOUT_BRACKETS = frozenset((5, 6, 7, 8, 9, 15, 16, 17, 35, 53))  # elements
 _NO_METALS = frozenset((1, 5, 6, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53))
 
 
@@ -57,16 +58,6 @@ def parse(smiles: str) -> Chem.Mol:
     return mol
 
 
-def parse_unmapped(smiles: str) -> Chem.Mol:
-    """The same without the numbers of atom maps, which tell molecules apart that are the same."""
-    mol = parse(smiles)
-    if ":" in smiles:
-        for atom in mol.GetAtoms():
-            atom.SetAtomMapNum(0)
-        mol = parse(Chem.MolToSmiles(mol))  # without stereo marks and hydrogens that maps had fixed
-    return mol
-
-
 def checked_strings(smiles: Iterable[str]) -> list[str]:
     """The SMILES as a list."""
     if isinstance(smiles, str):
@@ -92,6 +83,7 @@ def sanitized(molecule: str | Chem.Mol) -> Chem.Mol:
             Chem.SanitizeMol(mol)
         except Chem.MolSanitizeException as error:
             raise InvalidSmiles(Chem.MolToSmiles(molecule), str(error)) from error
+        _clear_maps(mol)
     Chem.AssignStereochemistry(mol, cleanIt=True)
     return mol
 
@@ -111,7 +103,35 @@ def _molecule(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
         mol = Chem.MolFromSmiles(text, sanitize=sanitize)
     except UnicodeEncodeError:  # a lone surrogate, which has no UTF-8, RDKit's encoding
         return None
-    return mol if mol is not None and mol.GetNumAtoms() > 0 else None
+    if mol is None or mol.GetNumAtoms() == 0:
+        return None
+    if sanitize and ":" in text:
+        _clear_maps(mol)
+    return mol
+
+
+def _clear_maps(mol: Chem.Mol) -> None:
+    """Takes the numbers of atom maps away, which tell molecules apart that are the same.
+
+    With them go the brackets that they need, in which hydrogens are explicit, and the marks of
+    stereo centers whose neighbors differ by their numbers alone.
+    """
+    mapped = [atom for atom in mol.GetAtoms() if atom.GetAtomMapNum()]
+    for atom in mapped:
+        atom.SetAtomMapNum(0)
+        others = atom.GetFormalCharge(), atom.GetIsotope(), atom.GetNumRadicalElectrons()
+        chiral = atom.GetChiralTag() != Chem.ChiralType.CHI_UNSPECIFIED
+        hydrogens = atom.GetNumExplicitHs()
+        if atom.GetAtomicNum() not in _WITHOUT_BRACKETS or any(others) or chiral:
+            continue
+        for explicit in (False, True):  # where the usual number is another, it stays
+            atom.SetNumExplicitHs(hydrogens * explicit)
+            atom.SetNoImplicit(explicit)
+            atom.UpdatePropertyCache()
+            if atom.GetTotalNumHs() == hydrogens:
+                break
+    if mapped:
+        Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
 
 
 def _why_invalid(smiles: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rdkit import rdBase
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
-from pyg_kernels.chem.encoding import checked_strings, parse_unmapped
+from pyg_kernels.chem.encoding import checked_strings, parse
 from pyg_kernels.chem.processes import map_chunks
 
 
@@ -38,5 +38,5 @@ def murcko_scaffolds(smiles: Sequence[str], num_workers: int | None = None) -> l
 
 def _scaffold_chunk(chunk: tuple[int, Sequence[str]]) -> list[str]:
     with rdBase.BlockLogs():
-        mols = map(parse_unmapped, chunk[1])
+        mols = map(parse, chunk[1])
         return [MurckoScaffold.MurckoScaffoldSmiles(mol=mol) for mol in mols]
