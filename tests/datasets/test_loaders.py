@@ -207,9 +207,8 @@ NOTHING, TWO = torch.tensor([], dtype=torch.long), torch.zeros(2)
 BINS = UniformBins(torch.zeros(4), 1.0)
 
 
-@pytest.mark.parametrize(
-    ("call", "arguments", "error", "said"),
-    [
+def test_refused() -> None:
+    for call, arguments, error, said in (
         (TextLoader, (texts, None, 0), ValueError, "batch_size must be at least 1, not 0"),
         (partial(TextLoader, bucket=0), (texts,), ValueError, "bucket must be at least 1, not 0"),
         (TextLoader, (texts, NOTHING), ValueError, "at least one of the texts"),
@@ -233,8 +232,6 @@ BINS = UniformBins(torch.zeros(4), 1.0)
         (UniformBins, (torch.tensor([1.0, math.nan]), 0.1), ValueError, "must be finite"),
         (UniformBins, (TWO, 0.0), ValueError, "width must be a positive number, not 0.0"),
         (UniformBins, (TWO + 1, 1e-300), ValueError, "too small"),
-    ],
-)
-def test_refused(call: Any, arguments: tuple[Any, ...], error: Any, said: str) -> None:
-    with pytest.raises(error, match=said):
-        call(*arguments)
+    ):
+        with pytest.raises(error, match=said):
+            call(*arguments)
