@@ -106,7 +106,7 @@ def test_one_molecule_or_several_as_a_data_set_in_memory(
     shards: MoleculeShards, molecules: MoleculeCSV
 ) -> None:
     alone = Batch.from_data_list([shards[index] for index in (0, 7, -1, np.int64(9))])
-    assert_same_graphs(alone, molecules.batch([0, 7, -1, 9]))
+    assert_same_graphs(molecules.batch([0, 7, -1, 9]), alone)
     for wrong, error, said in (
         (M, IndexError, f"index {M} is out of range for {M} molecules"),
         (1.5, TypeError, "'float'"),
