@@ -23,12 +23,7 @@ from pyg_kernels.sequence import (
     RKMCell,
     SyncNetFilters,
 )
-from tests.sequence.layers import (
-    both_ways,
-    families,
-    of_every,
-    of_some,
-)
+from tests.sequence.layers import both_ways, families, of_every, of_some
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
 from tests.sequence.variants import Family, Variant, like, parts_of, plain
 

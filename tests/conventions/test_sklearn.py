@@ -134,16 +134,10 @@ OTHERS = [
     *(kernel() for kernel in COUNTS[1:]),
 ]
 OF_OTHERS = {
-    "check_dict_unchanged",
-    "check_do_not_raise_errors_in_init_or_set_param",
-    "check_dont_overwrite_attributes",
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimators_pickle",
-    "check_get_params_invariance",
-    "check_no_attributes_set_in_init",
-    "check_parameters_default_constructible",
-    "check_set_params",
+    *("check_dict_unchanged", "check_do_not_raise_errors_in_init_or_set_param"),
+    *("check_dont_overwrite_attributes", "check_estimator_cloneable", "check_estimator_repr"),
+    *("check_estimators_pickle", "check_get_params_invariance", "check_set_params"),
+    *("check_no_attributes_set_in_init", "check_parameters_default_constructible"),
     "check_transformer_general",
 }
 

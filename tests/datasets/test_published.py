@@ -17,13 +17,7 @@ from rdkit import Chem, RDConfig
 from torch_geometric.data import Batch
 
 from pyg_kernels.chem import OGBFeaturizer
-from pyg_kernels.datasets import (
-    CEP,
-    ChEMBLSulfonamides,
-    MoleculeCSV,
-    MoleculeDataset,
-    ogb_dataset,
-)
+from pyg_kernels.datasets import CEP, ChEMBLSulfonamides, MoleculeCSV, MoleculeDataset, ogb_dataset
 from pyg_kernels.datasets.ogb import FILES, FOLDER, SETS
 from tests.datasets.conftest import present
 from tests.datasets.test_molecules import assert_same_graphs
