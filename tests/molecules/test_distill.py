@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -64,14 +65,8 @@ def test_charges_isotopes_radicals_and_hydrogen_stay() -> None:
     """Also beside atoms of other elements with as many bonds; a single kind has no other."""
     for smiles in ("[2H]C([2H])[2H]", "[Na+].[Cl-]", "C", "[CH3]", "[H][H]", "*"):
         assert found_of([smiles], 5) == [], smiles
-    given = [
-        "CC(C)(C)CC([O-])=O",
-        "C[N+](C)(C)CCS",
-        "[13CH3]CO",
-        "CC(C)(C)SN",
-        "C=[N+]=[N-]",
-        "CC[CH2]",
-    ]
+    given = ["CC(C)(C)CC([O-])=O", "C[N+](C)(C)CCS", "[13CH3]CO", "CC(C)(C)SN"]
+    given += ["C=[N+]=[N-]", "CC[CH2]"]
     radical = Chem.Atom.GetNumRadicalElectrons
 
     def kept(text: str) -> list[Any]:
@@ -176,12 +171,10 @@ def test_it_is_one_network_ever_after(tmp_path: Path) -> None:
     assert other.models_ == ["wl"]
 
 
-def test_an_interrupted_fit_is_taken_up(
-    learned: list[tuple[Any, Examples]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_fit_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = regressor(["gp", "wl"], distill=1)
     with monkeypatch.context() as patch:
-        patch.setattr(estimators, "analogues", _interrupt)
+        patch.setattr(estimators, "analogues", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             made.fit(SMILES, LOGP, checkpoint=tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
@@ -189,10 +182,6 @@ def test_an_interrupted_fit_is_taken_up(
     assert len(list(tmp_path.iterdir())) == 3
     whole = regressor(["gp", "wl"], distill=1).fit(SMILES, LOGP)
     np.testing.assert_array_equal(made.predict(SMILES), whole.predict(SMILES))
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def test_auto_distills_where_it_has_networks(
@@ -232,14 +221,13 @@ def test_refused() -> None:
             made.fit(SMILES, y, **given)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pd.DataFrame({"smiles": SMILES, "y": LOGP}).to_csv(tmp_path / "m.csv", index=False)
+def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = "y --model gp wl --epochs 2 --ensemble-size 2 --distill"
-    said = train(tmp_path, "run", f"{words} 2")
+    said = train(folder, "run", f"{words} 2")
     assert "wl learns what all members predict of 64 analogues" in said
-    assert load(tmp_path / "run" / "model").models_ == ["wl"]
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["teachers"] == ["gp", "wl"]
-    run(tmp_path, "report +.")
+    assert load(folder / "run" / "model").models_ == ["wl"]
+    assert json.loads((folder / "run" / "run.json").read_text())["teachers"] == ["gp", "wl"]
+    run(folder, "report +.")
     assert "wl, taught by gp + wl" in capsys.readouterr().out
-    said = train(tmp_path, "other", f"{words} nan", status=2)
+    said = train(folder, "other", f"{words} nan", status=2)
     assert "--distill: 'nan': expected a number from 0 to 1000" in said

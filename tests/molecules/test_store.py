@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.molecules import MoleculeRegressor, load, networks
@@ -135,3 +136,25 @@ def test_numbers_of_numpy_are_saved(tmp_path: Path) -> None:
     found = reloaded(fitted, tmp_path)
     assert found.get_params() == fitted.get_params()
     assert type(found.ensemble_size) is type(found.random_state) is int
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(
+    "model",
+    ["wl", "wl-gated", "graph-kernel", "random-walk", "gated-walk", "gine", "attentive-fp", "gp"],
+)
+def test_what_a_device_fitted_works_without(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a CUDA device estimators train, predict and explain; what they fitted works on the CPU."""
+    fitted = regressor(model, device="cuda").fit(SMILES, LOGP)
+    found = fitted.predict(SMILES)
+    assert np.isfinite(found).all()
+    fitted.save(tmp_path)
+    shares = fitted.explain(SMILES[:2]) if model not in ("gine", "attentive-fp") else None
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    other = load(tmp_path)
+    np.testing.assert_allclose(other.predict(SMILES), found, rtol=1e-3, atol=1e-3)
+    if shares is not None:
+        for here, there in zip(other.explain(SMILES[:2]).atoms, shares.atoms, strict=True):
+            np.testing.assert_allclose(here, there, rtol=1e-3, atol=1e-3)

@@ -12,16 +12,9 @@ import optuna
 import pandas as pd
 
 from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, tuning
-from tests.molecules.sets import LOGP, SMILES, run
+from tests.molecules.sets import run
 
 SEARCH = "y --model wl --epochs 2 --hidden-channels 4 --num-layers 2 --device cpu"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    frame = pd.DataFrame({"smiles": SMILES, "y": LOGP, "other": -LOGP})
-    frame.to_csv(tmp_path / "m.csv", index=False)
-    return tmp_path
 
 
 def tune(folder: Path, out: str, words: str, status: int = 0) -> str:
