@@ -76,15 +76,13 @@ def read_maxima(projections: Sequence[Tensor], decay: Tensor, mapping: str, read
 
 def largest_sums(projections: Sequence[Tensor]) -> Tensor:
     """The largest sum, without decay, of the j-grams that start at each token, (n, L, D)."""
-    length = projections[0].size(0)
-    table = torch.zeros(len(projections), *projections[0].shape, dtype=projections[0].dtype)
+    none = torch.zeros_like(projections[0])
+    table = torch.stack([none] * len(projections))
     for order in range(1, len(projections) + 1):
-        for start in range(length):
+        for start in range(len(none)):
             sums = [
-                torch.stack([p[i] for p, i in zip(projections, (start, *rest), strict=False)]).sum(
-                    0
-                )
-                for rest in combinations(range(start + 1, length), order - 1)
+                ngram_value(projections[:order], none, (start, *rest), start, "add")
+                for rest in combinations(range(start + 1, len(none)), order - 1)
             ]
             if sums:
                 table[order - 1, start] = torch.stack(sums).max(0).values

@@ -47,12 +47,7 @@ def weight(picked: Sequence[int], length: int, decay: float, weighting: str = "e
 
 
 def enumerated(
-    table: Table,
-    width: int,
-    order: int,
-    decay: float,
-    combine: str = "mul",
-    weighting: str = "end",
+    table: Table, width: int, order: int, decay: float, combine: str = "mul", weighting: str = "end"
 ) -> float:
     """The string kernel: every n-gram of the one text with every one of the other.
 
@@ -117,36 +112,21 @@ def ngram_states(
         for t in range(len(decay)):
             for first in [1] if combine == "mul" else range(1, order + 1):
                 for picked in ngrams(t + 1, order - first + 1):
-                    value, weight = _picked(projections, decay, picked, first, combine, normalize)
-                    for r in range(picked[0] + 1, t + 1):
+                    used = projections[first - 1 : order if combine == "mul" else first]
+                    factors = [p[i] for p, i in zip(used, picked, strict=False)]
+                    value = torch.stack(factors).prod(dim=0)
+                    weight = torch.ones_like(value)
+                    for r in range(picked[0], t + 1):
                         if r not in picked:
                             weight = weight * decay[r]
+                        elif normalize and r != picked[-1]:
+                            weight = weight * (1 - decay[r])
                     if picked[-1] == t:
                         z[t] += weight * value
                     c[t] += weight * (1 - decay[picked[-1]] if normalize else 1) * value
         found.z.append(z)
         found.c.append(c)
     return found
-
-
-def _picked(
-    projections: Sequence[Tensor],
-    decay: Tensor,
-    picked: tuple[int, ...],
-    first: int,
-    combine: str,
-    normalize: bool,
-) -> tuple[Tensor, Tensor]:
-    """The value of an n-gram, and the factors of its picked tokens but the last."""
-    value = projections[first - 1][picked[0]]
-    if combine == "mul":
-        for step, i in enumerate(picked[1:], start=1):
-            value = value * projections[step][i]
-    weight = torch.ones_like(value)
-    if normalize:
-        for i in picked[:-1]:
-            weight = weight * (1 - decay[i])
-    return value, weight
 
 
 def tabulated_additive_state(

@@ -50,20 +50,13 @@ def walk_kernel(
     """
     order, num_nodes = len(weights), x.size(0)
     total = torch.zeros(weights[0].size(0), dtype=torch.float64)
-    if combine == "mul":
-        for nodes, edges in walks(edge_index, num_nodes, order, non_backtracking):
-            value = torch.ones_like(total)
-            for step, node in enumerate(nodes):
-                value = value * (weights[step] @ x[node])
-            for step, edge in enumerate(edges):
-                value = value * edge_weights[step][edge]
-            total = total + value
-        return total
-    for first in range(order):
+    for first in [0] if combine == "mul" else range(order):
         for nodes, edges in walks(edge_index, num_nodes, order - first, non_backtracking):
             value = weights[first] @ x[nodes[0]]
             for step, edge in enumerate(edges, start=first):
                 value = value * edge_weights[step][edge]
+                if combine == "mul":
+                    value = value * (weights[step + 1] @ x[nodes[step + 1]])
             total = total + value
     return total
 
