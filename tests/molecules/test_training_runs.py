@@ -179,31 +179,27 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
         assert before == {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
 
 
-@pytest.mark.parametrize(
-    ("model", "labels"),
-    [
+def test_what_an_estimator_has_saved_is_taken_as_a_run(folder: Path) -> None:
+    for model, labels in (
         ("wl-ridge", AROMATIC),
         ("gin", AROMATIC),
         ("wl-ridge", AROMATIC[:, None]),
         ("wl-ridge", np.arange(len(SMILES))[:, None] % 3),
-    ],
-)
-def test_what_an_estimator_has_saved_is_taken_as_a_run(
-    folder: Path, model: str, labels: Any
-) -> None:
-    fitted = MoleculeClassifier(model, **SMALL).fit(SMILES, labels)
-    fitted.save(folder / "saved")
-    run(folder, "predict +saved +m.csv --out +p.csv")
-    found = pd.read_csv(folder / "p.csv")
-    expected, classes = fitted.predict_proba(SMILES), fitted.each_classes_[0]
-    if expected.shape[1] == 1:
-        expected = np.hstack([1 - expected, expected])
-    np.testing.assert_allclose(found[[f"probability_y_{word}" for word in classes]], expected, 1e-5)
-    assert found["similarity"].isna().all() == (model == "gin")
-    if model != "gin":
-        run(folder, "explain +saved +m.csv --limit 1 --out +explained")
-        shares = pd.read_csv(folder / "explained" / "explanation.csv", dtype=str)
-        assert set(shares["target"]) == {"y" if len(classes) == 2 else "0"}
+    ):
+        fitted = MoleculeClassifier(model, **SMALL).fit(SMILES, labels)
+        fitted.save(folder / "saved", overwrite=True)
+        run(folder, "predict +saved +m.csv --out +p.csv --overwrite")
+        found = pd.read_csv(folder / "p.csv")
+        expected, classes = fitted.predict_proba(SMILES), fitted.each_classes_[0]
+        if expected.shape[1] == 1:
+            expected = np.hstack([1 - expected, expected])
+        names = [f"probability_y_{word}" for word in classes]
+        np.testing.assert_allclose(found[names], expected, rtol=1e-5)
+        assert found["similarity"].isna().all() == (model == "gin")
+        if model != "gin":
+            run(folder, "explain +saved +m.csv --limit 1 --out +explained --overwrite")
+            shares = pd.read_csv(folder / "explained" / "explanation.csv", dtype=str)
+            assert set(shares["target"]) == {"y" if len(classes) == 2 else "0"}
 
 
 def test_targets_of_a_saved_estimator_are_numbered(folder: Path) -> None:
