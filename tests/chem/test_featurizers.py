@@ -250,18 +250,18 @@ def test_features_of_ones_own() -> None:
 
 
 def test_wrong_types_are_named() -> None:
-    with pytest.raises(TypeError, match="SMILES string or an RDKit Mol, not 3"):
-        MOL.encode(3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"smiles\[1\] must be a string, not nan"):
-        MOL.encode_many(["C", float("nan")])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="not the string 'CCO'"):
-        MOL.encode_many("CCO")
+    codes: Any = torch.zeros(4, 3, dtype=torch.uint8)
+    for call, argument, error, said in (
+        (MOL.encode, 3, TypeError, "SMILES string or an RDKit Mol, not 3"),
+        (MOL.encode_many, ["C", float("nan")], TypeError, r"smiles\[1\] must be a string, not nan"),
+        (MOL.encode_many, "CCO", TypeError, "not the string 'CCO'"),
+        (MOL.expand_atoms, codes, ValueError, r"\(n, 5\).*element, degree.*not \(4, 3\)"),
+        (MOL.expand_bonds, codes[0], ValueError, r"\(n, 3\)"),
+    ):
+        with pytest.raises(error, match=said):
+            call(argument)
     with pytest.raises(ValueError, match="num_workers"):
         MOL.encode_many(["C"], num_workers=-1)
-    with pytest.raises(ValueError, match=r"\(n, 5\).*element, degree.*not \(4, 3\)"):
-        MOL.expand_atoms(torch.zeros(4, 3, dtype=torch.uint8))
-    with pytest.raises(ValueError, match=r"\(n, 3\)"):
-        MOL.expand_bonds(torch.zeros(3, dtype=torch.uint8))
 
 
 def test_rdkit_is_quiet_while_reading_and_progress_is_shown_on_request(

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from pyg_kernels.molecules import methods
+from tests.datasets.conftest import real_data  # noqa: F401
 from tests.molecules.sets import AROMATIC, LOGP, SMILES
 
 
