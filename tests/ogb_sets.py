@@ -24,17 +24,9 @@ def write_ogb_set(
     target_names: Sequence[str],
     smiles: Sequence[str] = SMILES,
 ) -> Path:
-    """Writes the files that OGB publishes for a set; every fifth molecule is in test, and in valid.
+    """Writes the files that OGB publishes for a set such as ``'ogbg-molesol'``; gives its folder.
 
-    Args:
-        root: where OGB keeps its sets.
-        name: such as ``'ogbg-molesol'``.
-        targets: a row a molecule; NaN where a target is missing.
-        target_names: one a column.
-        smiles: the molecules.
-
-    Returns:
-        The folder of the set.
+    Every fifth molecule is in test, and in valid; targets are NaN where they are missing.
     """
     ogb = pytest.importorskip("ogb.utils", reason="the extra 'test' is not installed")
     folder = root / name.replace("-", "_")

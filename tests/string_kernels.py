@@ -30,14 +30,10 @@ def similarities(x: Any, y: Any) -> Table:
 
 
 def weight(picked: Sequence[int], length: int, decay: float, weighting: str = "end") -> float:
-    """The weight of one n-gram, position by position.
+    """The weight of one n-gram of a text of `length` tokens, position by position.
 
-    Args:
-        picked: The positions of its tokens, counted from 0.
-        length: The number of tokens of the text.
-        decay: A factor for every token that is not picked and lies after the first picked one,
-            up to the last picked one ('span') or to the end of the text ('end').
-        weighting: 'end' or 'span'.
+    The decay is a factor for every token that is not picked and lies after the first picked one,
+    up to the last picked one ('span') or to the end of the text ('end').
     """
     value = 1.0
     for r in range(picked[0], length if weighting == "end" else picked[-1]):
@@ -99,12 +95,9 @@ def ngram_states(
 ) -> States:
     """The sums over n-grams that the recurrence stands for, one n-gram after the other.
 
-    Args:
-        projections: W^(j) x, j = 1..n, each (L, D).
-        decay: The decay of every token and channel, (L, D).
-        combine: 'mul' takes the product over an n-gram. 'add' takes the first token of every
-            suffix of an n-gram, each suffix once.
-        normalize: Whether a picked token carries the factor 1 - decay.
+    The projections W^(j) x, j = 1..n, and the decay of every token and channel are (L, D). 'mul'
+    takes the product over an n-gram; 'add' the first token of every suffix of an n-gram, each
+    suffix once. To normalize, a picked token carries the factor 1 - decay.
     """
     found = States([], [])
     for order in range(1, len(projections) + 1):
@@ -134,13 +127,8 @@ def tabulated_additive_state(
 ) -> tuple[Tensor, float]:
     """Thesis, table 2.1, additive combine, at the last token: the sum before its normalisation.
 
-    Args:
-        projections: W^(j) x, j = 1..n, each (L, D).
-        decay: A constant.
-        exactly: Whether n-grams end exactly at the last token, or up to it.
-
-    Returns:
-        The sum over n-grams, (D,), and the sum of their weights: Z_n[t] or C_n[t].
+    Over n-grams that end exactly at the last token, or up to it: the sum (D,) for the projections
+    W^(j) x, j = 1..n, each (L, D), and the sum of their weights, Z_n[t] or C_n[t].
     """
     order, length = len(projections), len(projections[0])
     value, total = torch.zeros_like(projections[0][0]), 0.0

@@ -39,14 +39,9 @@ def walk_kernel(
 ) -> Tensor:
     """The sum over walks against the reference walks, (D,).
 
-    Args:
-        x: Node features, (N, F).
-        edge_index: Edges, (2, E).
-        weights: W^(1), ..., W^(n), each (D, F).
-        edge_weights: The whole weight of every edge in steps 2, ..., n, each (E, D): decay or
-            gate times bond factor.
-        combine: 'mul' sums the walks of n nodes; 'add' sums the suffix walks of 1 to n nodes.
-        non_backtracking: Whether walks never turn back.
+    The weights W^(1), ..., W^(n) are (D, F), the whole weights of every edge in steps 2, ..., n
+    (decay or gate times bond factor) (E, D). 'mul' sums the walks of n nodes, 'add' the suffix
+    walks of 1 to n nodes.
     """
     order, num_nodes = len(weights), x.size(0)
     total = torch.zeros(weights[0].size(0), dtype=torch.float64)

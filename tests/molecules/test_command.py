@@ -16,7 +16,7 @@ from pyg_kernels.molecules import MoleculeRegressor, load, runs, splits, streami
 from pyg_kernels.molecules.command import parser
 from pyg_kernels.molecules.inputs import Molecules
 from pyg_kernels.molecules.runs import classification_scores, regression_scores
-from tests.molecules.sets import run, train
+from tests.molecules.sets import NETWORK, run, train
 
 SMILES = [
     prefix + middle + suffix
@@ -49,8 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trained = {
         "ridge": "size half --model wl-ridge --fractions 0.6 0.3 0.1",
         "extra": "size half --model wl-ridge --extra-columns extra --split scaffold",
-        "net": "size --model wl --epochs 2 --hidden-channels 6 --num-layers 2 --split column "
-        "--split-column part",
+        "net": f"size --model wl {NETWORK} --split column --split-column part",
         "classes": "kind --model wl-ridge",
         "binary": "big --model wl-ridge",
     }

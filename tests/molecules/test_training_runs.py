@@ -12,9 +12,7 @@ import torch
 from pyg_kernels.molecules import MoleculeClassifier, load, store
 from pyg_kernels.molecules.training_data import read_rows, read_targets
 from pyg_kernels.tables import FileError
-from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor, run, train
-
-NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 2 --device cpu"
+from tests.molecules.sets import AROMATIC, LOGP, NETWORK, SMALL, SMILES, regressor, run, train
 
 
 def test_standardized_molecules(folder: Path) -> None:
