@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,25 +133,22 @@ def test_nothing_is_left_to_fill_in() -> None:
 COUNTS = {"one": 1234, "two": None}
 
 
-@pytest.mark.parametrize(
-    ("metric", "best", "texts"),
-    [
-        ("rmse", "one", {"one": "**0.500**", "two": "0.700 ± 0.141"}),
-        ("roc_auc", "two", {"one": "0.500", "two": "**0.700 ± 0.141**"}),
-    ],
-)
-def test_a_column_has_means_and_the_best_in_bold(tmp_path, monkeypatch, metric, best, texts):
+def test_a_column_has_means_and_the_best_in_bold(tmp_path: Path, monkeypatch: Any) -> None:
     pytest.importorskip("sphinx", reason="needs the dependency group dev")
     monkeypatch.syspath_prepend(DOCS / "extensions")
     from results import column
 
-    path = tmp_path / "runs.json"
-    runs = [
-        {"model": model, "metric": metric, "test": test, "num_parameters": COUNTS[model]}
-        for model, test in (("one", 0.5), ("two", 0.6), ("two", 0.8))
-    ]
-    path.write_text(json.dumps(runs))
-    found = column(path)
-    assert found["text"].to_dict() == texts
-    assert found["rank"].idxmin() == best
-    assert found["parameters"].to_dict() == {"one": "1,234", "two": ""}
+    for metric, best, texts in (
+        ("rmse", "one", {"one": "**0.500**", "two": "0.700 ± 0.141"}),
+        ("roc_auc", "two", {"one": "0.500", "two": "**0.700 ± 0.141**"}),
+    ):
+        path = tmp_path / "runs.json"
+        runs = [
+            {"model": model, "metric": metric, "test": test, "num_parameters": COUNTS[model]}
+            for model, test in (("one", 0.5), ("two", 0.6), ("two", 0.8))
+        ]
+        path.write_text(json.dumps(runs))
+        found = column(path)
+        assert found["text"].to_dict() == texts
+        assert found["rank"].idxmin() == best
+        assert found["parameters"].to_dict() == {"one": "1,234", "two": ""}

@@ -41,21 +41,16 @@ def test_downloads_the_known_file_and_uses_it_where_it_lies(
     assert asked == [CEP.url]
 
 
-@pytest.mark.parametrize(
-    ("served", "said"),
-    [
+def test_a_file_that_cannot_be_had_is_one_line_and_leaves_no_trace(tmp_path: Path, serve) -> None:
+    for served, said in (
         ({CEP.url: b"<html>"}, r"no longer gives the known file; put the file at .*raw.cep-pro"),
         ({}, r"no route.*put the file at .*raw.cep-processed\.csv"),
-    ],
-)
-def test_a_file_that_cannot_be_had_is_one_line_and_leaves_no_trace(
-    tmp_path: Path, serve, served: dict[str, bytes], said: str
-) -> None:
-    serve(served)
-    with pytest.raises(OSError, match=said) as error:
-        CEP(tmp_path / "data")
-    assert "\n" not in str(error.value)
-    assert list(tmp_path.iterdir()) == []
+    ):
+        serve(served)
+        with pytest.raises(OSError, match=said) as error:
+            CEP(tmp_path / "data")
+        assert "\n" not in str(error.value)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_is_the_public_sample(real_data: Path, tmp_path: Path) -> None:

@@ -84,9 +84,8 @@ def test_words_may_end_in_what_is_no_number(tmp_path: Path) -> None:
     assert found.tolist() == [False, False, True, True]
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
+def test_a_bad_file_is_named_with_its_line(tmp_path: Path) -> None:
+    for content, said in (
         ("", "is empty"),
         ("the\n", "at line 1: it has 0 numbers, not 2"),
         ("3 nan 1\n", "at line 1: a number of it is not finite"),
@@ -102,16 +101,14 @@ def test_words_may_end_in_what_is_no_number(tmp_path: Path) -> None:
         ("2 3\nthe 1 2 3\nbad x 2 3\n", "word2vec's text format, at line 3: could not convert"),
         (LINES.encode() + "é 1 2 3".encode("latin-1"), "is not in GloVe's text format"),
         (gzip.compress(LINES.encode() * 500)[:60], "is not in GloVe's text format"),
-    ],
-)
-def test_a_bad_file_is_named_with_its_line(tmp_path: Path, content: str | bytes, said: str) -> None:
-    data = content.encode() if isinstance(content, str) else content
-    path = tmp_path / ("vectors.txt.gz" if data.startswith(b"\x1f\x8b") else "vectors.txt")
-    path.write_bytes(data)
-    with pytest.raises(ValueError, match=f"{path.name} .*{said}"):
-        read_word_vectors(path, VOCABULARY)
-    with pytest.raises(FileNotFoundError):
-        read_word_vectors(tmp_path / "nowhere.txt", VOCABULARY)
+    ):
+        data = content.encode() if isinstance(content, str) else content
+        path = tmp_path / ("vectors.txt.gz" if data.startswith(b"\x1f\x8b") else "vectors.txt")
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=f"{path.name} .*{said}"):
+            read_word_vectors(path, VOCABULARY)
+        with pytest.raises(FileNotFoundError):
+            read_word_vectors(tmp_path / "nowhere.txt", VOCABULARY)
 
 
 def test_finds_a_file_in_or_beside_the_root(tmp_path: Path) -> None:
