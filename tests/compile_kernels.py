@@ -4,8 +4,6 @@ Processes of tests side by side would otherwise compile the same kernels, each f
 takes long to import is imported in the processes that compile.
 """
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial

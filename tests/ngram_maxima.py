@@ -1,7 +1,5 @@
 """The independent side of the tests of max-pooling: n-grams enumerated one by one, in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Small sets in the layout of the Open Graph Benchmark, of real molecules and made targets."""
 
-from __future__ import annotations
-
 import gzip
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What every layer promises, one function a promise."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

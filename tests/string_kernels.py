@@ -1,7 +1,5 @@
 """The independent side of the tests: n-grams enumerated one by one, in plain loops, in float64."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The independent side of the tests: walks enumerated one by one, in plain loops, in float64."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

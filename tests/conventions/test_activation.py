@@ -1,7 +1,5 @@
 """What users of PyTorch expect of a learned activation: states, channels, pictures."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """``edge_weight``: one number an edge, which multiplies its message at every step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """What imports what, as one types it; and ``forward`` of every public layer and model on graphs."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import pkgutil

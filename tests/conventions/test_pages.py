@@ -1,7 +1,5 @@
 """The README and pages run as printed; the tables of results that they make of runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -78,12 +76,6 @@ def test_weights_of_edges_are_no_features() -> None:
 def test_captum_calls_by_position() -> None:
     pytest.importorskip("captum")
     assert "takes 3 positional arguments but 4 were given" in run(START, CAPTUM)["message"]
-
-
-def test_from_lstm_gives_the_same_numbers() -> None:
-    names = run(LSTM_START, only_row("from_lstm")[1])
-    expected, _ = names["lstm"](names["x"])
-    torch.testing.assert_close(names["output"], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_weight_dropping_drops() -> None:

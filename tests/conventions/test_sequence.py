@@ -1,7 +1,5 @@
 """As nn.LSTM: constructors, lazy sizes, zero states, copies, devices and precisions."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import io

@@ -1,7 +1,5 @@
 """scikit-learn's conventions: its own checks, words and pipelines, and what users hand over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
