@@ -4,12 +4,12 @@ Processes of tests side by side would otherwise compile the same kernels, each f
 takes long to import is imported in the processes that compile.
 """
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+
+import pyg_kernels as pk
 
 STEPS, TEXTS, CHANNELS = 3, 2, 4
 RING = [[0, 1, 2], [1, 2, 0]]
@@ -19,9 +19,7 @@ def layer(name: str, **options: object) -> None:
     """A sequence layer's forward and backward."""
     import torch
 
-    from pyg_kernels import sequence
-
-    net = getattr(sequence, name)(CHANNELS, CHANNELS, **options)
+    net = getattr(pk.sequence, name)(CHANNELS, CHANNELS, **options)
     net(torch.randn(STEPS, TEXTS, CHANNELS))[0].sum().backward()
 
 
@@ -29,9 +27,7 @@ def graph_layer() -> None:
     """A graph layer's."""
     import torch
 
-    from pyg_kernels.nn import GatedWalkConv
-
-    net = GatedWalkConv(CHANNELS, CHANNELS, edge_dim=2)
+    net = pk.nn.GatedWalkConv(CHANNELS, CHANNELS, edge_dim=2)
     net(torch.randn(3, CHANNELS), torch.tensor(RING), torch.randn(3, 2)).sum().backward()
 
 
@@ -39,10 +35,8 @@ def activation(green: str) -> None:
     """A learned activation's."""
     import torch
 
-    from pyg_kernels.nn import KernelActivation
-
     x = torch.randn(5, CHANNELS, requires_grad=True)
-    KernelActivation(CHANNELS, green=green)(x).sum().backward()
+    pk.nn.KernelActivation(CHANNELS, green=green)(x).sum().backward()
 
 
 def exact_kernels() -> None:
@@ -50,15 +44,13 @@ def exact_kernels() -> None:
     import torch
     from torch_geometric.data import Data
 
-    from pyg_kernels.kernels import RandomWalkKernel, StringKernel, WLSubtreeKernel
-
-    StringKernel()([torch.randn(length, CHANNELS) for length in (3, 2)])
+    pk.kernels.StringKernel()([torch.randn(length, CHANNELS) for length in (3, 2)])
     index = torch.tensor(RING)
-    RandomWalkKernel()([Data(x=torch.randn(3, CHANNELS), edge_index=index)])
+    pk.kernels.RandomWalkKernel()([Data(x=torch.randn(3, CHANNELS), edge_index=index)])
     labelled = Data(x=torch.tensor([0, 1, 1]), edge_index=index)
     given = {"output": "gram", "dtype": torch.get_default_dtype()}
     for compare in ("dot", "minmax"):
-        WLSubtreeKernel(compare=compare, **given)([labelled, labelled])
+        pk.kernels.WLSubtreeKernel(compare=compare, **given)([labelled, labelled])
 
 
 rcnn = partial(layer, "RCNN", order=2)

@@ -1,7 +1,5 @@
 """Options that meet in every combination of a few: a covering array in place of all products."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Graphs that the tests share: random ones with awkward parts, and molecules."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -1,7 +1,5 @@
 """The independent side of the tests of max-pooling: n-grams enumerated one by one, in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -12,14 +10,9 @@ from torch import Tensor
 def ngram_value(
     projections: Sequence[Tensor], decay: Tensor, picked: tuple[int, ...], t: int, mapping: str
 ) -> Tensor:
-    """The value at token t of one n-gram, (D,).
+    """The value (D,) of one n-gram with tokens at the `picked` positions, read at t or later.
 
-    Args:
-        projections: P_1, ..., P_n of one text, each (L, D).
-        decay: The decay of each token, (L, D).
-        picked: The positions of the n-gram's tokens.
-        t: The position at which it is read, picked[-1] or later.
-        mapping: 'mul' or 'add'.
+    The projections P_1, ..., P_n and the decay of one text are (L, D); the mapping 'mul' or 'add'.
     """
     factors = [p[i] for p, i in zip(projections, picked, strict=True)]
     value = factors[0]
@@ -36,15 +29,8 @@ def ngram_maxima(
 ) -> tuple[list[Tensor], Tensor]:
     """The largest (or smallest) value of all n-grams of one text, at every token.
 
-    Args:
-        projections: P_1, ..., P_n of one text, each (L, D).
-        decay: The decay of each token, (L, D).
-        mapping: 'mul' or 'add'.
-        smallest: Whether the smallest values are asked for.
-
-    Returns:
-        c_1, ..., c_n (n-grams that end at the token or before) and z_n (that end there), each
-        (L, D); 0 where there is no n-gram.
+    c_1, ..., c_n (n-grams that end at the token or before) and z_n (that end there), each (L, D);
+    0 where there is no n-gram.
     """
     length = decay.size(0)
     none = decay.new_zeros(decay.size(1))
@@ -70,15 +56,13 @@ def ngram_maxima(
 
 def largest_sums(projections: Sequence[Tensor]) -> Tensor:
     """The largest sum, without decay, of the j-grams that start at each token, (n, L, D)."""
-    length = projections[0].size(0)
-    table = torch.zeros(len(projections), *projections[0].shape, dtype=projections[0].dtype)
+    none = torch.zeros_like(projections[0])
+    table = torch.stack([none] * len(projections))
     for order in range(1, len(projections) + 1):
-        for start in range(length):
+        for start in range(len(none)):
             sums = [
-                torch.stack([p[i] for p, i in zip(projections, (start, *rest), strict=False)]).sum(
-                    0
-                )
-                for rest in combinations(range(start + 1, length), order - 1)
+                ngram_value(projections[:order], none, (start, *rest), start, "add")
+                for rest in combinations(range(start + 1, len(none)), order - 1)
             ]
             if sums:
                 table[order - 1, start] = torch.stack(sums).max(0).values

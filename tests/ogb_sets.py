@@ -1,11 +1,11 @@
 """Small sets in the layout of the Open Graph Benchmark, of real molecules and made targets."""
 
-from __future__ import annotations
-
 import gzip
 import math
 from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 SMILES = (
     *("CCO", "CCN", "CCCO", "CCCN", "CC(C)O", "c1ccccc1", "Cc1ccccc1", "Oc1ccccc1", "Nc1ccccc1"),
@@ -22,22 +22,13 @@ def write_ogb_set(
     target_names: Sequence[str],
     smiles: Sequence[str] = SMILES,
 ) -> Path:
-    """Writes the files that OGB publishes for a set; every fifth molecule is in test, and in valid.
+    """Writes the files that OGB publishes for a set such as ``'ogbg-molesol'``; gives its folder.
 
-    Args:
-        root: where OGB keeps its sets.
-        name: such as ``'ogbg-molesol'``.
-        targets: a row a molecule; NaN where a target is missing.
-        target_names: one a column.
-        smiles: the molecules.
-
-    Returns:
-        The folder of the set.
+    Every fifth molecule is in test, and in valid; targets are NaN where they are missing.
     """
-    from ogb.utils import smiles2graph
-
+    ogb = pytest.importorskip("ogb.utils", reason="the extra 'test' is not installed")
     folder = root / name.replace("-", "_")
-    graphs = [smiles2graph(text) for text in smiles]
+    graphs = [ogb.smiles2graph(text) for text in smiles]
     raw = {
         "num-node-list": [[len(graph["node_feat"])] for graph in graphs],
         "num-edge-list": [[len(graph["edge_feat"]) // 2] for graph in graphs],

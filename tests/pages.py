@@ -1,7 +1,5 @@
 """The Python of a page of the documentation."""
 
-from __future__ import annotations
-
 from itertools import takewhile
 from pathlib import Path
 from textwrap import dedent

@@ -1,7 +1,5 @@
 """The independent side of the tests: n-grams enumerated one by one, in plain loops, in float64."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,14 +28,10 @@ def similarities(x: Any, y: Any) -> Table:
 
 
 def weight(picked: Sequence[int], length: int, decay: float, weighting: str = "end") -> float:
-    """The weight of one n-gram, position by position.
+    """The weight of one n-gram of a text of `length` tokens, position by position.
 
-    Args:
-        picked: The positions of its tokens, counted from 0.
-        length: The number of tokens of the text.
-        decay: A factor for every token that is not picked and lies after the first picked one,
-            up to the last picked one ('span') or to the end of the text ('end').
-        weighting: 'end' or 'span'.
+    The decay is a factor for every token that is not picked and lies after the first picked one,
+    up to the last picked one ('span') or to the end of the text ('end').
     """
     value = 1.0
     for r in range(picked[0], length if weighting == "end" else picked[-1]):
@@ -47,12 +41,7 @@ def weight(picked: Sequence[int], length: int, decay: float, weighting: str = "e
 
 
 def enumerated(
-    table: Table,
-    width: int,
-    order: int,
-    decay: float,
-    combine: str = "mul",
-    weighting: str = "end",
+    table: Table, width: int, order: int, decay: float, combine: str = "mul", weighting: str = "end"
 ) -> float:
     """The string kernel: every n-gram of the one text with every one of the other.
 
@@ -104,12 +93,9 @@ def ngram_states(
 ) -> States:
     """The sums over n-grams that the recurrence stands for, one n-gram after the other.
 
-    Args:
-        projections: W^(j) x, j = 1..n, each (L, D).
-        decay: The decay of every token and channel, (L, D).
-        combine: 'mul' takes the product over an n-gram. 'add' takes the first token of every
-            suffix of an n-gram, each suffix once.
-        normalize: Whether a picked token carries the factor 1 - decay.
+    The projections W^(j) x, j = 1..n, and the decay of every token and channel are (L, D). 'mul'
+    takes the product over an n-gram; 'add' the first token of every suffix of an n-gram, each
+    suffix once. To normalize, a picked token carries the factor 1 - decay.
     """
     found = States([], [])
     for order in range(1, len(projections) + 1):
@@ -117,10 +103,15 @@ def ngram_states(
         for t in range(len(decay)):
             for first in [1] if combine == "mul" else range(1, order + 1):
                 for picked in ngrams(t + 1, order - first + 1):
-                    value, weight = _picked(projections, decay, picked, first, combine, normalize)
-                    for r in range(picked[0] + 1, t + 1):
+                    used = projections[first - 1 : order if combine == "mul" else first]
+                    factors = [p[i] for p, i in zip(used, picked, strict=False)]
+                    value = torch.stack(factors).prod(dim=0)
+                    weight = torch.ones_like(value)
+                    for r in range(picked[0], t + 1):
                         if r not in picked:
                             weight = weight * decay[r]
+                        elif normalize and r != picked[-1]:
+                            weight = weight * (1 - decay[r])
                     if picked[-1] == t:
                         z[t] += weight * value
                     c[t] += weight * (1 - decay[picked[-1]] if normalize else 1) * value
@@ -129,38 +120,13 @@ def ngram_states(
     return found
 
 
-def _picked(
-    projections: Sequence[Tensor],
-    decay: Tensor,
-    picked: tuple[int, ...],
-    first: int,
-    combine: str,
-    normalize: bool,
-) -> tuple[Tensor, Tensor]:
-    """The value of an n-gram, and the factors of its picked tokens but the last."""
-    value = projections[first - 1][picked[0]]
-    if combine == "mul":
-        for step, i in enumerate(picked[1:], start=1):
-            value = value * projections[step][i]
-    weight = torch.ones_like(value)
-    if normalize:
-        for i in picked[:-1]:
-            weight = weight * (1 - decay[i])
-    return value, weight
-
-
 def tabulated_additive_state(
     projections: Sequence[Tensor], decay: float, exactly: bool
 ) -> tuple[Tensor, float]:
     """Thesis, table 2.1, additive combine, at the last token: the sum before its normalisation.
 
-    Args:
-        projections: W^(j) x, j = 1..n, each (L, D).
-        decay: A constant.
-        exactly: Whether n-grams end exactly at the last token, or up to it.
-
-    Returns:
-        The sum over n-grams, (D,), and the sum of their weights: Z_n[t] or C_n[t].
+    Over n-grams that end exactly at the last token, or up to it: the sum (D,) for the projections
+    W^(j) x, j = 1..n, each (L, D), and the sum of their weights, Z_n[t] or C_n[t].
     """
     order, length = len(projections), len(projections[0])
     value, total = torch.zeros_like(projections[0][0]), 0.0

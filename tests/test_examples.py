@@ -1,7 +1,5 @@
 """The examples of docstrings run as printed, and every public class has one."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import re

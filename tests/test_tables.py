@@ -120,9 +120,8 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
         writer.join()
 
 
-@pytest.mark.parametrize(
-    ("content", "strict", "expected"),
-    [
+def test_malformed_files_are_named_in_one_line(tmp_path: Path) -> None:
+    for content, strict, expected in (
         ("", False, "m.csv: the file is empty"),
         ("\n\n", False, "m.csv: the file is empty"),
         (" \n\t\n,\n", False, "m.csv: the file is empty"),
@@ -138,15 +137,11 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
         (b"smiles,y\nC,1\nC,\xff\n", False, "line 3: it is not utf-8; --encoding names another"),
         ("smiles,y\nC,1\n".encode("utf-16"), False, "line 1: it is not utf-8; --encoding"),
         ("smiles,y\nC,1\n".encode("utf-16-le"), False, "line 1: it is not utf-8; --encoding"),
-    ],
-)
-def test_malformed_files_are_named_in_one_line(
-    tmp_path: Path, content: str | bytes, strict: bool, expected: str
-) -> None:
-    path = written(tmp_path / "m.csv", content)
-    with pytest.raises(FileError, match=expected) as error:
-        read_table(path, strict=strict)
-    assert str(path) in str(error.value) and "\n" not in str(error.value)
+    ):
+        path = written(tmp_path / "m.csv", content)
+        with pytest.raises(FileError, match=expected) as error:
+            read_table(path, strict=strict)
+        assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
 def test_other_errors_of_reading(tmp_path: Path) -> None:

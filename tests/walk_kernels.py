@@ -1,7 +1,5 @@
 """The independent side of the tests: walks enumerated one by one, in plain loops, in float64."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -39,31 +37,19 @@ def walk_kernel(
 ) -> Tensor:
     """The sum over walks against the reference walks, (D,).
 
-    Args:
-        x: Node features, (N, F).
-        edge_index: Edges, (2, E).
-        weights: W^(1), ..., W^(n), each (D, F).
-        edge_weights: The whole weight of every edge in steps 2, ..., n, each (E, D): decay or
-            gate times bond factor.
-        combine: 'mul' sums the walks of n nodes; 'add' sums the suffix walks of 1 to n nodes.
-        non_backtracking: Whether walks never turn back.
+    The weights W^(1), ..., W^(n) are (D, F), the whole weights of every edge in steps 2, ..., n
+    (decay or gate times bond factor) (E, D). 'mul' sums the walks of n nodes, 'add' the suffix
+    walks of 1 to n nodes.
     """
     order, num_nodes = len(weights), x.size(0)
     total = torch.zeros(weights[0].size(0), dtype=torch.float64)
-    if combine == "mul":
-        for nodes, edges in walks(edge_index, num_nodes, order, non_backtracking):
-            value = torch.ones_like(total)
-            for step, node in enumerate(nodes):
-                value = value * (weights[step] @ x[node])
-            for step, edge in enumerate(edges):
-                value = value * edge_weights[step][edge]
-            total = total + value
-        return total
-    for first in range(order):
+    for first in [0] if combine == "mul" else range(order):
         for nodes, edges in walks(edge_index, num_nodes, order - first, non_backtracking):
             value = weights[first] @ x[nodes[0]]
             for step, edge in enumerate(edges, start=first):
                 value = value * edge_weights[step][edge]
+                if combine == "mul":
+                    value = value * (weights[step + 1] @ x[nodes[step + 1]])
             total = total + value
     return total
 

@@ -1,7 +1,5 @@
 """Every layer and network on graphs, as one builds it, for the promises of these tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """What users of PyTorch expect of a learned activation: states, channels, pictures."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,27 +32,23 @@ of_both = pytest.mark.parametrize("build", [activation, recurrent])
 
 
 @of_both
-@pytest.mark.parametrize(
-    ("saved", "loading"),
-    [
+def test_a_state_brings_its_function_along(build: Build) -> None:
+    for saved, loading in (
         ({"green": "gaussian", "init_range": (-3, 5)}, {"green": "gaussian"}),
         ({"green": "gaussian", "bandwidth": 0.3}, {"green": "gaussian"}),
         ({"green": "gaussian"}, {"green": "gaussian", "bandwidth": 2.0}),
         ({"init_range": (-3, 5)}, {}),
         ({"green": "abs", "init": "relu"}, {"green": "abs"}),
-    ],
-)
-def test_a_state_brings_its_function_along(build: Build, saved: Any, loading: Any) -> None:
-    module, other = build(**saved), build(**loading)
-    other.load_state_dict(module.state_dict())
-    x = torch.linspace(-4, 6, 60).view(10, 2, 3)
-    assert torch.equal(outputs(other, x), outputs(module, x))
+    ):
+        module, other = build(**saved), build(**loading)
+        other.load_state_dict(module.state_dict())
+        x = torch.linspace(-4, 6, 60).view(10, 2, 3)
+        assert torch.equal(outputs(other, x), outputs(module, x))
 
 
 @of_both
-@pytest.mark.parametrize(
-    ("saved", "loading", "message"),
-    [
+def test_a_state_of_another_function_is_refused(build: Build) -> None:
+    for saved, loading, message in (
         ({"green": "relu"}, {"green": "abs"}, "green='relu'.*green='abs'"),
         ({"green": "gaussian"}, {"green": "abs"}, "green='gaussian'.*green='abs'"),
         ({"num_centers": 8}, {}, "centers"),
@@ -62,17 +56,13 @@ def test_a_state_brings_its_function_along(build: Build, saved: Any, loading: An
         ({"affine": True}, {}, "slope"),
         ({}, {"affine": True}, "slope"),
         ({"normalize": True}, {"normalize": False}, "norm"),
-    ],
-)
-def test_a_state_of_another_function_is_refused(
-    build: Build, saved: Any, loading: Any, message: str
-) -> None:
-    state = build(**saved).state_dict()
-    with pytest.raises((ValueError, RuntimeError), match=f"(?s){message}"):
-        build(**loading).load_state_dict(state)
-    bare = {k: v for k, v in state.items() if not k.endswith("extra_state")}  # of no function
-    with pytest.raises(RuntimeError, match="extra_state"):
-        build(**saved).load_state_dict(bare)
+    ):
+        state = build(**saved).state_dict()
+        with pytest.raises((ValueError, RuntimeError), match=f"(?s){message}"):
+            build(**loading).load_state_dict(state)
+        bare = {k: v for k, v in state.items() if not k.endswith("extra_state")}  # of no function
+        with pytest.raises(RuntimeError, match="extra_state"):
+            build(**saved).load_state_dict(bare)
 
 
 SHAPES = [((2, 3, 3), 1), ((2, 3, 5), 1), ((2, 3, 4, 5), 1), ((2, 3, 4, 5), -3), ((3, 7), 0)]
@@ -140,13 +130,10 @@ def test_what_is_drawn(options: dict[str, Any], channels: Any, lines: int) -> No
     assert drawn.get_xlabel() == "normalised input"
 
 
-@pytest.mark.parametrize("channels", [3, -1, [0, 3], "a", 1.5])
-def test_channels_that_are_none(channels: Any) -> None:
-    with pytest.raises(ValueError, match="channels="):
-        KernelActivation(3).plot(channels)
-
-
-def test_pictures_need_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_picture_without_channels_or_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    for channels in (3, -1, [0, 3], "a", 1.5):
+        with pytest.raises(ValueError, match="channels="):
+            KernelActivation(3).plot(channels)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         KernelActivation(3).plot()

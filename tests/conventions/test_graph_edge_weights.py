@@ -1,7 +1,5 @@
 """``edge_weight``: one number an edge, which multiplies its message at every step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -122,6 +120,8 @@ def test_other_shapes_are_refused(build, sizes) -> None:
         layer(graph.x, graph.edge_index, edge_weight=graph.edge_attr)
     with pytest.raises(ValueError, match=r"edge_weight has shape \(8,\): .* \(9,\)"):
         layer(graph.x, graph.edge_index, edge_weight=torch.ones(8))
+    with pytest.raises(TypeError, match="edge_weight is a list: expected a tensor"):
+        layer(graph.x, graph.edge_index, edge_weight=[1.0] * 9)
 
 
 @every_conv
@@ -190,8 +190,3 @@ def test_the_walk_explainer_takes_weights() -> None:
     weight = torch.ones(9).index_fill(0, torch.tensor([4]), 0.0)
     mask = explainer(graph.x, graph.edge_index, edge_weight=weight).edge_mask
     assert mask[4] == 0 and mask.max() == 1
-
-
-def test_a_list_of_weights_is_named() -> None:
-    with pytest.raises(TypeError, match="edge_weight is a list: expected a tensor"):
-        RandomWalkConv(2, 3)(torch.randn(2, 2), torch.tensor([[0], [1]]), edge_weight=[1.0])

@@ -1,7 +1,5 @@
 """The layers where PyTorch Geometric expects its own: containers, explainers, GraphGym."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Networks that train as they are printed in README and docs, and with their defaults."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Iterable

@@ -1,7 +1,8 @@
-"""The snippets of the pages on coming from PyG's layers and from nn.LSTM run as printed."""
+"""The README and pages run as printed; the tables of results that they make of runs."""
 
-from __future__ import annotations
-
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import torch
 from torch import nn
 from torch_geometric.nn import GraphConv
 
-from tests.pages import assert_same_shapes, code_blocks, run
+from tests.pages import DOCS, assert_same_shapes, code_blocks, run
 from tests.sequence.layers import lstm_runs_in_bfloat16
 
+README = DOCS.parent / "README.md"
 START, *SNIPPETS, CAPTUM = code_blocks("from_pyg.rst")
 ROWS = list(zip(SNIPPETS[::2], SNIPPETS[1::2], strict=True))
 LSTM_START, *SNIPPETS, ONNX = code_blocks("from_lstm.rst")
@@ -19,10 +21,10 @@ LSTM_ROWS = list(zip(SNIPPETS[::2], SNIPPETS[1::2], strict=True))
 COMPARED = {"out", "mask", "output", "h", "ends", "input_map", "state_map", "bias"}
 
 
-def after(word: str, rows: list[tuple[str, str]] = ROWS) -> str:
-    """What a page puts in place of the other's, in the only row with this word."""
-    (block,) = (after for _, after in rows if word in after)
-    return block
+def only_row(word: str) -> tuple[str, str]:
+    """What a page has on both sides, in the only row with this word."""
+    (row,) = (row for row in (*ROWS, *LSTM_ROWS) if word in row[1])
+    return row
 
 
 @pytest.mark.parametrize(
@@ -46,20 +48,11 @@ def test_row(start: str, row: tuple[str, str]) -> None:
         assert here[name].isfinite().all() and here[name].any()
 
 
-def test_edge_weights_and_adjacency_agree() -> None:
-    torch.manual_seed(0)
-    names = run(START, after("out = conv(\n    x, edge_index, edge_weight=edge_weight\n)"))
-    adj = run("from torch_geometric.utils import to_torch_csr_tensor as made")["made"]
-    found = names["conv"](names["x"], adj(names["edge_index"], names["edge_weight"]).t())
-    torch.testing.assert_close(found, names["out"])
-
-
 def test_reach() -> None:
     """A layer of walks of four nodes reaches as far as three layers of PyG's, and no further."""
     path = torch.stack([torch.arange(5), torch.arange(1, 6)])
     x = torch.randn(6, 16, dtype=torch.float64, requires_grad=True)
-    (row,) = (row for row in ROWS if "order=4" in row[1])
-    before, here = (run(START, block) for block in row)
+    before, here = (run(START, block) for block in only_row("order=4"))
 
     def deep(x: torch.Tensor) -> torch.Tensor:
         for conv in before["convs"]:
@@ -85,14 +78,8 @@ def test_captum_calls_by_position() -> None:
     assert "takes 3 positional arguments but 4 were given" in run(START, CAPTUM)["message"]
 
 
-def test_from_lstm_gives_the_same_numbers() -> None:
-    names = run(LSTM_START, after("from_lstm", LSTM_ROWS))
-    expected, _ = names["lstm"](names["x"])
-    torch.testing.assert_close(names["output"], expected, rtol=1e-4, atol=1e-5)
-
-
 def test_weight_dropping_drops() -> None:
-    names = run(LSTM_START, after("register_parametrization", LSTM_ROWS))
+    names = run(LSTM_START, only_row("register_parametrization")[1])
     rkm: nn.Module = names["rkm"]
     assert not torch.equal(rkm(names["x"])[0], rkm(names["x"])[0])
     rkm.eval()
@@ -112,3 +99,48 @@ def test_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     names = run(small.replace("(1, 36, (20,))", "(1, 7, (3,))"), ONNX)
     x = torch.randn(9, 5, 4)
     torch.testing.assert_close(names["program"].module()(x)[0], names["rcnn"](x)[0])
+
+
+def test_readme() -> None:
+    """The second example; the first, a network, trains in test_graph_training.py."""
+    _, kernels = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.S)
+    assert list(run(kernels)["guess"]) == [1, 0]
+
+
+def test_first_page() -> None:
+    molecules, texts = map(run, code_blocks("index.rst")[1:])  # the first trains there, too
+    assert molecules["mean"].shape == molecules["std"].shape == (1,)
+    assert molecules["low"] < molecules["mean"] < molecules["high"]
+    assert molecules["shares"].shape == (5,)
+    output, h, c = (texts[name] for name in ("output", "h", "c"))
+    assert output.shape == (35, 20, 200) and torch.equal(h[0], output[-1])
+    assert c.shape == (1, 20, 2, 200) and texts["scores"].shape == (20, 2)
+
+
+def test_nothing_is_left_to_fill_in() -> None:
+    for page in (README, *DOCS.rglob("*.rst")):
+        assert "@@" not in page.read_text(), page
+
+
+COUNTS = {"one": 1234, "two": None}
+
+
+def test_a_column_has_means_and_the_best_in_bold(tmp_path: Path, monkeypatch: Any) -> None:
+    pytest.importorskip("sphinx", reason="needs the dependency group dev")
+    monkeypatch.syspath_prepend(DOCS / "extensions")
+    from results import column
+
+    for metric, best, texts in (
+        ("rmse", "one", {"one": "**0.500**", "two": "0.700 ± 0.141"}),
+        ("roc_auc", "two", {"one": "0.500", "two": "**0.700 ± 0.141**"}),
+    ):
+        path = tmp_path / "runs.json"
+        runs = [
+            {"model": model, "metric": metric, "test": test, "num_parameters": COUNTS[model]}
+            for model, test in (("one", 0.5), ("two", 0.6), ("two", 0.8))
+        ]
+        path.write_text(json.dumps(runs))
+        found = column(path)
+        assert found["text"].to_dict() == texts
+        assert found["rank"].idxmin() == best
+        assert found["parameters"].to_dict() == {"one": "1,234", "two": ""}

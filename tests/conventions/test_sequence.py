@@ -1,16 +1,17 @@
 """As nn.LSTM: constructors, lazy sizes, zero states, copies, devices and precisions."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import io
 import pickle
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pyg_kernels.sequence import (
@@ -23,12 +24,7 @@ from pyg_kernels.sequence import (
     RKMCell,
     SyncNetFilters,
 )
-from tests.sequence.layers import (
-    both_ways,
-    families,
-    of_every,
-    of_some,
-)
+from tests.sequence.layers import both_ways, families, of_every, of_some
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
 from tests.sequence.variants import Family, Variant, like, parts_of, plain
 
@@ -295,3 +291,68 @@ def test_another_precision_than_the_weights(family: Family, dtype: torch.dtype) 
     for module, given in [*modules, (family.cell(SIZE, 5), x[0])]:
         with pytest.raises(ValueError, match=rf"{dtype}.*torch\.float32.*[cC]onvert"):
             module(given.to(dtype))
+
+
+# Models written for torch's recurrent layers run with these in their place, line by line
+
+WORDS, EMBEDDING, HIDDEN, LAYERS = 11, 6, 8, 2
+#: Each with whether its state is a pair, as nn.LSTM's, or one tensor, as nn.RNN's.
+ALL: dict[str, tuple[Callable[..., Any], bool]] = {
+    "RCNN": (partial(RCNN, order=1, decay="recurrent"), True),
+    "RKM": (RKM, True),
+    "KBRN": (partial(KBRN, num_centers=9, normalize=False, init="tanh", affine=True), False),
+}
+
+
+def repackage_hidden(h: Any) -> Any:
+    """As in PyTorch's example word_language_model."""
+    return h.detach() if isinstance(h, Tensor) else tuple(repackage_hidden(v) for v in h)
+
+
+class RNNModel(nn.Module):
+    """PyTorch's example word_language_model."""
+
+    def __init__(self, layer: Callable[..., Any], pair: bool) -> None:
+        super().__init__()
+        self.encoder = nn.Embedding(WORDS, EMBEDDING)
+        self.rnn = layer(EMBEDDING, HIDDEN, LAYERS, dropout=0.0)
+        self.decoder = nn.Linear(HIDDEN, WORDS)
+        self.pair = pair
+
+    def forward(self, ids: Tensor, hidden: Any) -> tuple[Tensor, Any]:
+        output, hidden = self.rnn(self.encoder(ids), hidden)
+        return F.log_softmax(self.decoder(output).view(-1, WORDS), dim=1), hidden
+
+    def init_hidden(self, batch_size: int) -> Any:
+        h = torch.zeros(LAYERS, batch_size, HIDDEN)
+        return (h, h) if self.pair else h
+
+
+@pytest.mark.parametrize(("layer", "pair"), ALL.values(), ids=ALL)
+def test_language_model(layer: Callable[..., Any], pair: bool) -> None:
+    torch.manual_seed(0)
+    model, bptt = RNNModel(layer, pair), 5
+    text = torch.arange(25).unsqueeze(1).add(torch.arange(3)) % WORDS  # one word after the other
+    source, target = text[:-1], text[1:]
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    losses: list[float] = []
+    for _ in range(15):
+        hidden = model.init_hidden(3)
+        for start in range(0, len(source), bptt):
+            hidden = repackage_hidden(hidden)
+            model.zero_grad()
+            scores, hidden = model(source[start : start + bptt], hidden)
+            loss = F.nll_loss(scores, target[start : start + bptt].reshape(-1))
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+            optimizer.step()
+            losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    model.eval()
+    whole, last = model(source, model.init_hidden(3))
+    hidden, parts = model.init_hidden(3), []
+    for piece in source.split(bptt):
+        scores, hidden = model(piece, repackage_hidden(hidden))
+        parts.append(scores)
+    torch.testing.assert_close(torch.cat(parts), whole)
+    torch.testing.assert_close(hidden, last)

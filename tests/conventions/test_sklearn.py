@@ -1,7 +1,5 @@
 """scikit-learn's conventions: its own checks, words and pipelines, and what users hand over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -74,26 +72,10 @@ def on_matrices(base: type[Any], item: Callable[[Any], Any]) -> type[Any]:
         def fit(self, X: Any, y: Any = None) -> Any:
             return super().fit(self._items(X, reset=True), y)
 
-        if hasattr(base, "predict"):
-
-            def predict(self, X: Any, **options: Any) -> Any:
-                check_is_fitted(self)
-                return super().predict(self._items(X, reset=False), **options)
-
-        else:
-
-            def transform(self, X: Any) -> Any:
-                check_is_fitted(self)
-                return super().transform(self._items(X, reset=False))
+        if hasattr(base, "fit_transform"):
 
             def fit_transform(self, X: Any, y: Any = None) -> Any:
                 return super().fit_transform(self._items(X, reset=True), y)
-
-        if hasattr(base, "predict_proba"):
-
-            def predict_proba(self, X: Any) -> Any:
-                check_is_fitted(self)
-                return super().predict_proba(self._items(X, reset=False))
 
         def __sklearn_tags__(self) -> Any:
             tags = super().__sklearn_tags__()
@@ -104,6 +86,15 @@ def on_matrices(base: type[Any], item: Callable[[Any], Any]) -> type[Any]:
                     kind.poor_score = True  # paths of numbers are no good features
             return tags
 
+    def of_matrices(name: str) -> Callable[..., Any]:
+        def method(self: Any, X: Any, **options: Any) -> Any:
+            check_is_fitted(self)
+            return getattr(base, name)(self, self._items(X, reset=False), **options)
+
+        return method
+
+    for name in {"transform", "predict", "predict_proba"} & {*dir(base)}:
+        setattr(OnMatrices, name, of_matrices(name))
     OnMatrices.__name__ = OnMatrices.__qualname__ = f"{base.__name__}OnMatrices"
     globals()[OnMatrices.__name__] = OnMatrices  # where pickle looks for it
     return OnMatrices
@@ -134,16 +125,10 @@ OTHERS = [
     *(kernel() for kernel in COUNTS[1:]),
 ]
 OF_OTHERS = {
-    "check_dict_unchanged",
-    "check_do_not_raise_errors_in_init_or_set_param",
-    "check_dont_overwrite_attributes",
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimators_pickle",
-    "check_get_params_invariance",
-    "check_no_attributes_set_in_init",
-    "check_parameters_default_constructible",
-    "check_set_params",
+    *("check_dict_unchanged", "check_do_not_raise_errors_in_init_or_set_param"),
+    *("check_dont_overwrite_attributes", "check_estimator_cloneable", "check_estimator_repr"),
+    *("check_estimators_pickle", "check_get_params_invariance", "check_set_params"),
+    *("check_no_attributes_set_in_init", "check_parameters_default_constructible"),
     "check_transformer_general",
 }
 

@@ -1,6 +1,5 @@
 import gzip
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -75,9 +74,8 @@ def test_column_split() -> None:
 FRACTIONS = "three positive numbers that add up to 1"
 
 
-@pytest.mark.parametrize(
-    ("split", "arguments", "message"),
-    [
+def test_refused() -> None:
+    for split, arguments, message in (
         (column_split, [["train", "valid", "tset", ""]], "2 of 4 values do not, the first 'tset'"),
         (column_split, [["train", "test"]], "no molecules for valid: sizes train 1, valid 0, te"),
         (column_split, [[]], "no molecules for train, valid, test"),
@@ -87,8 +85,6 @@ FRACTIONS = "three positive numbers that add up to 1"
         (random_split, [3], "random split leaves no molecules for valid"),
         (scaffold_split, [["CCO", "CC", "C"]], "scaffold split leaves no molecules for train, va"),
         (scaffold_split, [["CCO", "C(C"]], r"C\(C"),
-    ],
-)
-def test_refused(split: Any, arguments: list[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        split(*arguments)
+    ):
+        with pytest.raises(ValueError, match=message):
+            split(*arguments)

@@ -1,10 +1,22 @@
-"""Forests of few trees: the tests are about what goes in and out."""
+from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from pyg_kernels.molecules import methods
+from tests.datasets.conftest import real_data  # noqa: F401
+from tests.molecules.sets import AROMATIC, LOGP, SMILES
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a table of molecules, of which tests learn."""
+    frame = pd.DataFrame({"smiles": SMILES, "y": LOGP, "kind": AROMATIC, "other": -LOGP})
+    frame.to_csv(tmp_path / "m.csv", index=False)
+    return tmp_path
 
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests are about what goes in and out."""
     monkeypatch.setattr(methods, "TREES", 20)

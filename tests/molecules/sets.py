@@ -27,6 +27,8 @@ SMALL: dict[str, Any] = {
     "progress": False,
     "device": "cpu",
 }
+# The same in the command's words.
+NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 2 --device cpu"
 
 
 def regressor(model: Any, **options: Any) -> Any:

@@ -16,7 +16,7 @@ from pyg_kernels.molecules import MoleculeRegressor, load, runs, splits, streami
 from pyg_kernels.molecules.command import parser
 from pyg_kernels.molecules.inputs import Molecules
 from pyg_kernels.molecules.runs import classification_scores, regression_scores
-from tests.molecules.sets import run, train
+from tests.molecules.sets import NETWORK, run, train
 
 SMILES = [
     prefix + middle + suffix
@@ -49,8 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trained = {
         "ridge": "size half --model wl-ridge --fractions 0.6 0.3 0.1",
         "extra": "size half --model wl-ridge --extra-columns extra --split scaffold",
-        "net": "size --model wl --epochs 2 --hidden-channels 6 --num-layers 2 --split column "
-        "--split-column part",
+        "net": f"size --model wl {NETWORK} --split column --split-column part",
         "classes": "kind --model wl-ridge",
         "binary": "big --model wl-ridge",
     }
@@ -179,13 +178,10 @@ def test_predictions_and_vectors_are_those_of_the_estimator(folder: Path) -> Non
 
 
 def test_probabilities_have_the_names_of_classes(folder: Path) -> None:
-    for name, words in (
-        ("classes", ["alcohol", "amine", "chloride"]),
-        ("binary", ["false", "true"]),
-    ):
+    three = ["alcohol", "amine", "chloride"]
+    for name, target, words in (("classes", "kind", three), ("binary", "big", ["false", "true"])):
         run(folder, f"predict +{name} +new.csv --out +{name}.csv")
         found = pd.read_csv(folder / f"{name}.csv")
-        target = "kind" if name == "classes" else "big"
         columns = [f"probability_{target}_{word}" for word in words]
         np.testing.assert_allclose(found[columns].sum(axis=1), 1, atol=1e-4)
         guess = found[columns].to_numpy().argmax(1)
@@ -215,20 +211,11 @@ def test_explanations_add_up(folder: Path) -> None:
     assert (shares[shares["part"] == "walk"].groupby("line").size() == 2).all()
 
 
-@pytest.mark.parametrize(
-    ("words", "splits"),
-    [
-        ("--split scaffold", "--folds 2"),
-        ("--groups-column series", "--folds 2"),
-        ("--groups-column series", "--repeats 2"),
-    ],
-)
 def test_groups_are_in_training_or_validation(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, words: str, splits: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     series = dict(zip(SMILES, np.arange(len(SMILES)) // 3, strict=True))
     scaffolds = dict(zip(SMILES, murcko_scaffolds(SMILES), strict=True))
-    group = scaffolds if "scaffold" in words else series
     fits, fit = [], MoleculeRegressor.fit
 
     def recorded(self: MoleculeRegressor, X: Molecules, y: object, **given: object) -> object:
@@ -236,12 +223,18 @@ def test_groups_are_in_training_or_validation(
         return fit(self, X, y, **given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(MoleculeRegressor, "fit", recorded)
-    out = "inner" + (words + splits).replace(" ", "")
-    train(folder, out, f"size --model mean {words} {splits}")
-    assert len(fits) == int(splits[-1]) + 1 and len(fits[-1][0]) == len(SMILES)
-    for X, valid in fits:
-        held = {group[X[place]] for place in valid}
-        assert held and held.isdisjoint(group[text] for text in np.delete(X, valid))
+    for words, number, group in (
+        ("--split scaffold", "--folds 2", scaffolds),
+        ("--groups-column series", "--folds 2", series),
+        ("--groups-column series", "--repeats 2", series),
+    ):
+        fits.clear()
+        out = "inner" + (words + number).replace(" ", "")
+        train(folder, out, f"size --model mean {words} {number}")
+        assert len(fits) == int(number[-1]) + 1 and len(fits[-1][0]) == len(SMILES)
+        for X, valid in fits:
+            held = {group[X[place]] for place in valid}
+            assert held and held.isdisjoint(group[text] for text in np.delete(X, valid))
 
 
 def test_one_group_is_divided_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:

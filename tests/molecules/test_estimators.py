@@ -1,7 +1,6 @@
 """Fitting and predicting: what goes in, what comes out, what is refused."""
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,13 @@ from pyg_kernels.kernels import KernelGP, molecule_kernels
 from pyg_kernels.molecules import KERNEL_METHODS, NETWORKS, MoleculeClassifier, MoleculeRegressor
 from pyg_kernels.molecules.inputs import read_molecules
 from pyg_kernels.molecules.methods import Task, standardization
+from tests.datasets.conftest import present
 from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor, reloaded
 
 TWO_CONVS = "tests.molecules.nets:TwoConvs"
 # Not those that the benchmarks add where they are imported.
 OWN = [name for name, kind in KERNEL_METHODS.items() if kind.__module__.startswith("pyg_kernels.")]
 MODELS = [*OWN, *NETWORKS, TWO_CONVS]
-POTENCIES = (
-    Path(os.environ.get("PYG_KERNELS_DATA", "")) / "molecules/moleculeace/CHEMBL2047_EC50.csv"
-)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -447,10 +444,10 @@ def test_a_coverage_that_the_validation_part_cannot_show_is_refused(ensemble_siz
         fitted.predict_interval(SMILES, coverage=1)
 
 
-@pytest.mark.skipif(not POTENCIES.is_file(), reason="PYG_KERNELS_DATA has no MoleculeACE")
 @pytest.mark.parametrize("model", ["wl-gp", "wl-ridge"])
-def test_intervals_cover_real_potencies(model: str) -> None:
-    table = pd.read_csv(POTENCIES).sample(frac=1, random_state=0)
+def test_intervals_cover_real_potencies(model: str, real_data: Path) -> None:
+    path = present(real_data / "molecules" / "moleculeace" / "CHEMBL2047_EC50.csv")
+    table = pd.read_csv(path).sample(frac=1, random_state=0)
     smiles, y = table["smiles"].tolist(), table["y [pEC50/pKi]"].to_numpy()
     fitted = MoleculeRegressor(model, validation_fraction=0.3).fit(smiles[:400], y[:400])
     for coverage in (0.5, 0.8, 0.9):

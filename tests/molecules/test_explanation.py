@@ -7,11 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
+from pyg_kernels.molecules import MoleculeClassifier, MoleculeExplanation, MoleculeRegressor
 from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
 
 RINGS_OF = np.arange(len(SMILES)) % 4
 WALKS = ["wl", "wl-gated", "graph-kernel", "random-walk", "gated-walk"]
+
+
+def assert_adds_up(found: MoleculeExplanation) -> None:
+    sums = np.array([atoms.sum() for atoms in found.atoms]) + found.constant
+    np.testing.assert_allclose(sums, found.output, rtol=1e-6)
 
 
 @pytest.mark.parametrize("model", WALKS)
@@ -23,8 +28,8 @@ def test_shares_of_atoms_add_up_to_the_prediction(model: str, extra: bool) -> No
     fitted = MoleculeRegressor(model, ensemble_size=2, **SMALL).fit(X, 10 * LOGP + 5)
     found = fitted.explain(X[:4], k=3)
     np.testing.assert_allclose(found.output, fitted.predict(X[:4]), rtol=1e-4, atol=1e-4)
+    assert_adds_up(found)
     for i in range(4):
-        assert found.atoms[i].sum() + found.constant[i] == pytest.approx(found.output[i])
         assert len(found.walks[i]) == 3
         values = [abs(value) for _, value in found.walks[i]]
         assert values == sorted(values, reverse=True)
@@ -39,8 +44,8 @@ def test_shares_of_atoms_by_kernel_methods(model: str) -> None:
     fitted = MoleculeRegressor(model).fit(SMILES, 10 * np.stack([LOGP, -LOGP], 1) + 5)
     found = fitted.explain(SMILES[:4], target=1)
     np.testing.assert_allclose(found.output, fitted.predict(SMILES[:4])[:, 1])
+    assert_adds_up(found)
     for i in range(4):
-        assert found.atoms[i].sum() + found.constant[i] == pytest.approx(found.output[i])
         assert np.abs(found.atoms[i]).max() > 0
         assert b"<svg" in found.draw(i)
     assert set(found.to_frame()["part"]) == {"constant", "atom"}
@@ -95,8 +100,7 @@ def test_shares_of_processes_of_classes(model: str) -> None:
     for y, target in ((AROMATIC, 0), (np.stack([AROMATIC == "yes", half], 1), 0), (RINGS_OF, 2)):
         fitted = MoleculeClassifier(model, **SMALL).fit(SMILES[:24], y[:24])
         found = fitted.explain(SMILES[:3], target=target)
-        for i in range(3):
-            assert found.atoms[i].sum() + found.constant[i] == pytest.approx(found.output[i])
+        assert_adds_up(found)
         if model != "auto" and target == 0:
             likely = fitted.predict_proba(SMILES[:3])[:, int(y is AROMATIC)]
             assert ((found.output > 0) == (likely > 0.5)).all()

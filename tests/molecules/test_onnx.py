@@ -14,9 +14,8 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from pyg_kernels.molecules import load  # noqa: E402
 from pyg_kernels.molecules.inputs import read_molecules  # noqa: E402
 from pyg_kernels.molecules.training import MoleculeBatches  # noqa: E402
-from tests.molecules.sets import AROMATIC, LOGP, SMILES, run, train  # noqa: E402
+from tests.molecules.sets import AROMATIC, LOGP, NETWORK, SMILES, run, train  # noqa: E402
 
-NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 1 --device cpu"
 FEW = [["C"], ["CCO"], SMILES[:7], [*SMILES, "[Na+].[Cl-]"]]  # an atom alone has no bonds
 
 
@@ -29,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pd.concat([frame, frame]).to_csv(folder / "m.csv", index=False)
     for name, words in {
         "two": f"y z --model wl gine --extra-columns pH {NETWORK}",
-        "classes": f"kind --model random-walk {NETWORK} --num-layers 2",
+        "classes": f"kind --model random-walk {NETWORK}",
         "ridge": "y --model wl-ridge",
         "tiny": f"tiny --model wl {NETWORK}",
         "attentive": f"y --model attentive-fp {NETWORK}",

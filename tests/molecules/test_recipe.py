@@ -1,17 +1,23 @@
-"""``model='auto'`` is what the task and the number of molecules say."""
+"""What several models become: ``model='auto'``, weights of members, one network taught by all."""
 
 import json
+import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from rdkit import Chem
 
-from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, recipe
+from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, estimators, load, recipe
+from pyg_kernels.molecules.analogues import analogues
+from pyg_kernels.molecules.inputs import read_molecules
 from pyg_kernels.molecules.methods import Examples, Outputs, Task, stacked_weights
-from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, reloaded, train
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor, reloaded, run, train
 
 NETWORKS = [*recipe.NETWORKS_OF_AUTO]
 ONE, TWELVE, CLASSES = Task("regression", 1), Task("binary", 12), Task("multiclass", 3)
@@ -51,29 +57,27 @@ def test_it_is_the_models_that_it_stands_for(tmp_path: Path) -> None:
 def test_many_molecules_are_trained_on_in_fewer_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe, "LARGE_FROM", 40)
     given = {name: value for name, value in SMALL.items() if name != "epochs"}
-    monkeypatch.setattr("pyg_kernels.molecules.training.TrainedNetwork.fit", _kept)
-    monkeypatch.setattr(MoleculeRegressor, "_validated", _nothing)
-    fitted = MoleculeRegressor("auto", batch_size=7, **given).fit(SMILES, LOGP)
-    options = fitted.members_[-1].options
-    assert (options.epochs, options.batch_size, options.learning_rate) == (25, 7, 0.005)
-    named = MoleculeRegressor("wl", **given).fit(SMILES, LOGP).members_[0].options
-    assert (named.epochs, named.batch_size, named.learning_rate) == (60, 64, 0.001)
+    seen = []
+
+    def enough(member: Any, examples: Examples) -> None:
+        options = member.options
+        seen.append((options.epochs, options.batch_size, options.learning_rate))
+        raise ValueError("enough")
+
+    monkeypatch.setattr("pyg_kernels.molecules.training.TrainedNetwork.fit", enough)
+    for made in (
+        MoleculeRegressor("auto", batch_size=7, **given),
+        MoleculeRegressor("wl", **given),
+    ):
+        with pytest.raises(ValueError, match="enough"):
+            made.fit(SMILES, LOGP)
+    assert seen == [(25, 7, 0.005), (60, 64, 0.001)]
 
 
-def _kept(member: Any, examples: Examples) -> None:
-    member.noise = np.zeros(1)
-
-
-def _nothing(estimator: Any, member: Any, examples: Examples) -> Outputs:
-    zeros = np.zeros((len(examples.valid), 1))
-    return Outputs(zeros, zeros + 1)
-
-
-def test_the_command_says_what_it_is(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"smiles": SMILES[:20], "y": LOGP[:20]})
-    frame.to_csv(tmp_path / "m.csv", index=False)
-    assert "auto is pooled here, of 18 molecules" in train(tmp_path, "run", "y")
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["model"] == ["pooled"]
+def test_the_command_says_what_it_is(folder: Path) -> None:
+    pd.read_csv(folder / "m.csv")[:20].to_csv(folder / "m.csv", index=False)
+    assert "auto is pooled here, of 18 molecules" in train(folder, "run", "y")
+    assert json.loads((folder / "run" / "run.json").read_text())["model"] == ["pooled"]
 
 
 def test_it_starts_from_the_networks_that_are_given() -> None:
@@ -111,3 +115,220 @@ def test_small_validation_parts_choose_little() -> None:
     means = 0.5 + 0.9 * (truth - 0.5), 0.5 + 0.2 * (truth - 0.5)
     few, some, many = (weights("binary", truth, *means, number=n)[0] for n in (2, 100, 20_000))
     assert few < 0.6 < some < 0.98 < many
+
+
+# One network learns what an estimator's members predict of analogues of the molecules
+
+
+def found_of(smiles: list[str], number: int, seed: int = 0) -> list[str]:
+    return analogues(read_molecules(smiles), number, seed).smiles
+
+
+def bare(text: str) -> str:
+    """A molecule without its elements: which atoms have which bonds, in single and double ones."""
+    molecule = Chem.RWMol(Chem.MolFromSmiles(text))
+    for bond in molecule.GetBonds():
+        bond.SetBondType(Chem.BondType.SINGLE)
+    for atom in molecule.GetAtoms():
+        atom.SetAtomicNum(0)
+        atom.SetIsAromatic(False)
+        atom.SetNoImplicit(True)
+        atom.SetNumExplicitHs(0)
+        atom.SetFormalCharge(0)
+        atom.SetChiralTag(Chem.ChiralType.CHI_UNSPECIFIED)
+    return str(Chem.MolToSmiles(molecule))
+
+
+def test_analogues_have_other_elements_in_the_same_places() -> None:
+    found = found_of(SMILES, 200)
+    assert len(found) == len(set(found)) == 200
+    assert not {*found} & {Chem.CanonSmiles(text) for text in SMILES}
+    assert {*map(bare, found)} <= {*map(bare, SMILES)}
+    assert found == [Chem.CanonSmiles(text) for text in found]
+    assert found == found_of(SMILES, 200) != found_of(SMILES, 200, seed=1)
+
+
+def test_elements_are_those_of_atoms_with_as_many_bonds() -> None:
+    """In these rings oxygen and sulfur have two bonds; CH and N have three."""
+    made = map(Chem.MolFromSmiles, found_of(["c1ccoc1", "c1ccsc1", "c1ccncc1"] * 4, 60))
+    counts = [Counter(atom.GetSymbol() for atom in molecule.GetAtoms()) for molecule in made]
+    assert set().union(*counts) == {"C", "N", "O", "S"}
+    assert all(count["O"] + count["S"] == (count.total() == 5) for count in counts)
+
+
+def test_frequent_elements_are_drawn_more_often() -> None:
+    found = found_of(["CC(C)(C)CC(C)(C)CC(C)(C)C", "CO", *["CF"] * 9], 60)
+    ends = Counter(atom for text in found for atom in text if atom in "OF")
+    assert ends["F"] > 2 * ends["O"] > 0
+
+
+def test_charges_isotopes_radicals_and_hydrogen_stay() -> None:
+    """Also beside atoms of other elements with as many bonds; a single kind has no other."""
+    for smiles in ("[2H]C([2H])[2H]", "[Na+].[Cl-]", "C", "[CH3]", "[H][H]", "*"):
+        assert found_of([smiles], 5) == [], smiles
+    given = ["CC(C)(C)CC([O-])=O", "C[N+](C)(C)CCS", "[13CH3]CO", "CC(C)(C)SN"]
+    given += ["C=[N+]=[N-]", "CC[CH2]"]
+    radical = Chem.Atom.GetNumRadicalElectrons
+
+    def kept(text: str) -> list[Any]:
+        atoms = Chem.MolFromSmiles(text).GetAtoms()
+        return sorted(
+            (atom.GetSymbol(), *marks)
+            for atom in atoms
+            if any(marks := (atom.GetFormalCharge(), atom.GetIsotope(), radical(atom)))
+        )
+
+    known = [kept(text) for text in given]
+    found = [kept(text) for text in found_of(given, 40)]
+    assert len(found) == 40 and all(each in known for each in found)
+
+
+def test_stereo_centres_that_are_none_any_more_are_forgotten() -> None:
+    given = ["C[C@H](F)Cl", "CC(F)Cl", "CN(F)Cl", "F/C=C/F", "FC=CF", "F/N=N/F", "ClC(Cl)Cl"]
+    found = found_of(given, 40)
+    assert len(found) == 40
+    assert [Chem.CanonSmiles(text) for text in found] == found
+
+
+def test_extra_numbers_are_those_of_the_molecule_it_was_made_of() -> None:
+    rings = ["c1ccoc1", "c1ccccc1CC", "C1CCCCCC1", "c1ccncc1"]
+    frame = pd.DataFrame({"smiles": rings, "atoms": [5.0, 8.0, 7.0, 6.0]})
+    found = analogues(read_molecules(frame), 12, 0)
+    assert found.columns == ["atoms"]
+    sizes = [Chem.MolFromSmiles(text).GetNumAtoms() for text in found.smiles]
+    np.testing.assert_array_equal(found.extra[:, 0], sizes)
+
+
+@pytest.fixture
+def learned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Examples]]:
+    """What the members have learned from, as they are fitted."""
+    found = []
+    fit_once = estimators.fit_once
+
+    def kept(member: Any, examples: Examples, folder: Any) -> None:
+        found.append((member, examples))
+        fit_once(member, examples, folder)
+
+    monkeypatch.setattr(estimators, "fit_once", kept)
+    return found
+
+
+def test_a_network_learns_what_the_members_say(learned: list[tuple[Any, Examples]]) -> None:
+    y = np.stack([LOGP, np.arange(len(SMILES))], 1).astype(float)
+    y[3, 0] = np.nan
+    weight = 1.0 + np.arange(len(SMILES)) % 2
+    options = {**SMALL, "epochs": 5, "ensemble_size": 2}
+    fitted = MoleculeRegressor(["wl-ridge", "gine"], distill=1.5, **options)
+    held_out = np.arange(0, len(SMILES), 8)
+    fitted.fit(SMILES, y, weight, validation=held_out)
+    *members, (student, examples) = learned
+    assert [member.model for member, _ in members] == ["wl-ridge", "gine"] * 2
+    assert fitted.members_ == [student] and fitted.models_ == ["gine"]
+    assert fitted.teachers_ == ["wl-ridge", "gine"]
+    assert student.options.epochs == 3 and fitted.model_weights_ == [1]
+    np.testing.assert_array_equal(examples.valid, held_out)
+    number, new = len(SMILES), math.ceil(1.5 * (len(SMILES) - len(held_out)))
+    fitted_to = {bare(SMILES[i]) for i in range(number) if i not in held_out}
+    assert {*map(bare, examples.molecules.smiles[number:])} <= fitted_to
+    assert examples.molecules.smiles[:number] == SMILES and len(examples.molecules) == number + new
+    rest = [i for i in range(number + new) if i not in held_out]
+    np.testing.assert_array_equal(examples.train, rest)
+    np.testing.assert_array_equal(examples.y[:number], y)
+    np.testing.assert_array_equal(examples.weight[number:], weight.mean())
+    teacher = MoleculeRegressor(["wl-ridge", "gine"], refit=False, **options)
+    teacher.fit(SMILES, y, weight, validation=held_out)
+    said = teacher.predict(examples.molecules.smiles[number:])
+    np.testing.assert_allclose(examples.y[number:], said, rtol=1e-5, atol=1e-5)
+    errors = (y - fitted.predict(SMILES))[held_out] ** 2
+    wanted = [np.average(e[~np.isnan(e)], weights=weight[held_out][~np.isnan(e)]) for e in errors.T]
+    np.testing.assert_allclose(student.noise, wanted, rtol=1e-5)
+
+
+def test_members_hold_the_same_molecules_out(learned: list[tuple[Any, Examples]]) -> None:
+    """Else some would teach what they have seen of the others' validation parts."""
+    regressor(["mean", "wl"], distill=1, ensemble_size=3).fit(SMILES, LOGP)
+    assert len(learned) == 7
+    for _, examples in learned:
+        np.testing.assert_array_equal(examples.valid, learned[0][1].valid)
+
+
+def test_it_is_one_network_ever_after(tmp_path: Path) -> None:
+    """Predictions, intervals, vectors, explanations, saved and loaded."""
+    y = np.where(np.arange(len(SMILES)) % 2, LOGP, 0.0)
+    fitted = regressor(["wl", "graph-kernel"], distill=1, ensemble_size=2).fit(SMILES, y)
+    alone = regressor("wl").fit(SMILES, y)
+    assert fitted.transform(SMILES).shape == alone.transform(SMILES).shape
+    assert np.isnan(fitted.spikes_).all()
+    low, high = fitted.predict_interval(SMILES, coverage=0.5)
+    mean, std = fitted.predict(SMILES, return_std=True)
+    assert (low < mean).all() and (mean < high).all() and np.ptp(std) == 0
+    found = fitted.explain(SMILES[:2])
+    np.testing.assert_allclose(found.output, mean[:2], rtol=1e-4, atol=1e-4)
+    again = reloaded(fitted, tmp_path)
+    np.testing.assert_array_equal(again.predict(SMILES), mean)
+    assert again.models_ == fitted.models_ and again.distill == 1
+    assert again.teachers_ == ["wl", "graph-kernel"]
+    other = regressor("wl", distill=0).fit(SMILES, LOGP, start_from=fitted)
+    assert other.models_ == ["wl"]
+
+
+def test_an_interrupted_fit_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = regressor(["gp", "wl"], distill=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(estimators, "analogues", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            made.fit(SMILES, LOGP, checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    made.fit(SMILES, LOGP, checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+    whole = regressor(["gp", "wl"], distill=1).fit(SMILES, LOGP)
+    np.testing.assert_array_equal(made.predict(SMILES), whole.predict(SMILES))
+
+
+def test_auto_distills_where_it_has_networks(
+    learned: list[tuple[Any, Examples]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two networks, each with the target's spike as one and as two."""
+    monkeypatch.setattr(recipe, "LARGE_FROM", 40)
+    monkeypatch.setattr(recipe, "NETWORKS_FROM", 40)
+    given = {**SMALL, "epochs": 2, "ensemble_size": 2}
+    y = np.where(np.arange(len(SMILES)) % 2, LOGP, 0.0)
+    assert MoleculeRegressor("auto", distill=4, **given).fit(SMILES, y).models_ == ["wl"]
+    members = [(member.model, len(member.task.spikes)) for member, _ in learned]
+    assert members == [("wl", 1), ("graph-kernel", 0), ("wl", 0), ("graph-kernel", 1), ("wl", 0)]
+
+
+def test_members_stay_where_few_analogues_are_found(caplog: pytest.LogCaptureFixture) -> None:
+    chains = ["C" * n for n in range(1, 21)]
+    y = np.arange(20) / 10
+    fitted = regressor(["gp", "wl"], distill=0.01).fit(chains, y)
+    assert "found 0 of 1 analogues: all members are kept" in caplog.text
+    alone = regressor(["gp", "wl"]).fit(chains, y)
+    assert fitted.models_ == ["gp", "wl"] and fitted.teachers_ == []
+    np.testing.assert_array_equal(fitted.predict(chains), alone.predict(chains))
+
+
+def test_refused_distillation() -> None:
+    start = regressor("wl").fit(SMILES, LOGP)
+    for made, y, given, message in (
+        (MoleculeRegressor("gp", distill=1), LOGP, {}, "trains a network: there is none among gp"),
+        (MoleculeRegressor("auto", distill=1), LOGP, {}, "none among pooled, name one in model"),
+        (MoleculeRegressor("wl", distill=-1), LOGP, {}, "distill == -1, must be >= 0"),
+        (MoleculeRegressor("wl", distill=float("nan")), LOGP, {}, "distill is NaN"),
+        (MoleculeClassifier("wl", distill=1), AROMATIC, {}, "distill=1 is for regression"),
+        (regressor("wl", distill=1), LOGP, {"start_from": start}, "anew: expected start_from"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            made.fit(SMILES, y, **given)
+
+
+def test_the_command_distills(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "y --model gp wl --epochs 2 --ensemble-size 2 --distill"
+    said = train(folder, "run", f"{words} 2")
+    assert "wl learns what all members predict of 64 analogues" in said
+    assert load(folder / "run" / "model").models_ == ["wl"]
+    assert json.loads((folder / "run" / "run.json").read_text())["teachers"] == ["gp", "wl"]
+    run(folder, "report +.")
+    assert "wl, taught by gp + wl" in capsys.readouterr().out
+    said = train(folder, "other", f"{words} nan", status=2)
+    assert "--distill: 'nan': expected a number from 0 to 1000" in said

@@ -1,7 +1,6 @@
 """Networks that several processes of ``torchrun`` train are those of one process."""
 
 import os
-import random
 import socket
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,34 +12,25 @@ import torch
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, load
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
+from tests.molecules.sets import LOGP, SMILES
 
-PIECES = ("C", "N", "O", "CC", "CO", "c1ccccc1", "C1CC1", "F", "C=C", "C#N")
+Y: np.ndarray = np.stack([LOGP, 10 * np.cos(np.arange(len(SMILES)))], 1)
+Y[::5, 1] = np.nan
 BATCH_SIZE = 4  # of 35 molecules: the last batch has 3, of the 5 that validate 1
-EXACT = {"network_options": {"norm": None}}
 MODELS = {
-    "exact": {"model": "wl-gated", **EXACT},
+    "exact": {"model": "wl-gated", "network_options": {"norm": None}},
     "drawn": {"model": "gine", "dropout": 0.5},
     "mean": {"model": "mean"},
 }
 
 
-def molecules() -> tuple[list[str], np.ndarray]:
-    """40 molecules with two targets, some of them missing."""
-    draw = random.Random(0)
-    smiles = ["".join(draw.choices(PIECES[:7], k=draw.randint(1, 4))) for _ in range(40)]
-    y = np.array([[len(each) + draw.gauss(), 10 * draw.gauss()] for each in smiles])
-    y[[k for k in range(40) if draw.random() < 0.2], 1] = np.nan
-    return smiles, y
-
-
 def fit(folder: Path) -> None:
     """Trains, and keeps what the first process has."""
-    smiles, y = molecules()
     sizes = {"hidden_channels": 8, "num_layers": 2, "epochs": 4, "batch_size": BATCH_SIZE}
     for name, arguments in MODELS.items():
         own = {} if name == "mean" else {**sizes, "learning_rate": 0.02}
         made = MoleculeRegressor(**own, **arguments, device="cpu", refit=False, progress=False)
-        made.fit(smiles, y, validation=np.arange(35, 40))
+        made.fit(SMILES, Y, validation=np.arange(35, 40))
         if os.environ.get("RANK", "0") == "0":
             made.save(folder / name)
             history = getattr(made.members_[0], "history", [])
@@ -82,7 +72,7 @@ def test_two_processes_learn_what_one_learns(folders: tuple[Path, Path]) -> None
     assert losses[0].shape == (4, 2)
     np.testing.assert_allclose(*losses, rtol=1e-5)
     for name in ("exact", "mean"):
-        found = [load(folder / name).predict(molecules()[0]) for folder in folders]
+        found = [load(folder / name).predict(SMILES) for folder in folders]
         np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-4)
 
 

@@ -130,21 +130,6 @@ def test_lines_of_all_chunks_are_counted_and_the_first_are_listed(folder: Path) 
     assert "lines 3, 4, 5, 6, 8, 9, 10, 11, 13, 14, ...: see the column similarity\n" in said
 
 
-def test_parquet_folder(folder: Path) -> None:
-    pytest.importorskip("pyarrow")
-    (folder / "parquet").mkdir()
-    table = pd.DataFrame({"smiles": SMILES, "number": np.arange(len(SMILES)) / 7})
-    table.to_parquet(folder / "parquet" / "a.parquet")
-    table.to_parquet(folder / "parquet" / "b.pq")
-    table.to_csv(folder / "parquet" / "c.csv.bz2", index=False)
-    run(folder, "predict +ridge +parquet --far 0 --threads 1 --out +parquet_out")
-    out = folder / "parquet_out"
-    others = pd.read_parquet(out / "b.pq"), pd.read_csv(out / "c.csv.bz2")
-    for found in (pd.read_parquet(out / "a.parquet"), *others):
-        np.testing.assert_allclose(found["number"].astype(float), table["number"], rtol=1e-12)
-        assert found["predicted_logp"].notna().all()
-
-
 def test_what_is_wrong_with_folders(folder: Path) -> None:
     (folder / "empty").mkdir()
     train(folder, "mean", "logp --model mean")
@@ -228,19 +213,27 @@ def test_a_folder_that_is_read_is_never_written(folder: Path, tmp_path: Path) ->
     assert all(pd.read_csv(path).columns.tolist() == ["smiles"] for path in data.iterdir())
 
 
-def test_types_of_parquet_come_back(folder: Path) -> None:
-    """Also of columns whose first rows say less than the others."""
+def test_a_folder_of_tables_of_all_kinds(folder: Path) -> None:
+    """Types of Parquet come back, also of columns whose first rows say less than the others."""
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     number = streaming.CHUNK_SIZE + 40
     cells = [None] * (number - 1)
     columns = {
         "smiles": pyarrow.array((SMILES * number)[:number]),
+        "number": pyarrow.array(np.arange(number) / 7),
         "price": pyarrow.array([Decimal("1.50")] * (number - 1) + [Decimal("123.50")]),
         "late": pyarrow.array([*cells, True], pyarrow.bool_()),
         "pair": pyarrow.array([*cells, {"a": 1}]),
     }
-    parquet.write_table(pyarrow.table(columns), folder / "typed.parquet")
-    run(folder, "predict +ridge +typed.parquet --out +typed-out.parquet --far 0")
-    found = parquet.read_table(folder / "typed-out.parquet")
-    assert found.select(list(columns)).equals(pyarrow.table(columns))
+    table, out = pyarrow.table(columns), folder / "typed_out"
+    (folder / "typed").mkdir()
+    for name in ("a.parquet", "b.pq"):
+        parquet.write_table(table, folder / "typed" / name)
+    table.to_pandas().to_csv(folder / "typed" / "c.csv.bz2", index=False)
+    run(folder, "predict +ridge +typed --far 0 --threads 1 --out +typed_out")
+    for name in ("a.parquet", "b.pq"):
+        assert parquet.read_table(out / name).select(list(columns)).equals(table)
+    for found in (pd.read_parquet(out / "b.pq"), pd.read_csv(out / "c.csv.bz2")):
+        np.testing.assert_allclose(found["number"], columns["number"], rtol=1e-12)
+        assert found["predicted_logp"].notna().all()

@@ -10,16 +10,9 @@ import pytest
 import torch
 
 from pyg_kernels.molecules import MoleculeClassifier, load, store
-from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor, run, train
-
-NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 2 --device cpu"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    frame = pd.DataFrame({"smiles": SMILES, "y": LOGP, "kind": AROMATIC, "other": -LOGP})
-    frame.to_csv(tmp_path / "m.csv", index=False)
-    return tmp_path
+from pyg_kernels.molecules.training_data import read_rows, read_targets
+from pyg_kernels.tables import FileError
+from tests.molecules.sets import AROMATIC, LOGP, NETWORK, SMALL, SMILES, regressor, run, train
 
 
 def test_standardized_molecules(folder: Path) -> None:
@@ -187,31 +180,27 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
         assert before == {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
 
 
-@pytest.mark.parametrize(
-    ("model", "labels"),
-    [
+def test_what_an_estimator_has_saved_is_taken_as_a_run(folder: Path) -> None:
+    for model, labels in (
         ("wl-ridge", AROMATIC),
         ("gin", AROMATIC),
         ("wl-ridge", AROMATIC[:, None]),
         ("wl-ridge", np.arange(len(SMILES))[:, None] % 3),
-    ],
-)
-def test_what_an_estimator_has_saved_is_taken_as_a_run(
-    folder: Path, model: str, labels: Any
-) -> None:
-    fitted = MoleculeClassifier(model, **SMALL).fit(SMILES, labels)
-    fitted.save(folder / "saved")
-    run(folder, "predict +saved +m.csv --out +p.csv")
-    found = pd.read_csv(folder / "p.csv")
-    expected, classes = fitted.predict_proba(SMILES), fitted.each_classes_[0]
-    if expected.shape[1] == 1:
-        expected = np.hstack([1 - expected, expected])
-    np.testing.assert_allclose(found[[f"probability_y_{word}" for word in classes]], expected, 1e-5)
-    assert found["similarity"].isna().all() == (model == "gin")
-    if model != "gin":
-        run(folder, "explain +saved +m.csv --limit 1 --out +explained")
-        shares = pd.read_csv(folder / "explained" / "explanation.csv", dtype=str)
-        assert set(shares["target"]) == {"y" if len(classes) == 2 else "0"}
+    ):
+        fitted = MoleculeClassifier(model, **SMALL).fit(SMILES, labels)
+        fitted.save(folder / "saved", overwrite=True)
+        run(folder, "predict +saved +m.csv --out +p.csv --overwrite")
+        found = pd.read_csv(folder / "p.csv")
+        expected, classes = fitted.predict_proba(SMILES), fitted.each_classes_[0]
+        if expected.shape[1] == 1:
+            expected = np.hstack([1 - expected, expected])
+        names = [f"probability_y_{word}" for word in classes]
+        np.testing.assert_allclose(found[names], expected, rtol=1e-5)
+        assert found["similarity"].isna().all() == (model == "gin")
+        if model != "gin":
+            run(folder, "explain +saved +m.csv --limit 1 --out +explained --overwrite")
+            shares = pd.read_csv(folder / "explained" / "explanation.csv", dtype=str)
+            assert set(shares["target"]) == {"y" if len(classes) == 2 else "0"}
 
 
 def test_targets_of_a_saved_estimator_are_numbered(folder: Path) -> None:
@@ -268,3 +257,77 @@ def test_columns_of_a_run_have_names_of_their_own(folder: Path) -> None:
         pd.DataFrame({"smiles": SMILES, **rows}).to_csv(folder / "m.csv", index=False)
         said = train(folder, "run", f"{' '.join(columns)} --model wl-ridge", status=2)
         assert f"two columns for {twice!r}: rename a target" in said
+
+
+# What is learned from the columns of a table, and which rows have molecules
+
+
+def table(**columns: list[str]) -> pd.DataFrame:
+    frame = pd.DataFrame(columns)
+    frame.index = range(2, 2 + len(frame))
+    return frame
+
+
+def test_targets_are_numbers_or_classes() -> None:
+    frame = table(
+        number=["1", "NA", "-2e3", "0"],
+        binary=["0", "1", "", "1"],
+        truth=["True", "FALSE", "nan", "true"],
+        word=["toxic", "safe", " safe", ""],
+        rank=["10", "2", "2.0", "1"],
+    )
+    found, classes = read_targets(frame, ["number", "binary"], None, "m.csv")
+    assert classes is None
+    np.testing.assert_array_equal(found, [[1, 0], [np.nan, 1], [-2000, np.nan], [0, 1]])
+    found, classes = read_targets(frame, ["truth", "word"], None, "m.csv")
+    assert classes == [["false", "true"], ["safe", "toxic"]]
+    assert found["truth"].fillna("").tolist() == ["true", "false", "", "true"]
+    assert found["word"].fillna("").tolist() == ["toxic", "safe", "safe", ""]
+    found, classes = read_targets(frame, ["rank", "binary"], "classification", "m.csv")
+    assert classes == [["1", "2", "10"], ["0", "1"]]
+    assert found["rank"].tolist() == ["10", "2", "2", "1"]
+    frame = table(  # names keep their digits and case
+        code=["1000001", "1000002", "1000002.0", "NaN", "0.5"], kind=["None", "Ki", "NA", "", "Ki"]
+    )
+    found, classes = read_targets(frame, ["code", "kind"], "classification", "m.csv")
+    assert classes == [["0.5", "1000001", "1000002"], ["Ki", "None"]]
+    assert found["code"].fillna("").tolist() == ["1000001", "1000002", "1000002", "", "0.5"]
+    assert found["kind"].fillna("").tolist() == ["None", "Ki", "", "", "Ki"]
+
+
+def test_wrong_targets() -> None:
+    for cells, task, expected in (
+        (["1", "x", "2"], None, "line 3: 'x'"),
+        (["1", "inf", "2"], None, "line 3: 'inf'"),
+        (["low", "high", "low"], "regression", "line 2: 'low'"),
+        (["", "", ""], None, "no value"),
+        (["1", "1", "1"], "classification", "one class"),
+    ):
+        with pytest.raises(FileError, match=expected):
+            read_targets(table(y=cells), ["y"], task, "m.csv")
+
+
+def test_doubtful_targets_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "pyg_kernels.molecules")
+    doubts = ["warning: none is a class of y: empty cells are missing ones"]
+    doubts.append("warning: classes of y differ in case only: High, high, none")
+    numbers = ["all targets are 0 or 1: for classes, --task classification"]
+    for words, task, classes, said in (
+        ("0 1", None, None, numbers),
+        ("0 1", "regression", None, []),
+        ("0 1", "classification", [["0", "1"]], []),
+        ("none high High", None, [["High", "high", "none"]], doubts),
+    ):
+        caplog.clear()
+        assert read_targets(table(y=words.split() * 9), ["y"], task, "m.csv")[1] == classes
+        assert caplog.messages == said
+
+
+def test_invalid_smiles_are_listed_with_their_lines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "pyg_kernels.molecules")
+    frame = table(smiles=["C", "C(", "", "CCO"])
+    with pytest.raises(FileError, match=r"2 invalid SMILES \(line 3: .*; line 4: .*--skip-invalid"):
+        read_rows(frame, "smiles", "m.csv", False)
+    molecules, known = read_rows(frame, "smiles", "m.csv", True)
+    assert (molecules.smiles, list(known.index)) == (["C", "CCO"], [2, 5])
+    assert caplog.messages == ["warning: m.csv: 2 invalid SMILES left out, lines 3, 4"]

@@ -12,16 +12,9 @@ import optuna
 import pandas as pd
 
 from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, tuning
-from tests.molecules.sets import LOGP, SMILES, run
+from tests.molecules.sets import NETWORK, run
 
-SEARCH = "y --model wl --epochs 2 --hidden-channels 4 --num-layers 2 --device cpu"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    frame = pd.DataFrame({"smiles": SMILES, "y": LOGP, "other": -LOGP})
-    frame.to_csv(tmp_path / "m.csv", index=False)
-    return tmp_path
+SEARCH = f"y --model wl {NETWORK}"
 
 
 def tune(folder: Path, out: str, words: str, status: int = 0) -> str:
@@ -90,7 +83,7 @@ def test_the_best_options_are_those_of_train(folder: Path) -> None:
         run(folder, "train +m.csv --config +search/best.yaml --out +run", status=2)
     assert given["learning_rate"] == pytest.approx(best["params_learning_rate"], rel=1e-3)
     assert given["batch_size"] == best["params_batch_size"]
-    expected = {"model": "wl", "epochs": 2, "hidden_channels": 4, "random_state": 3}
+    expected = {"model": "wl", "epochs": 2, "hidden_channels": 6, "random_state": 3}
     assert expected.items() <= given.items()
 
 

@@ -1,0 +1,488 @@
+"""Features of molecules against RDKit and OGB, and what every featurizer promises."""
+
+import json
+import pickle
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rdkit import Chem, rdBase
+
+from pyg_kernels.chem import (
+    BOND_FEATURES,
+    DefaultFeaturizer,
+    Feature,
+    Featurizer,
+    InvalidRow,
+    InvalidSmiles,
+    MolFeaturizer,
+    OGBFeaturizer,
+    default_featurizer,
+    featurizer_by_name,
+    ogb_featurizer,
+)
+from pyg_kernels.chem.default_featurizer import DEFAULT_ATOM_FEATURES, DEFAULT_BOND_FEATURES
+from tests.chem.nci import nci_smiles, readable_nci_smiles
+
+MOL, DEFAULT, OGB = MolFeaturizer(), DefaultFeaturizer(), OGBFeaturizer()
+# Salts, isotopes, unknown elements, degrees, hydrogens and bonds, stereo, atoms without bonds.
+ODD = [
+    *("CCO", "CC#N", "C1CC1", "c1cc[nH]c1", "[Na+].[Cl-]", "C", "[13CH4]", "[2H]O[2H]", "*C"),
+    *("[U]", "N->[Pt]", "C$C", "FS(F)(F)(F)(F)F", "[BiH5]", "C[C@H](N)C(=O)O", "[CH3]", "[Li]"),
+    *("C[C@@H](N)C(=O)O", "F/C=C/F", "F/C=C\\F", "[O-][N+](=O)c1ccccc1", "C1CCCCCCC/C=C\\1"),
+    *("[C@SP1](F)(Cl)(Br)I", "O=[Se]=O", "[Fe+2]"),
+]
+
+
+# Of every featurizer: one or many, here or in processes, the same codes and errors
+
+SIZES = {"default": (96, 12, 8, 4), "duvenaud": (65, 7, 5, 3), "ogb": (174, 13, 9, 3)}
+KINDS = {"default": DefaultFeaturizer, "duvenaud": MolFeaturizer, "ogb": OGBFeaturizer}
+STEREO = ["C[C@H](N)C(=O)O", "F/C=C/F", "F[Pt@SP1](Cl)(Br)I", "[Cu]<-N", "[nH]1cccc1", "[Fe+2]"]
+
+
+@pytest.fixture(params=SIZES)
+def featurizer(request: pytest.FixtureRequest) -> Featurizer:
+    return featurizer_by_name(request.param)
+
+
+def test_many_at_once_are_one_by_one_also_in_processes(featurizer: Featurizer) -> None:
+    smiles = [*STEREO, *nci_smiles()[::8]]  # two chunks
+    alone, invalid = featurizer.encode_many(smiles, num_workers=0)
+    together, also_invalid = featurizer.encode_many(smiles, num_workers=2)
+    assert invalid == also_invalid and len(alone) + len(invalid) == len(smiles)
+    for name, array in vars(alone).items():
+        assert np.array_equal(array, getattr(together, name)), name
+    expected, same = MolFeaturizer().encode_many(smiles, num_workers=0)
+    assert invalid == same and np.array_equal(alone.edge_index, expected.edge_index)
+    for k in (*range(0, len(alone), 17), -1):
+        one = featurizer.encode(smiles[alone.positions[k]])
+        for name in ("atoms", "edge_index", "bonds"):
+            assert np.array_equal(getattr(one, name), getattr(alone[k], name))
+    with pytest.raises(IndexError, match="out of range"):
+        alone[len(alone)]
+
+
+def test_molecules_and_their_smiles_have_equal_codes(featurizer: Featurizer) -> None:
+    """Also those that are not sanitized; their stereo is not yet what OGB reads off a SMILES."""
+    plain = ["F/C=C/F", "C[C@H](C)C", "C[C@H](N)C(=O)O", "c1ccccc1O"]
+    odd = [*STEREO, "C[C@H]1CC[C@@H](C)CC1", "CC/C=C(/C)C"]
+    for smiles in [*readable_nci_smiles()[::501], *odd, *plain]:
+        one, raw = featurizer.encode(smiles), Chem.MolFromSmiles(smiles, sanitize=False)
+        is_same = smiles in plain or featurizer.name != "ogb"
+        for mol in (Chem.MolFromSmiles(smiles), *([raw] if is_same else [])):
+            before, other = Chem.MolToSmiles(mol), featurizer.encode(mol)
+            assert np.array_equal(one.atoms, other.atoms)
+            assert np.array_equal(one.bonds, other.bonds)
+            assert Chem.MolToSmiles(mol) == before
+
+
+def test_what_cannot_be_read_is_listed(featurizer: Featurizer) -> None:
+    smiles = ["CCO", "C(C", "", "[Na+].[Cl-]", "FF(F)", "C"]
+    store, invalid = featurizer.encode_many(smiles)
+    assert store.positions.tolist() == [0, 3, 5]
+    assert store.atom_ptr.tolist() == [0, 3, 5, 6]
+    assert store.edge_ptr.tolist() == [0, 4, 4, 4]
+    assert [row.row for row in invalid] == [1, 2, 4]
+    assert invalid[1] == InvalidRow(2, "", "it is empty")
+
+
+def test_nothing_has_no_codes(featurizer: Featurizer) -> None:
+    atom_dim, bond_dim, atoms, bonds = SIZES[featurizer.name]
+    for smiles in ([], ["C(C"], ["", ""]):
+        store, invalid = featurizer.encode_many(smiles)
+        assert (len(store), len(invalid)) == (0, len(smiles))
+        shapes = (store.atoms.shape, store.edge_index.shape, store.bonds.shape)
+        assert shapes == ((0, atoms), (2, 0), (0, bonds))
+        assert store.atom_ptr.tolist() == [0]
+        assert featurizer.expand_atoms(torch.from_numpy(store.atoms)).shape == (0, atom_dim)
+        assert featurizer.expand_bonds(torch.from_numpy(store.bonds)).shape == (0, bond_dim)
+
+
+def test_types_widths_and_names(featurizer: Featurizer) -> None:
+    assert type(featurizer) is KINDS[featurizer.name]
+    assert featurizer_by_name(featurizer) is featurizer
+    with pytest.raises(ValueError, match=r"'ecfp'.*'default', 'duvenaud', 'ogb'"):
+        featurizer_by_name("ecfp")
+    with pytest.raises(TypeError, match="3: expected a name"):
+        featurizer_by_name(3)  # type: ignore[arg-type]
+    atom_dim, bond_dim, *codes = SIZES[featurizer.name]
+    data = featurizer("CCO")
+    assert (data.x.dtype, data.edge_attr.dtype) == (torch.float32, torch.float32)
+    assert data.edge_index.dtype == torch.int64
+    assert (featurizer.atom_dim, featurizer.bond_dim) == (atom_dim, bond_dim)
+    assert (data.num_node_features, data.num_edge_features) == (atom_dim, bond_dim)
+    assert [featurizer.atom_code_dim, featurizer.bond_code_dim] == codes
+    found = featurizer.encode("CCO")
+    assert {str(found.atoms.dtype), str(found.bonds.dtype)} == {"uint8"}
+    assert str(found.edge_index.dtype) == "int32"
+    assert (found.num_atoms, found.num_edges) == (3, 4)
+    kind = type(featurizer).__name__
+    assert repr(featurizer) == f"{kind}(atom_dim={atom_dim}, bond_dim={bond_dim})"
+
+
+def test_description_tells_featurizers_apart(
+    featurizer: Featurizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    description = featurizer.description()
+    assert json.loads(json.dumps(description)) == description
+    again = pickle.loads(pickle.dumps(featurizer))
+    assert again == featurizer and hash(again) == hash(featurizer) and featurizer != "CCO"
+    assert torch.equal(again("CCO").x, featurizer("CCO").x)
+    fingerprints = {featurizer_by_name(name).fingerprint for name in SIZES}
+    before = featurizer.fingerprint
+    assert before in fingerprints and len(fingerprints) == 3 and len(before) == 12
+    monkeypatch.setattr(type(featurizer), "version", featurizer.version + 1)
+    assert featurizer.fingerprint != before
+
+
+# MolFeaturizer against RDKit, atom by atom; how SMILES are read
+
+# fmt: off
+ELEMENTS = [
+    "C", "N", "O", "S", "F", "Si", "P", "Cl", "Br", "Mg", "Na", "Ca", "Fe", "As", "Al", "I", "B",
+    "V", "K", "Tl", "Yb", "Sb", "Sn", "Ag", "Pd", "Co", "Se", "Ti", "Zn", "H", "Li", "Ge", "Cu",
+    "Au", "Ni", "Cd", "In", "Mn", "Zr", "Cr", "Pt", "Hg", "Pb",
+]
+# fmt: on
+BOND_TYPES = [getattr(Chem.BondType, name) for name in ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")]
+
+
+def one_hot_or_unknown(value: Any, choices: list[Any]) -> list[float]:
+    return [float(value == choice) for choice in choices] + [float(value not in choices)]
+
+
+def atom_row(atom: Chem.Atom) -> list[float]:
+    return [
+        *one_hot_or_unknown(atom.GetSymbol(), ELEMENTS),
+        *one_hot_or_unknown(atom.GetDegree(), [0, 1, 2, 3, 4, 5]),
+        *one_hot_or_unknown(atom.GetTotalNumHs(), [0, 1, 2, 3, 4]),
+        *one_hot_or_unknown(atom.GetNumImplicitHs(), [0, 1, 2, 3, 4, 5]),
+        float(atom.GetIsAromatic()),
+    ]
+
+
+def bond_row(bond: Chem.Bond) -> list[float]:
+    return [
+        *one_hot_or_unknown(bond.GetBondType(), BOND_TYPES),
+        float(bond.GetIsConjugated()),
+        float(bond.IsInRing()),
+    ]
+
+
+def test_mol_features_are_rdkits() -> None:
+    shuffle = random.Random(0)
+    for number, smiles in enumerate([*ODD, *readable_nci_smiles()[::23]]):
+        mol = Chem.MolFromSmiles(smiles)
+        data = MOL(smiles)
+        assert data.smiles == smiles
+        if number % 9 == 0:  # in another order of atoms
+            order = shuffle.sample(range(mol.GetNumAtoms()), mol.GetNumAtoms())
+            mol = Chem.RenumberAtoms(mol, order)
+            data = MOL(mol)
+        assert data.x.tolist() == [atom_row(atom) for atom in mol.GetAtoms()]
+        pairs = [
+            (u.GetIdx(), v.GetIdx())
+            for v in mol.GetAtoms()
+            for u in sorted(v.GetNeighbors(), key=Chem.Atom.GetIdx)
+        ]
+        assert [tuple(pair) for pair in data.edge_index.T.tolist()] == pairs
+        rows = [bond_row(mol.GetBondBetweenAtoms(u, v)) for u, v in pairs]
+        assert data.edge_attr.tolist() == rows
+        assert (data.edge_index.shape, data.edge_attr.shape) == ((2, len(pairs)), (len(pairs), 7))
+
+
+def test_takes_rdkit_molecules() -> None:
+    assert MOL(Chem.AddHs(Chem.MolFromSmiles("C"))).num_nodes == 5
+    for mol, reason in (
+        (Chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False), "valence"),
+        (Chem.Mol(), "no atoms"),
+    ):
+        with pytest.raises(InvalidSmiles, match=reason):
+            MOL(mol)
+
+
+def test_invalid_smiles() -> None:
+    for smiles, reason in (
+        ("  ", "empty"),
+        ("C1CC", "not well-formed"),
+        ("FF(F)", "valence"),
+        ("c1cccc1", "kekulize"),
+        ("é", "not well-formed"),
+        ("CC\nO", "not well-formed"),
+        ("\ud800", "not well-formed"),
+        ("(" * 30000, "not well-formed"),
+    ):
+        with pytest.raises(InvalidSmiles, match=reason) as caught:
+            MOL.encode(smiles)
+        assert isinstance(caught.value, ValueError)
+        assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (again.smiles, str(again)) == (smiles, str(caught.value))
+    for text in (" CCO", "CCO ", "CCO ethanol", "CCO\t17"):
+        assert MOL.encode(text).num_atoms == 3
+
+
+def test_features_of_ones_own() -> None:
+    """Values without a slot have none, and the first feature of bonds is what it reads."""
+    halogen = Feature("halogen", ("F", "Cl"), (9, 17), False, read=Chem.Atom.GetAtomicNum)
+    degree = Feature("degree", (1, 2), (1, 2), True, read=Chem.Atom.GetDegree)
+    ring = Feature("ring", (False, True), (0, 1), False, read=Chem.Bond.IsInRing)
+
+    class Own(Featurizer):
+        name, version = "own", 1
+        atom_features, bond_features = (halogen, degree, halogen), (ring, *BOND_FEATURES)
+
+    found = Own()("ClC1CC1")
+    expected = [[0, 1, 1, 0, 0, 0, 1], *[[0, 0, 0, 0, 1, 0, 0]] * 3]
+    expected[2:] = [[0, 0, 0, 1, 0, 0, 0]] * 2
+    assert found.x.tolist() == expected
+    assert found.edge_attr[:, 0].tolist() == [0.0, 0.0, *[1.0] * 6]
+    assert torch.equal(found.edge_attr[:, 1:], MolFeaturizer()("ClC1CC1").edge_attr)
+    single = Feature("type", ("SINGLE",), (1,), True)  # which is read without saying how
+    found = type("Types", (Own,), {"bond_features": (single,)})()("CC=C")
+    assert found.edge_attr.tolist() == [*[[1.0, 0.0]] * 2, *[[0.0, 1.0]] * 2]
+    for name in ("atom_features", "bond_features"):
+        with pytest.raises(ValueError, match="at least one feature of atoms and one of bonds"):
+            type("None", (Own,), {name: ()})()("C")
+
+
+def test_wrong_types_are_named() -> None:
+    codes: Any = torch.zeros(4, 3, dtype=torch.uint8)
+    for call, argument, error, said in (
+        (MOL.encode, 3, TypeError, "SMILES string or an RDKit Mol, not 3"),
+        (MOL.encode_many, ["C", float("nan")], TypeError, r"smiles\[1\] must be a string, not nan"),
+        (MOL.encode_many, "CCO", TypeError, "not the string 'CCO'"),
+        (MOL.expand_atoms, codes, ValueError, r"\(n, 5\).*element, degree.*not \(4, 3\)"),
+        (MOL.expand_bonds, codes[0], ValueError, r"\(n, 3\)"),
+    ):
+        with pytest.raises(error, match=said):
+            call(argument)
+    with pytest.raises(ValueError, match="num_workers"):
+        MOL.encode_many(["C"], num_workers=-1)
+
+
+def test_rdkit_is_quiet_while_reading_and_progress_is_shown_on_request(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    MOL.encode_many(["FF(F)", "C(C", *readable_nci_smiles()[:200]])
+    with pytest.raises(InvalidSmiles):
+        MOL("c1cccc1")
+    assert capfd.readouterr() == ("", "")
+    Chem.MolFromSmiles("FF(F)")
+    assert "valence" in capfd.readouterr().err
+    MOL.encode_many(["C"] * 700, progress=True)
+    assert "700/700" in capfd.readouterr().err
+
+
+# DefaultFeaturizer: which molecules it tells apart; the order of atoms is none of it
+
+CHOICES = [[*feature.choices, None] for feature in DEFAULT_ATOM_FEATURES]
+STEREO_SMILES = [
+    "C[C@]12CC[C@H]3[C@@H](CC[C@@H]4C[C@@H](O)CC[C@]34C)[C@@H]1CC[C@@H]2O",
+    "OC[C@H]1OC(O)[C@H](O)[C@@H](O)[C@@H]1O",
+    "C/C=C/C(=O)/C=C\\C[C@@H](N)C(=O)O",
+    "C[C@H]1CC[C@@H](C)CC1",
+    "C[S@](=O)CC",
+    "C/C=C/[C@H](O)/C=C\\C",
+    "[O-][N+](=O)c1ccc(cc1)[C@@H](C)[N+](C)(C)C",
+    "Cl[Pt@SP1](Cl)(N)N",
+    "*C",
+]
+
+
+def rows_of(smiles: str) -> list[tuple[list[int], list[list[int]]]]:
+    """What an atom is and which bonds it has, for every atom, in an order of no meaning."""
+    codes = DEFAULT.encode(smiles)
+    bonds = [codes.bonds[codes.edge_index[1] == atom].tolist() for atom in range(codes.num_atoms)]
+    return sorted(zip(codes.atoms.tolist(), map(sorted, bonds), strict=True))
+
+
+def test_different_molecules_have_different_features() -> None:
+    for one, other in (
+        ("C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O"),  # enantiomers
+        ("C[C@H](N)C(=O)O", "CC(N)C(=O)O"),  # one enantiomer, and unspecified
+        ("O[C@H](C)[C@H](O)C(=O)O", "O[C@H](C)[C@@H](O)C(=O)O"),  # diastereomers
+        ("C[C@H]1CC[C@H](C)CC1", "C[C@H]1CC[C@@H](C)CC1"),  # pseudoasymmetric centers
+        ("C[S@](=O)CC", "C[S@@](=O)CC"),  # sulfoxides
+        ("Cl[Pt@SP1](Cl)(N)N", "Cl[Pt](Cl)(N)N"),  # stereo without a label
+        ("F/C=C/F", "F/C=C\\F"),
+        ("F/C=C/F", "FC=CF"),
+        ("[O-]", "[O]"),
+        ("[OH]", "[OH-]"),
+        ("[CH3]", "[CH3+]"),
+        ("C[CH]C", "CCC"),
+        ("[CH2]", "[CH3]"),
+        ("*C", "[U]C"),
+        ("*", "[U]"),
+        ("[Fe+2]", "[Fe+3]"),
+        ("[Ti+4]", "[Ti]"),
+        ("N->[Pt]", "N[Pt]"),
+        ("C1CC1", "CC=C"),
+        ("c1ccccc1", "C1CCCCC1"),
+    ):
+        assert rows_of(one) != rows_of(other), (one, other)
+    assert rows_of("CCC |^1:1|") == rows_of("C[CH]C")  # an extension behind the SMILES
+
+
+def values_of(smiles: str) -> list[list[object]]:
+    """What the codes of each atom say, None for unknown."""
+    rows = DEFAULT.encode(smiles).atoms.tolist()
+    return [[named[code] for named, code in zip(CHOICES, row, strict=True)] for row in rows]
+
+
+# Element, degree, hydrogens, charge, radical electrons, chirality, aromatic, in ring: by hand.
+KNOWN = {
+    "C[C@H](N)[O-]": [
+        ["C", 1, 3, 0, 0, "none", 0, 0],
+        ["C", 3, 1, 0, 0, "R", 0, 0],
+        ["N", 1, 2, 0, 0, "none", 0, 0],
+        ["O", 1, 0, -1, 0, "none", 0, 0],
+    ],
+    "C1CC1": [["C", 2, 2, 0, 0, "none", 0, 1]] * 3,
+    "c1cc[nH]c1": [["C", 2, 1, 0, 0, "none", 1, 1]] * 3
+    + [["N", 2, 1, 0, 0, "none", 1, 1], ["C", 2, 1, 0, 0, "none", 1, 1]],
+    "[Zr+5]": [["Zr", 0, 0, None, 0, "none", 0, 0]],
+    "*[CH2]": [["*", 1, 0, 0, 0, "none", 0, 0], ["C", 1, 2, 0, 1, "none", 0, 0]],
+    "[Og]": [[None, 0, 0, 0, 0, "none", 0, 0]],
+    "[P-3]": [["P", 0, 0, None, 0, "none", 0, 0]],
+}
+
+
+def test_atoms_of_known_molecules() -> None:
+    assert {smiles: values_of(smiles) for smiles in KNOWN} == KNOWN
+
+
+def test_bonds_of_known_molecules() -> None:
+    """Type, stereo, conjugated, in ring, of the first bond; angelic and tiglic acid are last."""
+    for smiles, columns in (
+        ("CC", "100000 1000 0 0"),
+        ("C=C", "010000 1000 0 0"),
+        ("CC#N", "100000 1000 0 0"),
+        ("C=CC=C", "010000 1000 1 0"),
+        ("C1CC1", "100000 1000 0 1"),
+        ("C#N", "001000 1000 0 0"),
+        ("c1ccccc1", "000100 1000 1 1"),
+        ("N->[Pt]", "000010 1000 0 0"),
+        ("C$C", "000001 1000 0 0"),
+        ("C(/F)=C/F", "100000 1000 0 0"),
+    ):
+        data = DEFAULT(smiles)
+        first = (data.edge_index < 2).all(0)
+        rows = {"".join(str(int(value)) for value in row) for row in data.edge_attr[first]}
+        assert rows == {columns.replace(" ", "")}, smiles
+    stereo = DEFAULT_BOND_FEATURES[1]
+    for smiles, label in (
+        ("F/C=C/F", "E"),
+        ("F\\C=C/F", "Z"),
+        ("C/C(F)=C(/Cl)C", "Z"),
+        ("FC=CF", "none"),
+        ("C/C=C(/C)C(=O)O", "Z"),
+        ("C/C=C(\\C)C(=O)O", "E"),
+    ):
+        codes = DEFAULT.encode(smiles).bonds
+        assert {stereo.choices[code] for code in codes[codes[:, 0] == 1][:, 1][:2]} == {label}
+
+
+def test_default_features_are_rdkits() -> None:
+    for smiles in readable_nci_smiles()[::23]:
+        mol = Chem.MolFromSmiles(smiles)
+        for atom, found in zip(mol.GetAtoms(), values_of(smiles), strict=True):
+            expected = (
+                atom.GetSymbol(), atom.GetDegree(), atom.GetTotalNumHs(), atom.GetFormalCharge(),
+                atom.GetNumRadicalElectrons(), "none", atom.GetIsAromatic(), atom.IsInRing(),
+            )  # fmt: skip
+            for value, known, choices in zip(found, expected, CHOICES, strict=True):
+                assert value == (known if known in choices else None)
+
+
+def test_the_order_of_atoms_does_not_matter() -> None:
+    shuffle = random.Random(0)
+    for smiles in [*STEREO_SMILES, *readable_nci_smiles()[::499]]:
+        mol = Chem.MolFromSmiles(smiles)
+        for _ in range(4):
+            order = shuffle.sample(range(mol.GetNumAtoms()), mol.GetNumAtoms())
+            moved = Chem.RenumberAtoms(mol, order)
+            before, after = DEFAULT(mol), DEFAULT(moved)
+            assert torch.equal(before.x[order], after.x)
+            assert rows_of(smiles) == rows_of(Chem.MolToSmiles(moved, canonical=False))
+
+
+def test_a_mirror_image_exchanges_r_and_s() -> None:
+    chirality = DEFAULT_ATOM_FEATURES[5]
+    swap = {"none": "none", "R": "S", "S": "R", "r": "r", "s": "s"}
+    for smiles in STEREO_SMILES[:6]:
+        mirrored = smiles.replace("@@", "%").replace("@", "@@").replace("%", "@")
+        one, other = DEFAULT.encode(smiles).atoms[:, 5], DEFAULT.encode(mirrored).atoms[:, 5]
+        names = [str(chirality.choices[code]) for code in one]
+        assert [chirality.choices[code] for code in other] == [swap[name] for name in names]
+
+
+def test_a_molecule_too_hard_to_label_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default_featurizer, "_MOST_COMPARISONS", 1)
+    codes = DEFAULT.encode(STEREO_SMILES[0])
+    chiral = [a.GetChiralTag() != 0 for a in Chem.MolFromSmiles(STEREO_SMILES[0]).GetAtoms()]
+    assert codes.atoms[:, 5].tolist() == [5 * is_chiral for is_chiral in chiral]
+
+
+# OGBFeaturizer against the package ogb, atom by atom, and against its encoders
+
+
+def test_codes_are_those_of_smiles2graph() -> None:
+    ogb = pytest.importorskip("ogb.utils", reason="the reference is of the extra 'test'")
+    for smiles in [*ODD, *readable_nci_smiles()[::25]]:
+        with rdBase.BlockLogs():
+            codes, graph = OGB.encode(smiles), ogb.smiles2graph(smiles)
+        order = np.lexsort(graph["edge_index"])  # by target and source
+        assert np.array_equal(codes.atoms, graph["node_feat"]), smiles
+        assert np.array_equal(codes.edge_index, graph["edge_index"][:, order]), smiles
+        assert np.array_equal(codes.bonds, graph["edge_feat"][order].reshape(-1, 3)), smiles
+        assert codes.atoms.dtype == codes.bonds.dtype == np.uint8
+
+
+def test_features_are_named_as_ogb_lists_them() -> None:
+    ogb = pytest.importorskip("ogb.utils.features")
+    features = [*OGB.atom_features, *OGB.bond_features]
+    dims = ogb.get_atom_feature_dims() + ogb.get_bond_feature_dims()
+    assert [feature.num_codes for feature in features] == dims
+    assert [feature.width for feature in features] == dims
+    for feature, choices in zip(features, ogb.allowable_features.values(), strict=True):
+        assert [*feature.choices, *["misc"] * feature.has_unknown] == choices
+
+
+@pytest.mark.parametrize("kind", ["atom", "bond"])
+def test_a_linear_map_of_the_one_hots_is_ogbs_encoder(kind: str) -> None:
+    ogb = pytest.importorskip("ogb.graphproppred.mol_encoder")
+    torch.manual_seed(0)
+    features = getattr(OGB, f"{kind}_features")
+    generator = torch.Generator().manual_seed(1)
+    codes = torch.stack(
+        [torch.randint(f.num_codes, (500,), generator=generator) for f in features], dim=1
+    )
+    encoder = getattr(ogb, f"{kind.title()}Encoder")(20).double()
+    tables = list(getattr(encoder, f"{kind}_embedding_list"))
+    linear = torch.nn.Linear(getattr(OGB, f"{kind}_dim"), 20, bias=False).double()
+    with torch.no_grad():
+        linear.weight.copy_(torch.cat([table.weight for table in tables]).t())
+    x = getattr(OGB, f"expand_{kind}s")(codes.to(torch.uint8))
+    assert torch.equal(x.sum(dim=1), torch.full((500,), float(len(features))))
+    found, expected = linear(x.double()), encoder(codes)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    gradient = torch.randn(500, 20, dtype=torch.float64)
+    found.backward(gradient)
+    expected.backward(gradient)
+    together = torch.cat([table.weight.grad for table in tables]).t()
+    torch.testing.assert_close(linear.weight.grad, together, rtol=0, atol=1e-12)
+
+
+def test_a_stereo_that_ogb_does_not_know_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    # RDKit's newer ones, of atropisomers, cannot be written in SMILES: E stands in for them.
+    monkeypatch.setattr(ogb_featurizer, "STEREO", {int(Chem.BondStereo.STEREONONE)})
+    with pytest.raises(InvalidSmiles, match=r"'F/C=C/F': .* no code for the stereo STEREOE"):
+        OGB.encode("F/C=C/F")
+    store, ((row, text, reason),) = OGB.encode_many(["CC", "F/C=C/F", "C=C"])
+    assert (row, text) == (1, "F/C=C/F")
+    assert "STEREOE" in reason
+    assert store.positions.tolist() == [0, 2]
