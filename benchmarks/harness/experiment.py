@@ -19,9 +19,9 @@ from benchmarks.harness.devices import accelerator
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.options import Runs
-from benchmarks.harness.study import Record, Report, Study
+from benchmarks.harness.study import RECORD, Record, Report, Study
 from benchmarks.harness.task import PARTS, Task
-from benchmarks.harness.training import LAST, PREDICTIONS, RECORD, Run, TrainingConfig, fit, train
+from benchmarks.harness.training import LAST, PREDICTIONS, Run, TrainingConfig, fit, train
 from pyg_kernels.ops import backend
 from pyg_kernels.tables import csv_text
 
@@ -63,7 +63,6 @@ class Experiment:
 
     @cached_property
     def study(self) -> Study:
-        """The results folder."""
         data = {"dataset": self.task.dataset, **self.task.identity()}
         if not self.folds:  # others may be added
             data["parts"] = {part: len(self.task.parts[part]) for part in PARTS}
@@ -117,7 +116,7 @@ class Experiment:
 
     def runs(self) -> list[Run]:
         """All finished runs of the folder, model by model."""
-        folders = [path.parent for path in sorted(self.study.out.glob(f"runs/*/{RECORD}"))]
+        folders = [path.parent for path in sorted(self.out.glob(f"runs/*/{RECORD}"))]
         runs = [run for run in map(Run.read, folders) if run is not None]
         names = list(self.study.models)
         return sorted(runs, key=lambda run: (names.index(run.record["model"]), run.record["seed"]))

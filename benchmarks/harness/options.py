@@ -26,7 +26,6 @@ from typing import (
     ClassVar,
     Literal,
     NoReturn,
-    TypeVar,
     get_args,
     get_origin,
     get_type_hints,
@@ -70,7 +69,6 @@ BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "above": ("above", operator.gt),
     "below": ("below", operator.lt),
 }
-T = TypeVar("T", bound="Options")
 
 
 def setting(

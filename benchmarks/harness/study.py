@@ -13,11 +13,12 @@ import platform
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -46,6 +47,7 @@ GIT_SECONDS = 10  # a repository that takes longer to look at stays unnamed
 APART = ("history", "about")  # of a record, not in metrics.json
 Record = dict[str, Any]
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 class Cell(Protocol):
@@ -58,9 +60,6 @@ class Cell(Protocol):
     @property
     def title(self) -> str:
         """What is shown of it."""
-
-
-Compute = Callable[[Any, Path], Record]
 
 
 @dataclass(frozen=True)
@@ -122,12 +121,10 @@ class Study:
                     f"--out {out} already holds results; give --resume to continue them, "
                     f"--overwrite to replace them, or another --out"
                 )
-            path = out / CONFIGURATION
-            found = self._read(path)
+            found = self._read(out / CONFIGURATION)
             if found.get("program") != self.program or not isinstance(found.get("options"), dict):
-                raise InputError(
-                    f"{path} is damaged or of another command; remove its folder yourself"
-                )
+                what = "is damaged or of another command; remove its folder yourself"
+                raise InputError(f"{out / CONFIGURATION} {what}")
             if keep:
                 self._compare(found)
             return found
@@ -135,7 +132,7 @@ class Study:
     def run(
         self,
         cells: Sequence[Cell],
-        compute: Compute,
+        compute: Callable[[Any, Path], Record],
         is_done: Callable[[Any, Record], bool] = lambda cell, record: True,
         outcome: Callable[[Record], str] = lambda record: "done",
     ) -> None:
@@ -174,7 +171,6 @@ class Study:
         return [self._read(path) for path in sorted(self.out.glob(f"{RUNS}/*/{RECORD}"))]
 
     def folder(self, name: str) -> Path:
-        """Where a cell's files lie."""
         return self.out / RUNS / name
 
     def finish(self, report: Report, records: Sequence[Record] | None = None) -> None:
@@ -216,10 +212,8 @@ class Study:
             if held != model:
                 both = dict.fromkeys([*held, *model])
                 other = {key: held.get(key) for key in both if held.get(key) != model.get(key)}
-                raise InputError(
-                    f"{word}: {self.out} holds {name} of another size or with other options "
-                    f"({other})"
-                )
+                what = f"{name} of another size or with other options ({other})"
+                raise InputError(f"{word}: {self.out} holds {what}")
 
     def _write_configuration(self) -> None:
         content = {
@@ -234,7 +228,6 @@ class Study:
         write_text(self.out / CONFIGURATION, json.dumps(content, indent=1))
 
     def _remove_results(self) -> None:
-        """Removes what a study wrote and nothing else."""
         for name in (RECORD, BEGUN):
             for path in self.out.glob(f"{RUNS}/*/{name}"):
                 shutil.rmtree(path.parent, ignore_errors=True)
@@ -299,10 +292,15 @@ def commit_of_code() -> str | None:
 
 def grouped(records: Sequence[Record], *keys: str) -> list[list[Record]]:
     """The records that agree in some keys, in the order of their first ones."""
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        groups.setdefault(tuple(record[key] for key in keys), []).append(record)
-    return list(groups.values())
+    return list(groups(records, itemgetter(*keys)).values())
+
+
+def groups(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Those of each key, in the order of the first ones."""
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 def rows_table(

@@ -112,8 +112,7 @@ def walk_gram(batch: Batch, bonds: str | None) -> np.ndarray:
 
 def repeated(batch: Batch, copies: int, seed: int) -> Batch:
     """The graphs of a batch, and copies of each with its nodes in other orders, `copies` in all."""
-    generator = torch.Generator().manual_seed(seed)
-    number = batch.num_nodes
+    generator, number = torch.Generator().manual_seed(seed), batch.num_nodes
     parts = []
     for copy in range(copies):
         order = torch.arange(number)

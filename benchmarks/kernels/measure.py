@@ -51,10 +51,9 @@ def outcome(options: Kernels, measurement: Measurement, folder: Path) -> Result:
         torch.set_num_threads(options.threads)
     try:
         result = measure(options, measurement, folder)
-    except InputError as error:
-        result = {"failed": str(error)}
-    except MemoryError as error:
-        result = {"failed": f"out of memory: {error}"}
+    except (InputError, MemoryError) as error:
+        why = "out of memory: " if isinstance(error, MemoryError) else ""
+        result = {"failed": f"{why}{error}"}
     return {**result, "threads": torch.get_num_threads()}
 
 

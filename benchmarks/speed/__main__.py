@@ -11,11 +11,11 @@ from typing import Any, Literal, get_args
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.options import Command, Options, run_commands, setting
+from benchmarks.harness.study import METRICS, machine
 from benchmarks.harness.table import Table
 from benchmarks.speed.scale import SCALE
 
 PROGRAM = "benchmarks.speed"
-METRICS = "metrics.json"
 PACKAGES = ("torch", "torch-geometric", "numpy", "numba", "triton", "pyg_kernels")
 TableName = Literal["scan", "sequence", "rkm", "kbrn", "graph", "activation", "language", "epoch"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
@@ -102,7 +102,6 @@ def carry_out(options: Speed) -> None:
         import torch
 
         from benchmarks.harness.devices import torch_device
-        from benchmarks.harness.study import machine
         from pyg_kernels.ops import backend
     device = torch_device(options.device)
     if device.type == "mps":
@@ -110,11 +109,10 @@ def carry_out(options: Speed) -> None:
     torch.set_num_threads(options.threads)
     torch.backends.cudnn.allow_tf32 = False  # as products outside of cuDNN by default
     on_cuda = device.type == "cuda"
-    found = machine(PACKAGES)
     content: dict[str, Any] = {
         "device": torch.cuda.get_device_name(device) if on_cuda else str(device),
         "ops": backend(device),
-        **found,
+        **machine(PACKAGES),
         "options": options.values(),
     }
     tables: list[dict[str, Any]] = []

@@ -11,12 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.harness.errors import (
-    InputError,
-    MeasurementError,
-    as_input_error,
-    naming_extras,
-)
+from benchmarks.harness.errors import InputError, MeasurementError, as_input_error, naming_extras
 from benchmarks.harness.options import Command, Results, setting
 from benchmarks.harness.study import Record, Report, Study, in_own_process, rows_table
 

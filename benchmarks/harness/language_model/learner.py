@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from typing import Any
 
 import torch
@@ -57,12 +58,11 @@ class NTASGD(SGD):
         first = self.param_groups[0]
         if first["triggered"]:
             first["averaged_steps"] += 1
-            for parameter in self._parameters():
+            for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
                 state = self.state[parameter]
                 if "average" not in state:
                     state["average"] = parameter.clone()
-                else:
-                    state["average"].lerp_(parameter, 1.0 / first["averaged_steps"])
+                state["average"].lerp_(parameter, 1.0 / first["averaged_steps"])
         return loss
 
     @contextmanager
@@ -76,16 +76,11 @@ class NTASGD(SGD):
 
     @torch.no_grad()
     def _exchange(self) -> None:
-        for parameter in self._parameters():
-            average = self.state[parameter].get("average") if parameter in self.state else None
-            if average is not None:
+        for parameter, state in self.state.items():
+            if "average" in state:
                 kept = parameter.clone()
-                parameter.copy_(average)
-                average.copy_(kept)
-
-    def _parameters(self) -> Iterator[Parameter]:
-        for group in self.param_groups:
-            yield from group["params"]
+                parameter.copy_(state["average"])
+                state["average"].copy_(kept)
 
 
 class RevertingAdam(Adam):

@@ -12,12 +12,7 @@ from benchmarks.corpora.python_documentation import PythonDocumentation
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import fitted
-from benchmarks.harness.language_model.options import (
-    PRESETS,
-    Corpus,
-    LanguageModel,
-    Preset,
-)
+from benchmarks.harness.language_model.options import PRESETS, Corpus, LanguageModel, Preset
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.task import PARTS, Batches, Measure, Task
 from benchmarks.harness.training import TrainingConfig

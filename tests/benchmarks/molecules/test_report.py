@@ -11,9 +11,8 @@ pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from benchmarks.harness.bootstrap import paired_differences
 from benchmarks.molecules.__main__ import main
-from benchmarks.molecules.scores import each_score, score
+from benchmarks.molecules.scores import each_score, paired_differences, score
 from tests.benchmarks.conftest import assert_refused, printed
 
 Y = np.random.default_rng(0).normal(size=(80, 1))
@@ -128,9 +127,7 @@ def test_intervals_of_paired_differences_contain_the_true_one_as_often_as_said()
     for _ in range(30):
         y, shared = random.normal(size=(2, 60, 1))
         seeds = [[y + shared + random.normal(size=y.shape) * 0.1 for _ in range(3)] for _ in "ab"]
-        same, (low, high) = paired_differences(
-            y, seeds, 0, lambda y, p, n: score("rmse", y, p, n), rounds=100
-        )
+        same, (low, high) = paired_differences("rmse", y, seeds, rounds=100)
         assert same == (0, 0)
         inside += low <= 0 <= high
         widths.append(high - low)
