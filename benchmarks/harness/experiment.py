@@ -78,8 +78,7 @@ class Experiment:
         )
 
     def check(self) -> None:
-        learner = None
-        loggers = ("tensorboard", "tensorboardX")
+        learner, loggers = None, ("tensorboard", "tensorboardX")
         if self.training.logger == "tensorboard" and not any(map(find_spec, loggers)):
             raise InputError("--logger tensorboard: tensorboard is not installed")
         with as_input_error():
@@ -99,8 +98,7 @@ class Experiment:
             return (self.study.folder(cell.name) / PREDICTIONS).exists()
 
         self.study.run(self.cells(), self._record, has_predictions, self._outcome)
-        runs = self.runs()
-        if runs:
+        if runs := self.runs():
             self._write(self.out, pandas.concat([run.predictions for run in runs]))
         return runs
 
@@ -109,16 +107,14 @@ class Experiment:
         found = []
         for fold, task in (self.folds or {"": self.task}).items():
             for model in self.models:
-                fitted = task.estimator(model) is not None
-                seeds = self.options.seeds[:1] if fitted else self.options.seeds
-                found += [Cell(fold, task, model, seed) for seed in seeds]
+                most = 1 if task.estimator(model) is not None else None
+                found += [Cell(fold, task, model, seed) for seed in self.options.seeds[:most]]
         return found
 
     def runs(self) -> list[Run]:
         """All finished runs of the folder, model by model."""
         folders = [path.parent for path in sorted(self.out.glob(f"runs/*/{RECORD}"))]
-        runs = [run for run in map(Run.read, folders) if run is not None]
-        names = list(self.study.models)
+        runs, names = filter(None, map(Run.read, folders)), list(self.study.models)
         return sorted(runs, key=lambda run: (names.index(run.record["model"]), run.record["seed"]))
 
     def finish(self, runs: Sequence[Run], report: Callable[[list[Run]], Report]) -> None:

@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
@@ -117,10 +118,8 @@ class Study:
             if not (out / CONFIGURATION).exists():
                 raise InputError(f"--out {out} holds files that are not results of this module")
             if not (keep or options.overwrite):
-                raise InputError(
-                    f"--out {out} already holds results; give --resume to continue them, "
-                    f"--overwrite to replace them, or another --out"
-                )
+                ways = "--resume to continue them, --overwrite to replace them, or another --out"
+                raise InputError(f"--out {out} already holds results; give {ways}")
             found = self._read(out / CONFIGURATION)
             if found.get("program") != self.program or not isinstance(found.get("options"), dict):
                 what = "is damaged or of another command; remove its folder yourself"
@@ -145,24 +144,23 @@ class Study:
             return path.exists() and is_done(cell, self._read(path))
 
         todo = [cell for cell in cells if not has_record(cell)]
-        show = self.options.show()
-        began = len(cells) - len(todo)
+        show, done = self.options.show(), len(cells) - len(todo)
         try:
-            with tqdm(total=len(cells), initial=began, disable=show != "bar", leave=False) as bar:
-                for number, cell in enumerate(todo):
+            with tqdm(total=len(cells), initial=done, disable=show != "bar", leave=False) as bar:
+                for number, cell in enumerate(todo, done + 1):
+                    folder = self.folder(cell.name)
                     with naming_files(self.out):
-                        self.folder(cell.name).mkdir(parents=True, exist_ok=True)
-                        (self.folder(cell.name) / BEGUN).touch()
-                    record = compute(cell, self.folder(cell.name))
+                        folder.mkdir(parents=True, exist_ok=True)
+                        (folder / BEGUN).touch()
+                    record = compute(cell, folder)
                     with naming_files(self.out):
-                        write_text(self.folder(cell.name) / RECORD, json.dumps(record, indent=1))
-                        (self.folder(cell.name) / BEGUN).unlink(missing_ok=True)
+                        write_text(folder / RECORD, json.dumps(record, indent=1))
+                        (folder / BEGUN).unlink(missing_ok=True)
                         self._write_metrics(self.records())
                     bar.set_description_str(cell.title, refresh=False)
                     bar.update()
                     if show == "lines":
-                        place = f"{began + number + 1}/{len(cells)}"
-                        say(f"{place} {cell.title}: {outcome(record)}")
+                        say(f"{number}/{len(cells)} {cell.title}: {outcome(record)}")
         except KeyboardInterrupt:
             raise KeyboardInterrupt("continue with the same command and --resume") from None
 
@@ -260,12 +258,10 @@ def machine(packages: Sequence[str]) -> dict[str, Any]:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = None
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.partition(":")[2].strip() for line in file if "model name" in line]
-    except OSError:
-        names = []
-    processor = names[0] if names else platform.processor()
+    processor = platform.processor()
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = [line.partition(":")[2].strip() for line in file if "model name" in line]
+        processor = names[0] if names else processor
     return {"versions": versions, "processor": processor, "cores": os.cpu_count()}
 
 
@@ -281,10 +277,9 @@ def commit_of_code() -> str | None:
         ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"),
     ):
         command = ["git", "-C", str(here.parent), "--no-optional-locks", *words]
+        how: dict[str, Any] = {"stderr": subprocess.PIPE, "timeout": GIT_SECONDS}
         try:
-            said = subprocess.check_output(
-                command, stderr=subprocess.PIPE, text=True, timeout=GIT_SECONDS
-            )
+            said = subprocess.check_output(command, text=True, **how)
         except (OSError, subprocess.SubprocessError):
             return None
     return said.strip()

@@ -121,16 +121,15 @@ def repeated(batch: Batch, copies: int, seed: int) -> Batch:
             order = torch.argsort(batch.batch + mixed)  # within each graph
         edges = order.argsort()[batch.edge_index]
         sorted_edges = torch.argsort(edges[1] * number + edges[0])
-        parts.append(
-            {
-                "atom": batch.atom[order],
-                "element": batch.element[order],
-                "bond": batch.bond[sorted_edges],
-                "edge_index": edges[:, sorted_edges] + copy * number,
-                "batch": batch.batch + copy * batch.num_graphs,
-                "ptr": batch.ptr[min(copy, 1) :] + copy * number,
-            }
-        )
+        mixed_copy = {
+            "atom": batch.atom[order],
+            "element": batch.element[order],
+            "bond": batch.bond[sorted_edges],
+            "edge_index": edges[:, sorted_edges] + copy * number,
+            "batch": batch.batch + copy * batch.num_graphs,
+            "ptr": batch.ptr[min(copy, 1) :] + copy * number,
+        }
+        parts.append(mixed_copy)
     joined = {key: torch.cat([part[key] for part in parts], dim=-1) for key in parts[0]}
     return Batch(_base_cls=Data, num_nodes=copies * number, **joined)
 

@@ -55,7 +55,6 @@ class MoleculeSet:
         return self.metric == "rmse"
 
     def split(self, kind: str, seed: int | None) -> "Split":
-        """The parts of a split."""
         source = self.source
         with as_input_error():
             if kind == "random":
@@ -80,21 +79,14 @@ class Split:
 
     @property
     def key(self) -> str:
-        """What results call it."""
         return f"{self.data.name}-{self.name}"
-
-    @property
-    def has_valid(self) -> bool:
-        return len(self.parts["valid"]) > 0
 
     def targets(self, part: str) -> NDArray[np.float64]:
         return self.data.targets[self.parts[part]]
 
     @cached_property
     def learned(self) -> NDArray[Any]:
-        """The targets that can be learned: numbers, and classes of which the training part has
-        both.
-        """
+        """The targets that can be learned: numbers, and those with both classes in training."""
         if self.data.is_regression:
             return np.arange(self.data.targets.shape[1])
         return _with_both_classes(self.targets("train"))
@@ -128,9 +120,8 @@ class Split:
                 continue
             for name, column in zip(self.data.source.target_names, y.T, strict=True):
                 if np.isnan(column).all():
-                    raise InputError(
-                        f"the {part} part has no measured value of target {name!r}; {advice}"
-                    )
+                    lacks = f"has no measured value of target {name!r}"
+                    raise InputError(f"the {part} part {lacks}; {advice}")
 
 
 def _with_both_classes(y: NDArray[Any]) -> NDArray[Any]:
@@ -199,7 +190,5 @@ def _check_classes(source: Any, option: str) -> None:
     unfit = np.argwhere(~(np.isnan(y) | (y == 0) | (y == 1)))
     if len(unfit):
         row, column = unfit[0]
-        raise InputError(
-            f"{option} needs 0 and 1, but line {source.row_numbers[row]} has "
-            f"{source.target_names[column]!r} = {y[row, column]:g}"
-        )
+        cell = f"{source.target_names[column]!r} = {y[row, column]:g}"
+        raise InputError(f"{option} needs 0 and 1, but line {source.row_numbers[row]} has {cell}")

@@ -143,7 +143,8 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     }
     if options.hurdle:
         arguments["hurdle"] = True
-    if not split.has_valid and not issubclass(KERNEL_METHODS.get(kind, object), ProcessMethod):
+    validates = not issubclass(KERNEL_METHODS.get(kind, object), ProcessMethod)
+    if validates and not len(split.parts["valid"]):
         raise InputError(f"--model {name} needs molecules to validate on; {split.key} has none")
     norm = None if options.norm == "none" else options.norm
     network_options = {} if norm == "batch" else {"norm": norm}

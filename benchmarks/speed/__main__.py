@@ -133,7 +133,7 @@ def compare(options: Compare) -> None:
     before, after = _read(options.before), _read(options.after)
     times = _times(after)
     rows = [
-        (key[0], key[1], key[2], f"{mine:.2f}", f"{times[key]:.2f}", f"{times[key] / mine:.3f}")
+        (*key, f"{mine:.2f}", f"{times[key]:.2f}", f"{times[key] / mine:.3f}")
         for key, mine in _times(before).items()
         if key in times
     ]
@@ -192,13 +192,11 @@ def _times(content: dict[str, Any]) -> dict[tuple[str, str, str], float]:
     }
 
 
-SPEED = Command(
-    Speed,
-    carry_out,
+PURPOSE = (
     "Forward and backward time of the layers beside their bare matrix products and the layers that "
-    "they replace.",
-    DETAILS,
+    "they replace."
 )
+SPEED = Command(Speed, carry_out, PURPOSE, DETAILS)
 COMPARE = Command(Compare, compare, "Ratios of the times in two metrics.json.")
 COMMANDS = {"": SPEED, "scale": SCALE, "compare": COMPARE}
 main = partial(run_commands, PROGRAM, COMMANDS)

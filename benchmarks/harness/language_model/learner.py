@@ -43,7 +43,6 @@ class NTASGD(SGD):
         self.param_groups[0].update(noted=[], averaged_steps=0, triggered=False)
 
     def note(self, error: float) -> bool:
-        """Takes note of a validation error."""
         group = self.param_groups[0]
         if group["triggered"]:
             return False
@@ -99,7 +98,6 @@ class RevertingAdam(Adam):
 
     @torch.no_grad()
     def note(self, error: float) -> bool:
-        """Takes note of the validation error after an epoch."""
         undo = not error < self.param_groups[0]["lowest"]
         for group in self.param_groups:
             if not undo:
@@ -170,10 +168,8 @@ class LanguageLearner(Learner):
 
     def epoch_measures(self) -> dict[str, float]:
         errors = {"train": self.train_error, "valid": self.valid_error, "test": self.test_error}
-        return {
-            f"{part}_perplexity": perplexity(error.compute().item())
-            for part, error in errors.items()
-        }
+        means = {part: error.compute().item() for part, error in errors.items()}
+        return {f"{part}_perplexity": perplexity(mean) for part, mean in means.items()}
 
     def configure_optimizers(self) -> Optimizer:
         return build_optimizer(self.settings, self.parameters())
@@ -245,7 +241,6 @@ class LanguageLearner(Learner):
             group["lr"] = rate * steps / self.settings.steps
 
     def _averages(self) -> AbstractContextManager[Any]:
-        """While it lasts, weights are averages where the optimiser takes them."""
         optimizer = self._optimizer()
         return optimizer.averaged() if isinstance(optimizer, NTASGD) else nullcontext()
 

@@ -36,7 +36,6 @@ class TrainedModel:
         return WordSplitter(self.vocabulary)
 
     def numbers(self, words: Sequence[str]) -> Tensor:
-        """The numbers of words, ``(N,)``, unknown ones too."""
         return torch.tensor([self.vocabulary[word] for word in words], dtype=torch.long)
 
     def unknown(self, words: Sequence[str]) -> Counter[str]:
@@ -45,13 +44,9 @@ class TrainedModel:
 
     @torch.no_grad()
     def generate(
-        self,
-        prompt: Sequence[str],
-        length: int,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        seed: int = 0,
-    ) -> Iterator[str]:
+        self, prompt: Sequence[str], length: int, temperature: float = 1.0,
+        top_k: int | None = None, seed: int = 0,
+    ) -> Iterator[str]:  # fmt: skip
         r"""Draws words after a prompt, each from :math:`p(v) \propto \exp(s_v / \tau)`.
 
         The prompt follows an end of sentence, as texts in training do. The unknown word is never
