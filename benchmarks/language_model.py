@@ -104,21 +104,12 @@ def compare(options: LanguageModel) -> None:
         )
         from benchmarks.harness.training import TrainingConfig
     corpus = load_corpus(options)
-    experiment = Experiment(
-        program=PROGRAM,
-        options=options,
-        out=Path(options.out or f"runs/language-{corpus.name}"),
-        task=LanguageTask(corpus),
-        models=language_setups(options, corpus),
-        # What all models have in common; the rest is each preset's own.
-        training=TrainingConfig(
-            device=options.device,
-            precision=options.precision,
-            logger=options.logger,
-            show=options.show(),
-        ),
-        files=report.FILES,
-    )
+    out = Path(options.out or f"runs/language-{corpus.name}")
+    task, models = LanguageTask(corpus), language_setups(options, corpus)
+    # What all models have in common; the rest is each preset's own.
+    same = {name: getattr(options, name) for name in ("device", "precision", "logger")}
+    training = TrainingConfig(**same, show=options.show())
+    experiment = Experiment(PROGRAM, options, out, task, models, training, files=report.FILES)
     experiment.carry_out(lambda runs: report.report(runs, corpus), report.describe(corpus))
 
 

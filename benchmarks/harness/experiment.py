@@ -66,16 +66,10 @@ class Experiment:
         data = {"dataset": self.task.dataset, **self.task.identity()}
         if not self.folds:  # others may be added
             data["parts"] = {part: len(self.task.parts[part]) for part in PARTS}
-        return Study(
-            self.program,
-            self.options,
-            self.out,
-            data=data,
-            packages=PACKAGES,
-            files=("predictions.csv", *self.files),
-            models={model.name: asdict(model) for model in self.models},
-            facts={"backend": backend(), "threads": torch.get_num_threads()},
-        )
+        files = (PREDICTIONS, *self.files)
+        models = {model.name: asdict(model) for model in self.models}
+        facts = {"backend": backend(), "threads": torch.get_num_threads()}
+        return Study(self.program, self.options, self.out, data, PACKAGES, files, models, facts)
 
     def check(self) -> None:
         learner, loggers = None, ("tensorboard", "tensorboardX")

@@ -52,15 +52,12 @@ K = TypeVar("K")
 
 
 class Cell(Protocol):
-    """What is computed at once."""
+    """What is computed at once: the name of its folder, and what is shown of it."""
 
     @property
-    def name(self) -> str:
-        """The name of its folder."""
-
+    def name(self) -> str: ...
     @property
-    def title(self) -> str:
-        """What is shown of it."""
+    def title(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -102,9 +99,19 @@ class Study:
             else:
                 self.models = {**found.get("models", {}), **self.models}
                 self.data = {**found.get("data", {}), **self.data}
-            if not self.options.report:
-                (self.out / RUNS).mkdir(parents=True, exist_ok=True)
-                self._write_configuration()
+            if self.options.report:
+                return
+            (self.out / RUNS).mkdir(parents=True, exist_ok=True)
+            content = {
+                "program": self.program,
+                "options": self.options.values(),
+                "data": dict(self.data),
+                **({"models": dict(self.models)} if self.models else {}),
+                **self.facts,
+                **machine(self.packages),
+                "commit": commit_of_code(),
+            }
+            write_text(self.out / CONFIGURATION, json.dumps(content, indent=1))
 
     def check(self) -> dict[str, Any]:
         """The configuration in the folder, whose study this one may continue, show or replace."""
@@ -212,18 +219,6 @@ class Study:
                 other = {key: held.get(key) for key in both if held.get(key) != model.get(key)}
                 what = f"{name} of another size or with other options ({other})"
                 raise InputError(f"{word}: {self.out} holds {what}")
-
-    def _write_configuration(self) -> None:
-        content = {
-            "program": self.program,
-            "options": self.options.values(),
-            "data": dict(self.data),
-            **({"models": dict(self.models)} if self.models else {}),
-            **self.facts,
-            **machine(self.packages),
-            "commit": commit_of_code(),
-        }
-        write_text(self.out / CONFIGURATION, json.dumps(content, indent=1))
 
     def _remove_results(self) -> None:
         for name in (RECORD, BEGUN):

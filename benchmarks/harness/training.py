@@ -127,9 +127,9 @@ def fit(
     details = {"seconds": round(seconds, 4), **estimator.details()}
     run = finished_run(task, model, seed, number, predictions, [], details)
     if config.show != "nothing":
-        valid = f"{run.record['valid']:{task.measure.format([run.record['valid']])}}"
-        name = task.run_name(model.name, seed)
-        say(f"{name}: fitted in {seconds:.1f} s, valid {task.measure.title} {valid}")
+        valid, measure = run.record["valid"], task.measure
+        said = f"fitted in {seconds:.1f} s, valid {measure.title} {valid:{measure.format([valid])}}"
+        say(f"{task.run_name(model.name, seed)}: {said}")
     return run
 
 
@@ -223,10 +223,8 @@ class EpochHistory(Callback):
             "seconds": self._seconds,
         }
         if not math.isfinite(record["valid_error"]):
-            raise DivergenceError(
-                f"the validation error is {record['valid_error']} after epoch {record['epoch']}; "
-                f"a lower --lr or --clip may help"
-            )
+            found = f"the validation error is {record['valid_error']} after epoch {record['epoch']}"
+            raise DivergenceError(f"{found}; a lower --lr or --clip may help")
         self.epochs.append(record)
         for logger in trainer.loggers:
             logger.log_metrics(record, step=trainer.current_epoch)

@@ -126,9 +126,8 @@ def named_model(name: str) -> Named:
     """What a word of ``--model`` names."""
     known = (AUTO, *NETWORKS, *KERNEL_METHODS, *NAMES)
     if name not in known and ":" not in name:
-        raise InputError(
-            f"--model {name}: expected one of {', '.join(known)}, or package.module:Net"
-        )
+        expected = f"one of {', '.join(known)}, or package.module:Net"
+        raise InputError(f"--model {name}: expected {expected}")
     return NAMES.get(name, Named(name))
 
 

@@ -84,7 +84,6 @@ class Line:
     cells: list[FinishedCell]
 
     def spread(self, part: str, digits: str) -> str:
-        """The mean of a part's scores and, of several seeds, their standard deviation."""
         return spread_or_dash([cell.record[part] for cell in self.cells], digits)
 
     def covered(self) -> str:
@@ -174,7 +173,6 @@ class Section:
         return Table(caption, header, rows)
 
     def pictures(self) -> dict[str, Callable[[], Figure]]:
-        """By the name of their file."""
         found = {f"predictions-{self.name}.png": self.predictions_figure}
         if any(cell.record["history"] for line in self.lines for cell in line.cells):
             found[f"learning-{self.name}.png"] = self.learning_figure
@@ -239,10 +237,8 @@ class Section:
                 found = json.loads((folder / "configuration.json").read_text(encoding="utf-8"))
                 versions = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
                 options = "; ".join(f"{k} {v}" for k, v in found["options"].items() if v)
-                said.append(
-                    f"{folder}: commit {found['commit']}; {versions}; backend {found['backend']}; "
-                    f"{found['threads']} threads; {options}"
-                )
+                made = f"commit {found['commit']}; {versions}; backend {found['backend']}"
+                said.append(f"{folder}: {made}; {found['threads']} threads; {options}")
             except DAMAGE:
                 said.append(f"{folder}: its configuration.json is damaged")
         return said

@@ -68,7 +68,6 @@ class Speed(Options):
         self.sizes()
 
     def sizes(self) -> list[tuple[int, int, int]]:
-        """The shapes as numbers."""
         found = []
         for word in self.shapes:
             numbers = [int(part) if part.isdecimal() else 0 for part in word.split("x")]

@@ -171,18 +171,17 @@ def measure_epochs(
         whole, products = (statistics.median(each) for each in zip(*rounds, strict=True))
         batches, molecules = len(clock.molecules), sum(clock.molecules)
         gigaflop = sum(map(flop, recording.products)) / 1e9
-        rows.append(
-            {
-                "name": model.name,
-                "parameters": model.num_parameters,
-                "batches": batches,
-                "molecules": molecules,
-                "milliseconds": 1e3 * whole / batches,
-                "molecules_a_second": molecules / whole,
-                "products_milliseconds": 1e3 * products / batches,
-                "over_products": whole / products,
-                "gigaflop_a_second": gigaflop / whole,
-                "products_gigaflop_a_second": gigaflop / products,
-            }
-        )
+        row = {
+            "name": model.name,
+            "parameters": model.num_parameters,
+            "batches": batches,
+            "molecules": molecules,
+            "milliseconds": 1e3 * whole / batches,
+            "molecules_a_second": molecules / whole,
+            "products_milliseconds": 1e3 * products / batches,
+            "over_products": whole / products,
+            "gigaflop_a_second": gigaflop / whole,
+            "products_gigaflop_a_second": gigaflop / products,
+        }
+        rows.append(row)
     return rows

@@ -204,10 +204,8 @@ class LanguageModel(nn.Module):
         self.encoder: Any = ENCODERS[config.encoder](config)
         width = cast(int, self.encoder.out_features)
         if config.tied and width != config.embedding_size:
-            raise ValueError(
-                f"tied=True with outputs of {width} features and word vectors of "
-                f"{config.embedding_size}: expected equal sizes"
-            )
+            sizes_of = f"outputs of {width} features and word vectors of {config.embedding_size}"
+            raise ValueError(f"tied=True with {sizes_of}: expected equal sizes")
         self.output = None if config.tied else nn.Parameter(torch.empty(config.num_words, width))
         self.bias = nn.Parameter(torch.empty(config.num_words))
         self.reset_parameters()

@@ -41,7 +41,7 @@ def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
     end = vocabulary.words[vocabulary.end]
     whole = [[*line, end] for line in lines]
     words = [word for line in whole for word in line]
-    targets = model.numbers(words).to(model.device)
+    targets = vocabulary.encode([words])[0].to(model.device)
     ids = torch.cat([targets.new_tensor([vocabulary.end]), targets[:-1]])
     losses, state = [], None
     for start in range(0, len(ids), CHUNK):
