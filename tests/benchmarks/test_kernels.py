@@ -237,7 +237,7 @@ def test_parts_are_those_of_the_molecule_benchmark(assay, monkeypatch):
     from benchmarks.molecules import data
     from benchmarks.molecules.options import Options
 
-    monkeypatch.setattr(data, "ChEMBLSulfonamides", lambda featurizer: assay)
+    monkeypatch.setattr(data.datasets, "ChEMBLSulfonamides", lambda featurizer: assay)
     theirs = data.load_set("chembl", Options()).split("random", None).parts
     mine = libraries.parts_of(len(libraries.load(SMALL)))
     assert tuple(mine) == PARTS == libraries.PARTS
