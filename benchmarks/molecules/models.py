@@ -139,9 +139,8 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         "featurizer": options.chosen("featurizer", data),
         "num_layers": layers,
         "device": None if options.device == "auto" else options.device,
+        **({"hurdle": True} if options.hurdle else {}),
     }
-    if options.hurdle:
-        arguments["hurdle"] = True
     validates = not issubclass(KERNEL_METHODS.get(kind, object), ProcessMethod)
     if validates and not len(split.parts["valid"]):
         raise InputError(f"--model {name} needs molecules to validate on; {split.key} has none")

@@ -113,12 +113,9 @@ class RevertingAdam(Adam):
 
 def build_optimizer(settings: TrainingSettings, parameters: Iterable[Parameter]) -> Optimizer:
     """The optimiser of some settings at its first learning rate."""
-    common: dict[str, Any] = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
-    if settings.optimizer == "sgd":
-        return SGD(parameters, **common)
-    if settings.optimizer == "adam":
-        return (RevertingAdam if settings.revert else Adam)(parameters, **common)
-    return NTASGD(parameters, **common)
+    adam = RevertingAdam if settings.revert else Adam
+    kind: Any = {"sgd": SGD, "adam": adam, "nt-asgd": NTASGD}[settings.optimizer]
+    return kind(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
 
 class WordLoss(Metric):

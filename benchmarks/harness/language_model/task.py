@@ -69,11 +69,10 @@ class LanguageTask(Task):
         steps, vary = learner.settings.steps, learner.settings.variable_steps
         train, size = self.parts["train"], learner.settings.batch_size
         training = LanguageLoader(train, size, steps, vary=vary, seed=10_000 * seed)
-        whole: dict[str, Any] = {"before": LanguageVocabulary.end, "whole": True}
         parts = {}
         for part, stream in self.parts.items():
             streams = max(1, min(EVALUATION_STREAMS, len(stream) // steps))
-            parts[part] = LanguageLoader(stream, streams, steps, **whole)
+            parts[part] = LanguageLoader(stream, streams, steps, LanguageVocabulary.end, whole=True)
         return Batches(training, parts, [parts["test"]])
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
