@@ -96,29 +96,16 @@ def compare(options: LanguageModel) -> None:
     """Trains what has not been trained yet, prints the table and writes the report."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
-        from benchmarks.harness.language_model import report
-        from benchmarks.harness.language_model.task import (
-            LanguageTask,
-            language_setups,
-            load_corpus,
-        )
+        from benchmarks.harness.language_model import report, task
         from benchmarks.harness.training import TrainingConfig
-    corpus = load_corpus(options)
-    experiment = Experiment(
-        program=PROGRAM,
-        options=options,
-        out=Path(options.out or f"runs/language-{corpus.name}"),
-        task=LanguageTask(corpus),
-        models=language_setups(options, corpus),
-        # What all models have in common; the rest is each preset's own.
-        training=TrainingConfig(
-            device=options.device,
-            precision=options.precision,
-            logger=options.logger,
-            show=options.show(),
-        ),
-        files=report.FILES,
-    )
+    corpus = task.load_corpus(options)
+    out = Path(options.out or f"runs/language-{corpus.name}")
+    models = task.language_setups(options, corpus)
+    # What all models have in common; the rest is each preset's own.
+    same = {name: getattr(options, name) for name in ("device", "precision", "logger")}
+    training = TrainingConfig(**same, show=options.show())
+    learned = task.LanguageTask(corpus)
+    experiment = Experiment(PROGRAM, options, out, learned, models, training, files=report.FILES)
     experiment.carry_out(lambda runs: report.report(runs, corpus), report.describe(corpus))
 
 

@@ -114,9 +114,8 @@ def compare(options: QuestionRetrieval) -> None:
         epochs, batch_size = options.pretraining_epochs, options.pretraining_batch_size
         first = replace(options, epochs=epochs, batch_size=batch_size)
         given = {"training": first.training(**usual | usual_pretraining), "files": (report.CURVES,)}
-        experiments.append(
-            Experiment(PROGRAM, first, out / "pretraining", writing, encoders, **given)
-        )
+        folder = out / "pretraining"
+        experiments.append(Experiment(PROGRAM, first, folder, writing, encoders, **given))
     for one in experiments:
         one.check()
     baselines = Baselines(data.corpus, FIELDS if data.has_bodies() else FIELDS[1:])

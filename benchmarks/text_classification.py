@@ -93,16 +93,10 @@ def compare(options: TextClassification) -> None:
         from benchmarks.harness.text import report
         from benchmarks.harness.text.data import load_texts
         from benchmarks.harness.text.task import TextTask, text_model_configs
-    data = load_texts(options)
-    experiment = Experiment(
-        program=PROGRAM,
-        options=options,
-        out=Path(options.out or f"runs/text-{options.dataset}"),
-        task=TextTask(data),
-        models=text_model_configs(options, data),
-        training=options.training(),
-        files=report.FILES,
-    )
+    data, out = load_texts(options), Path(options.out or f"runs/text-{options.dataset}")
+    task, models = TextTask(data), text_model_configs(options, data)
+    training = options.training()
+    experiment = Experiment(PROGRAM, options, out, task, models, training, files=report.FILES)
     experiment.carry_out(lambda runs: report.report(runs, data), report.describe(data))
 
 

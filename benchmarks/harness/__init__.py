@@ -8,5 +8,5 @@ what it trains, ``sizes`` counts its parameters and fits its width, ``training``
 one seed and shows it, ``experiment`` is the study of folds, models and seeds, ``summary``
 and ``table`` show results, ``words`` numbers texts and reads word vectors, ``checkpoint`` and
 ``tables_of_texts`` apply a run to new data, ``files`` and ``errors`` write and end cleanly.
-``devices`` says where they compute, ``bootstrap`` which differences are beyond chance.
+``devices`` says where they compute.
 """

@@ -27,14 +27,12 @@ def checkpoint_of(run: str | Path) -> Path:
     path = Path(run)
     if not path.is_dir():
         return path
-    found = [path / "best.ckpt"] if (path / "best.ckpt").is_file() else []
-    found = found or sorted(path.glob("runs/*/best.ckpt"))
+    found = list(path.glob("best.ckpt")) or sorted(path.glob("runs/*/best.ckpt"))
     if not found:
         raise InputError(f"--checkpoint {run} has neither best.ckpt nor runs/*/best.ckpt")
     if len(found) > 1:
-        raise InputError(
-            f"--checkpoint {run} has {len(found)} runs: name one, such as {found[0].parent}"
-        )
+        advice = f"name one, such as {found[0].parent}"
+        raise InputError(f"--checkpoint {run} has {len(found)} runs: {advice}")
     return found[0]
 
 
@@ -48,8 +46,8 @@ def load_learner(run: str | Path, kind: "type[T]") -> "T":
         found = dict(dict(content)["hyper_parameters"])
         name = dict(found["model"])["name"]
     except UNREADABLE as error:
-        what = "is not a checkpoint of this module"
-        raise InputError(f"--checkpoint {path} {what}, or damaged") from error
+        what = "is not a checkpoint of this module, or damaged"
+        raise InputError(f"--checkpoint {path} {what}") from error
     kept = set(inspect.signature(kind).parameters).difference(kind.UNSAVED)
     if not kept.difference(kind.ADDED) <= set(found) <= kept:
         raise InputError(f"--checkpoint {path} is a checkpoint of another network")

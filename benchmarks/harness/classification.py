@@ -23,9 +23,8 @@ class Classifier(Learner):
 
     def epoch_measures(self) -> dict[str, float]:
         errors = {"train": self.train_error, "valid": self.valid_error}
-        return {
-            f"{part}_accuracy": 100 * (1 - error.compute().item()) for part, error in errors.items()
-        }
+        means = {part: error.compute().item() for part, error in errors.items()}
+        return {f"{part}_accuracy": 100 * (1 - mean) for part, mean in means.items()}
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         scores, y = self.scores(batch)

@@ -1,4 +1,6 @@
-"""On which devices a benchmark computes."""
+"""On which devices a benchmark computes, and the time there."""
+
+import time
 
 import torch
 
@@ -17,6 +19,13 @@ def torch_device(name: str) -> torch.device:
     if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
         raise InputError(f"--device {name}: torch sees {torch.cuda.device_count()} CUDA devices")
     return torch.device("cuda", int(index or 0)) if kind == "cuda" else torch.device(kind)
+
+
+def now(device: torch.device) -> float:
+    """Seconds on a clock, once the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 def accelerator(name: str) -> tuple[str, list[int] | int]:

@@ -19,9 +19,9 @@ from benchmarks.harness.devices import accelerator
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.options import Runs
-from benchmarks.harness.study import Record, Report, Study
+from benchmarks.harness.study import RECORD, Record, Report, Study
 from benchmarks.harness.task import PARTS, Task
-from benchmarks.harness.training import LAST, PREDICTIONS, RECORD, Run, TrainingConfig, fit, train
+from benchmarks.harness.training import LAST, PREDICTIONS, Run, TrainingConfig, fit, train
 from pyg_kernels.ops import backend
 from pyg_kernels.tables import csv_text
 
@@ -63,24 +63,16 @@ class Experiment:
 
     @cached_property
     def study(self) -> Study:
-        """The results folder."""
         data = {"dataset": self.task.dataset, **self.task.identity()}
         if not self.folds:  # others may be added
             data["parts"] = {part: len(self.task.parts[part]) for part in PARTS}
-        return Study(
-            self.program,
-            self.options,
-            self.out,
-            data=data,
-            packages=PACKAGES,
-            files=("predictions.csv", *self.files),
-            models={model.name: asdict(model) for model in self.models},
-            facts={"backend": backend(), "threads": torch.get_num_threads()},
-        )
+        files = (PREDICTIONS, *self.files)
+        models = {model.name: asdict(model) for model in self.models}
+        facts = {"backend": backend(), "threads": torch.get_num_threads()}
+        return Study(self.program, self.options, self.out, data, PACKAGES, files, models, facts)
 
     def check(self) -> None:
-        learner = None
-        loggers = ("tensorboard", "tensorboardX")
+        learner, loggers = None, ("tensorboard", "tensorboardX")
         if self.training.logger == "tensorboard" and not any(map(find_spec, loggers)):
             raise InputError("--logger tensorboard: tensorboard is not installed")
         with as_input_error():
@@ -100,8 +92,7 @@ class Experiment:
             return (self.study.folder(cell.name) / PREDICTIONS).exists()
 
         self.study.run(self.cells(), self._record, has_predictions, self._outcome)
-        runs = self.runs()
-        if runs:
+        if runs := self.runs():
             self._write(self.out, pandas.concat([run.predictions for run in runs]))
         return runs
 
@@ -110,16 +101,14 @@ class Experiment:
         found = []
         for fold, task in (self.folds or {"": self.task}).items():
             for model in self.models:
-                fitted = task.estimator(model) is not None
-                seeds = self.options.seeds[:1] if fitted else self.options.seeds
-                found += [Cell(fold, task, model, seed) for seed in seeds]
+                most = 1 if task.estimator(model) is not None else None
+                found += [Cell(fold, task, model, seed) for seed in self.options.seeds[:most]]
         return found
 
     def runs(self) -> list[Run]:
         """All finished runs of the folder, model by model."""
-        folders = [path.parent for path in sorted(self.study.out.glob(f"runs/*/{RECORD}"))]
-        runs = [run for run in map(Run.read, folders) if run is not None]
-        names = list(self.study.models)
+        folders = [path.parent for path in sorted(self.out.glob(f"runs/*/{RECORD}"))]
+        runs, names = filter(None, map(Run.read, folders)), list(self.study.models)
         return sorted(runs, key=lambda run: (names.index(run.record["model"]), run.record["seed"]))
 
     def finish(self, runs: Sequence[Run], report: Callable[[list[Run]], Report]) -> None:

@@ -26,7 +26,6 @@ from typing import (
     ClassVar,
     Literal,
     NoReturn,
-    TypeVar,
     get_args,
     get_origin,
     get_type_hints,
@@ -70,7 +69,6 @@ BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "above": ("above", operator.gt),
     "below": ("below", operator.lt),
 }
-T = TypeVar("T", bound="Options")
 
 
 def setting(
@@ -216,19 +214,15 @@ class Training(Runs):
         options = given | unless_given | {k: v for k, v in given.items() if v is not None}
         for name, value in options.items():
             if value is None:
-                raise InputError(f"--{name.replace('_', '-')} null: expected a value")
+                raise InputError(f"{flag(name)} null: expected a value")
         schedule, epochs = options["schedule"], options["epochs"]
+        factor = self.lr_factor or (FACTOR if schedule == "exponential" else 1.0)
         return TrainingConfig(
             epochs=epochs,
             batch_size=options["batch_size"],
             patience=self.patience or max(10, epochs // 3),
             clip=self.clip or 0.0,
-            optimizer=OptimizerConfig(
-                learning_rate=options["lr"],
-                schedule=schedule,
-                factor=self.lr_factor or (FACTOR if schedule == "exponential" else 1.0),
-                weight_decay=self.weight_decay,
-            ),
+            optimizer=OptimizerConfig(options["lr"], schedule, factor, self.weight_decay),
             device=self.device,
             precision=self.precision,
             show=self.show(),
@@ -298,9 +292,8 @@ def run_commands(
         command, name = commands[word], f"{program} {word}".rstrip()
         return exit_status(name, lambda: command.carry_out(parse(name, command, given)) or 0)
     if given[:1] in (["-h"], ["--help"]):
-        lines = [
-            f"  {name:{max(map(len, commands))}}  {c.description}" for name, c in commands.items()
-        ]
+        width = max(map(len, commands))
+        lines = [f"  {name:{width}}  {one.description}" for name, one in commands.items()]
         print(f"usage: python -m {program} {{{','.join(commands)}}} ...\n", *lines, sep="\n")
         return 0
     got = f", got {given[0]}" if given else ""

@@ -24,16 +24,12 @@ def count_parameters(build: Callable[[], nn.Module]) -> int:
         return num_parameters(build())
 
 
-def check_parameters(
-    name: str, width: int, number: int, options: str, most: int | None = None
-) -> None:
+def check_parameters(name: str, width: int, number: int, options: str, most: int = 0) -> None:
     """Refuses a network that is too large."""
     most = most or MOST_PARAMETERS
     if number > most:
-        raise ValueError(
-            f"{name} of width {width} has {number:,} parameters; at most {most:,} are "
-            f"allowed ({options})"
-        )
+        found = f"{name} of width {width} has {number:,} parameters"
+        raise ValueError(f"{found}; at most {most:,} are allowed ({options})")
 
 
 def fit_hidden_size(

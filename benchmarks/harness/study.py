@@ -13,11 +13,13 @@ import platform
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -46,21 +48,16 @@ GIT_SECONDS = 10  # a repository that takes longer to look at stays unnamed
 APART = ("history", "about")  # of a record, not in metrics.json
 Record = dict[str, Any]
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 class Cell(Protocol):
-    """What is computed at once."""
+    """What is computed at once: the name of its folder, and what is shown of it."""
 
     @property
-    def name(self) -> str:
-        """The name of its folder."""
-
+    def name(self) -> str: ...
     @property
-    def title(self) -> str:
-        """What is shown of it."""
-
-
-Compute = Callable[[Any, Path], Record]
+    def title(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -102,9 +99,19 @@ class Study:
             else:
                 self.models = {**found.get("models", {}), **self.models}
                 self.data = {**found.get("data", {}), **self.data}
-            if not self.options.report:
-                (self.out / RUNS).mkdir(parents=True, exist_ok=True)
-                self._write_configuration()
+            if self.options.report:
+                return
+            (self.out / RUNS).mkdir(parents=True, exist_ok=True)
+            content = {
+                "program": self.program,
+                "options": self.options.values(),
+                "data": dict(self.data),
+                **({"models": dict(self.models)} if self.models else {}),
+                **self.facts,
+                **machine(self.packages),
+                "commit": commit_of_code(),
+            }
+            write_text(self.out / CONFIGURATION, json.dumps(content, indent=1))
 
     def check(self) -> dict[str, Any]:
         """The configuration in the folder, whose study this one may continue, show or replace."""
@@ -118,16 +125,12 @@ class Study:
             if not (out / CONFIGURATION).exists():
                 raise InputError(f"--out {out} holds files that are not results of this module")
             if not (keep or options.overwrite):
-                raise InputError(
-                    f"--out {out} already holds results; give --resume to continue them, "
-                    f"--overwrite to replace them, or another --out"
-                )
-            path = out / CONFIGURATION
-            found = self._read(path)
+                ways = "--resume to continue them, --overwrite to replace them, or another --out"
+                raise InputError(f"--out {out} already holds results; give {ways}")
+            found = self._read(out / CONFIGURATION)
             if found.get("program") != self.program or not isinstance(found.get("options"), dict):
-                raise InputError(
-                    f"{path} is damaged or of another command; remove its folder yourself"
-                )
+                what = "is damaged or of another command; remove its folder yourself"
+                raise InputError(f"{out / CONFIGURATION} {what}")
             if keep:
                 self._compare(found)
             return found
@@ -135,7 +138,7 @@ class Study:
     def run(
         self,
         cells: Sequence[Cell],
-        compute: Compute,
+        compute: Callable[[Any, Path], Record],
         is_done: Callable[[Any, Record], bool] = lambda cell, record: True,
         outcome: Callable[[Record], str] = lambda record: "done",
     ) -> None:
@@ -148,24 +151,23 @@ class Study:
             return path.exists() and is_done(cell, self._read(path))
 
         todo = [cell for cell in cells if not has_record(cell)]
-        show = self.options.show()
-        began = len(cells) - len(todo)
+        show, done = self.options.show(), len(cells) - len(todo)
         try:
-            with tqdm(total=len(cells), initial=began, disable=show != "bar", leave=False) as bar:
-                for number, cell in enumerate(todo):
+            with tqdm(total=len(cells), initial=done, disable=show != "bar", leave=False) as bar:
+                for number, cell in enumerate(todo, done + 1):
+                    folder = self.folder(cell.name)
                     with naming_files(self.out):
-                        self.folder(cell.name).mkdir(parents=True, exist_ok=True)
-                        (self.folder(cell.name) / BEGUN).touch()
-                    record = compute(cell, self.folder(cell.name))
+                        folder.mkdir(parents=True, exist_ok=True)
+                        (folder / BEGUN).touch()
+                    record = compute(cell, folder)
                     with naming_files(self.out):
-                        write_text(self.folder(cell.name) / RECORD, json.dumps(record, indent=1))
-                        (self.folder(cell.name) / BEGUN).unlink(missing_ok=True)
+                        write_text(folder / RECORD, json.dumps(record, indent=1))
+                        (folder / BEGUN).unlink(missing_ok=True)
                         self._write_metrics(self.records())
                     bar.set_description_str(cell.title, refresh=False)
                     bar.update()
                     if show == "lines":
-                        place = f"{began + number + 1}/{len(cells)}"
-                        say(f"{place} {cell.title}: {outcome(record)}")
+                        say(f"{number}/{len(cells)} {cell.title}: {outcome(record)}")
         except KeyboardInterrupt:
             raise KeyboardInterrupt("continue with the same command and --resume") from None
 
@@ -174,7 +176,6 @@ class Study:
         return [self._read(path) for path in sorted(self.out.glob(f"{RUNS}/*/{RECORD}"))]
 
     def folder(self, name: str) -> Path:
-        """Where a cell's files lie."""
         return self.out / RUNS / name
 
     def finish(self, report: Report, records: Sequence[Record] | None = None) -> None:
@@ -216,25 +217,10 @@ class Study:
             if held != model:
                 both = dict.fromkeys([*held, *model])
                 other = {key: held.get(key) for key in both if held.get(key) != model.get(key)}
-                raise InputError(
-                    f"{word}: {self.out} holds {name} of another size or with other options "
-                    f"({other})"
-                )
-
-    def _write_configuration(self) -> None:
-        content = {
-            "program": self.program,
-            "options": self.options.values(),
-            "data": dict(self.data),
-            **({"models": dict(self.models)} if self.models else {}),
-            **self.facts,
-            **machine(self.packages),
-            "commit": commit_of_code(),
-        }
-        write_text(self.out / CONFIGURATION, json.dumps(content, indent=1))
+                what = f"{name} of another size or with other options ({other})"
+                raise InputError(f"{word}: {self.out} holds {what}")
 
     def _remove_results(self) -> None:
-        """Removes what a study wrote and nothing else."""
         for name in (RECORD, BEGUN):
             for path in self.out.glob(f"{RUNS}/*/{name}"):
                 shutil.rmtree(path.parent, ignore_errors=True)
@@ -267,12 +253,10 @@ def machine(packages: Sequence[str]) -> dict[str, Any]:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = None
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.partition(":")[2].strip() for line in file if "model name" in line]
-    except OSError:
-        names = []
-    processor = names[0] if names else platform.processor()
+    processor = platform.processor()
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = [line.partition(":")[2].strip() for line in file if "model name" in line]
+        processor = names[0] if names else processor
     return {"versions": versions, "processor": processor, "cores": os.cpu_count()}
 
 
@@ -288,10 +272,9 @@ def commit_of_code() -> str | None:
         ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"),
     ):
         command = ["git", "-C", str(here.parent), "--no-optional-locks", *words]
+        how: dict[str, Any] = {"stderr": subprocess.PIPE, "timeout": GIT_SECONDS}
         try:
-            said = subprocess.check_output(
-                command, stderr=subprocess.PIPE, text=True, timeout=GIT_SECONDS
-            )
+            said = subprocess.check_output(command, text=True, **how)
         except (OSError, subprocess.SubprocessError):
             return None
     return said.strip()
@@ -299,10 +282,15 @@ def commit_of_code() -> str | None:
 
 def grouped(records: Sequence[Record], *keys: str) -> list[list[Record]]:
     """The records that agree in some keys, in the order of their first ones."""
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        groups.setdefault(tuple(record[key] for key in keys), []).append(record)
-    return list(groups.values())
+    return list(groups(records, itemgetter(*keys)).values())
+
+
+def groups(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Those of each key, in the order of the first ones."""
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 def rows_table(

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 
 from benchmarks.harness.figures import panels
-from benchmarks.harness.study import rows_table
+from benchmarks.harness.study import groups, rows_table
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import Measure
 from benchmarks.harness.training import Run
@@ -24,8 +24,7 @@ PART_NAMES = {"valid": "validation", "test": "test", "train": "training"}
 
 def by_model(runs: Sequence[Run]) -> list[list[Run]]:
     """The runs of each model, in the order of the models' first runs."""
-    names = dict.fromkeys(run.record["model"] for run in runs)
-    return [[run for run in runs if run.record["model"] == name] for name in names]
+    return list(groups(runs, lambda run: run.record["model"]).values())
 
 
 def spread(values: Sequence[float], digits: str) -> str:
@@ -77,9 +76,9 @@ def learning_curves(
 ) -> Figure:
     """A measure by epoch, a color a model, a line a run and part."""
     figure, (axes,) = panels(1, 1, (6.4, 4.2))
-    groups = by_model(runs)
-    colors = matplotlib.colormaps["tab10" if len(groups) <= 10 else "tab20"]
-    for j, group in enumerate(groups):
+    models = by_model(runs)
+    colors = matplotlib.colormaps["tab10" if len(models) <= 10 else "tab20"]
+    for j, group in enumerate(models):
         style: dict[str, Any] = {"color": colors(j % colors.N), "linewidth": 1.2}
         name = group[0].record["model"]
         axes.plot([], [], label=name, **style)
@@ -96,11 +95,10 @@ def learning_curves(
         axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 3, 5)))
         axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("epoch")
-    axes.set_ylabel(label)
+    axes.set(xlabel="epoch", ylabel=label)
     lines = ", ".join(f"{LINES[part]}: {PART_NAMES[part]}" for part in parts)
     axes.set_title(f"{title}; {lines}", fontsize="medium")
-    axes.legend(fontsize="medium" if len(groups) <= 10 else "xx-small")
+    axes.legend(fontsize="medium" if len(models) <= 10 else "xx-small")
     return figure
 
 

@@ -26,7 +26,6 @@ class Table:
         return "\n".join([self.caption, "", row(lines[0]), rule, *map(row, lines[1:])])
 
     def markdown(self) -> str:
-        """The same as Markdown."""
         escaped = r"\|"
         rule = [":--", *["--:"] * (len(self.header) - 1)]
         lines = [

@@ -48,11 +48,10 @@ def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:
 
 def refuse_columns(table: pandas.DataFrame, names: Iterable[str], path: str) -> None:
     """Refuses to replace columns of a table."""
-    taken = [name for name in names if name in table]
-    if taken:
-        raise InputError(
-            f"{path} has a column {taken[0]!r} already, which is to be added: rename it"
-        )
+    for name in names:
+        if name in table:
+            what = f"a column {name!r} already, which is to be added: rename it"
+            raise InputError(f"{path} has {what}")
 
 
 def check_folder(path: Path) -> None:

@@ -25,17 +25,17 @@ from torch import Tensor
 from tqdm import tqdm
 
 from benchmarks.harness.checkpoint import UNREADABLE
-from benchmarks.harness.devices import accelerator
+from benchmarks.harness.devices import accelerator, now
 from benchmarks.harness.errors import DivergenceError, InputError, naming_files, say
 from benchmarks.harness.files import write_bytes
 from benchmarks.harness.learner import Learner, TrainingConfig
 from benchmarks.harness.sizes import num_parameters
+from benchmarks.harness.study import RECORD
 from benchmarks.harness.task import PARTS, Measure, Task
 
 PREDICTIONS = "predictions.csv"
 BEST = "best.ckpt"
 LAST = "last.ckpt"
-RECORD = "record.json"
 LINES_PER_RUN = 10
 # The columns of prediction tables, of any task, that are not left to guessing.
 WORDS = "smiles target text subject left_out query candidate label predicted full rest"
@@ -107,8 +107,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
         raise DivergenceError(f"{name}: {error}") from error
     except SystemExit:  # Lightning's answer to an interrupt
         raise KeyboardInterrupt from None
-    details = task.details(model, learner)
-    number = num_parameters(learner.net)
+    number, details = num_parameters(learner.net), task.details(model, learner)
     return finished_run(task, model, seed, number, predictions, history.epochs, details)
 
 
@@ -128,9 +127,9 @@ def fit(
     details = {"seconds": round(seconds, 4), **estimator.details()}
     run = finished_run(task, model, seed, number, predictions, [], details)
     if config.show != "nothing":
-        valid = f"{run.record['valid']:{task.measure.format([run.record['valid']])}}"
-        name = task.run_name(model.name, seed)
-        say(f"{name}: fitted in {seconds:.1f} s, valid {task.measure.title} {valid}")
+        valid, measure = run.record["valid"], task.measure
+        said = f"fitted in {seconds:.1f} s, valid {measure.title} {valid:{measure.format([valid])}}"
+        say(f"{task.run_name(model.name, seed)}: {said}")
     return run
 
 
@@ -149,6 +148,7 @@ def finished_run(
         if not math.isfinite(value):
             name = task.run_name(model.name, seed)
             raise DivergenceError(f"{name}: the {task.measure.title} of the {part} part is {value}")
+    seconds = [epoch["seconds"] for epoch in epochs] or [0.0]
     record = {
         "dataset": task.dataset,
         "split": task.split,
@@ -158,9 +158,7 @@ def finished_run(
         "metric": task.measure.key,
         **scores,
         "epochs": len(epochs),
-        "seconds_per_epoch": round(
-            statistics.median([epoch["seconds"] for epoch in epochs] or [0.0]), 4
-        ),
+        "seconds_per_epoch": round(statistics.median(seconds), 4),
         **details,
     }
     return Run(record, epochs, task.prediction_table(record, predictions))
@@ -203,18 +201,15 @@ class EpochHistory(Callback):
         self.epochs = list(state_dict["epochs"])
 
     def best(self) -> dict[str, float]:
-        """The first epoch with the lowest validation error so far."""
         return min(self.epochs, key=lambda epoch: epoch["valid_error"])
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         torch.manual_seed(10_000 * self.seed + trainer.current_epoch)
-        self._started = _now(pl_module)
+        self._started = now(pl_module.device)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
         if trainer.is_last_batch:
-            self._seconds = _now(pl_module) - self._started
+            self._seconds = now(pl_module.device) - self._started
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, Learner)
@@ -228,19 +223,11 @@ class EpochHistory(Callback):
             "seconds": self._seconds,
         }
         if not math.isfinite(record["valid_error"]):
-            raise DivergenceError(
-                f"the validation error is {record['valid_error']} after epoch {record['epoch']}; "
-                f"a lower --lr or --clip may help"
-            )
+            found = f"the validation error is {record['valid_error']} after epoch {record['epoch']}"
+            raise DivergenceError(f"{found}; a lower --lr or --clip may help")
         self.epochs.append(record)
         for logger in trainer.loggers:
             logger.log_metrics(record, step=trainer.current_epoch)
-
-
-def _now(module: LightningModule) -> float:
-    if module.device.type == "cuda":
-        torch.cuda.synchronize(module.device)
-    return time.perf_counter()
 
 
 class Shown(Callback):
@@ -330,9 +317,8 @@ def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) ->
 
 
 def _where_it_stopped(folder: Path, wanted: int) -> tuple[Path | None, int]:
-    """The checkpoint of an interrupted run, if there is one, and the epochs to reach.
-
-    These are the epochs wanted, or those that are done where early stopping had ended the run.
+    """The checkpoint of an interrupted run, if there is one, and the epochs to reach: those that
+    are done where early stopping had ended it.
     """
     last = folder / LAST
     if not last.exists():

@@ -27,7 +27,8 @@ class Words:
     tuned: bool = False  # whether vectors of a file are trained
 
     def __post_init__(self) -> None:
-        check_tuned(self.tuned, self.file)
+        if self.tuned and self.file is None:
+            raise InputError("--tune-vectors goes with a file of word vectors; others are trained")
 
     def identity(self) -> dict[str, Any]:
         """The number of texts, and fingerprints of texts and word vectors."""
@@ -72,17 +73,11 @@ class Words:
             what, known = "without a vector in the file", self.vectors.found.clone()
         known[: self.vocabulary.unknown + 1] = False
         counts = {part: (int((~known[ids]).sum()), len(ids)) for part, ids in parts.items()}
-        shares = ", ".join(
+        shares = [
             f"{number:,} of {words:,} in {part} ({number / max(1, words):.1%})"
             for part, (number, words) in counts.items()
-        )
-        return f"Words of the texts that are {what}: {shares}"
-
-
-def check_tuned(tuned: bool, file: Path | None) -> None:
-    """Refuses to train the vectors of a file that there is not."""
-    if tuned and file is None:
-        raise InputError("--tune-vectors goes with a file of word vectors; others are trained")
+        ]
+        return f"Words of the texts that are {what}: {', '.join(shares)}"
 
 
 def vector_file(root: str, vectors: str | None) -> Path | None:
@@ -101,11 +96,10 @@ def read_words(corpus: Any, file: Path | None, tuned: bool = False) -> Words:
     These keep theirs, as every word of the file would for new texts; without vectors words that
     only other parts have are the unknown word.
     """
+    # A word that occurs once teaches what to make of unknown words.
+    trained = Vocabulary.build(corpus.part("train"), min_count=2 if file is None else 1)
     if file is None:
-        # A word that occurs once teaches what to make of unknown words.
-        vocabulary = Vocabulary.build(corpus.part("train"), min_count=2)
-        return Words(corpus=corpus, vocabulary=vocabulary, tuned=tuned)
-    trained = Vocabulary.build(corpus.part("train"))
+        return Words(corpus=corpus, vocabulary=trained, tuned=tuned)
     every = trained.extended(word for text in corpus.texts for word in text)
     vectors, found = read_word_vectors(file, every)
     kept = found | (torch.arange(len(every)) < len(trained))

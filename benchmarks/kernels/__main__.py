@@ -71,13 +71,8 @@ def _is_done(cell: Measurement, record: dict[str, Any]) -> bool:
     return "failed" not in record and cell.content in (None, record.get("content"))
 
 
-COMMAND = Command(
-    Kernels,
-    carry_out,
-    "Measures the exact kernels beside GraKeL, and random features beside them.",
-    DETAILS,
-)
-main = partial(run_command, PROGRAM, COMMAND)
+PURPOSE = "Measures the exact kernels beside GraKeL, and random features beside them."
+main = partial(run_command, PROGRAM, Command(Kernels, carry_out, PURPOSE, DETAILS))
 
 if __name__ == "__main__":
     sys.exit(main())

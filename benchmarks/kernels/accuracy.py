@@ -18,12 +18,7 @@ from torch_geometric.io import read_tu_data
 
 from benchmarks.harness.errors import InputError
 from benchmarks.kernels.options import MUTAG
-from pyg_kernels.kernels import (
-    LabelSequenceKernel,
-    ShortestPathKernel,
-    WLSubtreeKernel,
-    molecule_graphs,
-)
+from pyg_kernels import kernels
 
 OUTER, INNER = 10, 5  # folds
 DEPTHS = range(5)
@@ -31,12 +26,13 @@ PENALTIES = tuple(10.0**k for k in range(-2, 4))  # C
 MOST_MOLECULES = 1000  # of a file, drawn at random
 
 _CHOICES: dict[str, Any] = {"output": "gram", "verbose": False}
+_MINMAX = {**_CHOICES, "compare": "minmax"}
 KERNELS: dict[str, Callable[[int], Any]] = {
-    "WL, dot": lambda h: WLSubtreeKernel(h, normalize=True, **_CHOICES),
-    "WL, min": lambda h: WLSubtreeKernel(h, compare="min", normalize=True, **_CHOICES),
-    "WL, min-max": lambda h: WLSubtreeKernel(h, compare="minmax", **_CHOICES),
-    "label sequences, min-max": lambda h: LabelSequenceKernel(h + 1, compare="minmax", **_CHOICES),
-    "shortest paths, min-max": lambda h: ShortestPathKernel(h + 1, compare="minmax", **_CHOICES),
+    "WL, dot": lambda h: kernels.WLSubtreeKernel(h, normalize=True, **_CHOICES),
+    "WL, min": lambda h: kernels.WLSubtreeKernel(h, compare="min", normalize=True, **_CHOICES),
+    "WL, min-max": lambda h: kernels.WLSubtreeKernel(h, **_MINMAX),
+    "label sequences, min-max": lambda h: kernels.LabelSequenceKernel(h + 1, **_MINMAX),
+    "shortest paths, min-max": lambda h: kernels.ShortestPathKernel(h + 1, **_MINMAX),
 }
 
 
@@ -74,7 +70,6 @@ def mutag() -> tuple[list[Data], NDArray[Any]]:
     folder = Path(package.origin).parent / "tests" / "data" / "MUTAG"
     if not folder.is_dir():
         raise InputError("this GraKeL comes without its tests' MUTAG")
-
     data, slices, _ = read_tu_data(str(folder), "MUTAG")
     nodes, edges = (pairwise(slices[key].tolist()) for key in ("x", "edge_index"))
     graphs = [
@@ -111,7 +106,6 @@ def _of_file(name: str, seed: int) -> tuple[list[Data], NDArray[Any]]:
             classes.append(kind)
     known, y = np.unique(classes, return_inverse=True)
     if not 2 <= len(known) <= 20 or np.bincount(y).min() < OUTER:
-        raise InputError(
-            f"{name}: {len(known)} classes; expected 2 to 20, each of {OUTER} molecules"
-        )
-    return molecule_graphs(molecules), y
+        expected = f"expected 2 to 20, each of {OUTER} molecules"
+        raise InputError(f"{name}: {len(known)} classes; {expected}")
+    return kernels.molecule_graphs(molecules), y

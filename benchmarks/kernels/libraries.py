@@ -1,6 +1,7 @@
 """What is timed: the Gram matrices and the features of both libraries, each from its own input."""
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -21,13 +22,8 @@ from benchmarks.kernels.options import (
     Kernels,
     Measurement,
 )
+from pyg_kernels import kernels
 from pyg_kernels.datasets import CEP, ChEMBLSulfonamides, random_split
-from pyg_kernels.kernels import (
-    LabelSequenceKernel,
-    RandomWalkKernel,
-    ShortestPathKernel,
-    WLSubtreeKernel,
-)
 
 Call = Callable[[], Any]
 SPLIT_SEED = 0
@@ -52,7 +48,7 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
     choices: dict[str, Any] = {"output": "gram", "verbose": False}
     if task == "wl-features":
         batch = repeated(labeled(molecules), measurement.size, SEED).to(options.device)
-        kernel = WLSubtreeKernel(ITERATIONS, **labels, verbose=False)
+        kernel = kernels.WLSubtreeKernel(ITERATIONS, **labels, verbose=False)
         return lambda: kernel.fit_transform(batch)
     batch = labeled(molecules, drawn(len(molecules), measurement.size, SEED))
     if measurement.method == GRAKEL:
@@ -62,12 +58,12 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
     if task == "walk-gram":
         return lambda: walk_gram(ours, bonds)
     if task == "sequences":
-        kernel = LabelSequenceKernel(EDGES + 1, **labels, **choices)
+        kernel = kernels.LabelSequenceKernel(EDGES + 1, **labels, **choices)
     elif task == "paths":
-        kernel = ShortestPathKernel(node_label="element", **choices)
+        kernel = kernels.ShortestPathKernel(node_label="element", **choices)
     else:
         compare = {"wl-gram": "dot", "wl-min": "min", "wl-minmax": "minmax"}[task]
-        kernel = WLSubtreeKernel(ITERATIONS, **labels, compare=compare, **choices)
+        kernel = kernels.WLSubtreeKernel(ITERATIONS, **labels, compare=compare, **choices)
     return lambda: kernel(ours).cpu().numpy()
 
 
@@ -103,17 +99,16 @@ def walk_gram(batch: Batch, bonds: str | None) -> np.ndarray:
     GraKeL sums walks of 1 to p edges whose atoms have the same labels, each with ``lamda`` to the
     number of its edges, and counts every pair of atoms, whatever their labels, as a walk of none.
     """
-    choices: dict[str, Any] = {"node_feature": "element", "verbose": False}
-    walks = RandomWalkKernel(EDGES + 1, DECAY, sum_orders=True, edge_feature=bonds, **choices)
-    single = RandomWalkKernel(1, edge_feature=None, **choices)
+    walk_kernel = partial(kernels.RandomWalkKernel, node_feature="element", verbose=False)
+    walks = walk_kernel(EDGES + 1, DECAY, sum_orders=True, edge_feature=bonds)
+    single = walk_kernel(1, edge_feature=None)
     atoms = (batch.ptr[1:] - batch.ptr[:-1]).double().cpu().numpy()
     return walks.fit_transform(batch) - single.fit_transform(batch) + np.outer(atoms, atoms)
 
 
 def repeated(batch: Batch, copies: int, seed: int) -> Batch:
     """The graphs of a batch, and copies of each with its nodes in other orders, `copies` in all."""
-    generator = torch.Generator().manual_seed(seed)
-    number = batch.num_nodes
+    generator, number = torch.Generator().manual_seed(seed), batch.num_nodes
     parts = []
     for copy in range(copies):
         order = torch.arange(number)
@@ -122,16 +117,15 @@ def repeated(batch: Batch, copies: int, seed: int) -> Batch:
             order = torch.argsort(batch.batch + mixed)  # within each graph
         edges = order.argsort()[batch.edge_index]
         sorted_edges = torch.argsort(edges[1] * number + edges[0])
-        parts.append(
-            {
-                "atom": batch.atom[order],
-                "element": batch.element[order],
-                "bond": batch.bond[sorted_edges],
-                "edge_index": edges[:, sorted_edges] + copy * number,
-                "batch": batch.batch + copy * batch.num_graphs,
-                "ptr": batch.ptr[min(copy, 1) :] + copy * number,
-            }
-        )
+        mixed_copy = {
+            "atom": batch.atom[order],
+            "element": batch.element[order],
+            "bond": batch.bond[sorted_edges],
+            "edge_index": edges[:, sorted_edges] + copy * number,
+            "batch": batch.batch + copy * batch.num_graphs,
+            "ptr": batch.ptr[min(copy, 1) :] + copy * number,
+        }
+        parts.append(mixed_copy)
     joined = {key: torch.cat([part[key] for part in parts], dim=-1) for key in parts[0]}
     return Batch(_base_cls=Data, num_nodes=copies * number, **joined)
 
@@ -164,13 +158,13 @@ def grakel_graphs(batch: Batch) -> list[list[Any]]:
 def grakel_kernel(task: str) -> Any:
     """GraKeL's kernel of a task."""
     try:
-        kernels = import_module("grakel.kernels")
+        theirs = import_module("grakel.kernels")
     except ImportError as error:
         raise InputError("GraKeL is not installed: pip install grakel") from error
     if task == "walk-gram":
-        return kernels.RandomWalkLabeled(p=EDGES, lamda=DECAY)
+        return theirs.RandomWalkLabeled(p=EDGES, lamda=DECAY)
     if task == "paths":
-        return kernels.ShortestPath(with_labels=True)
+        return theirs.ShortestPath(with_labels=True)
     if task == "wl-min":
-        return kernels.WeisfeilerLehmanOptimalAssignment(n_iter=ITERATIONS)
-    return kernels.WeisfeilerLehman(n_iter=ITERATIONS, base_graph_kernel=kernels.VertexHistogram)
+        return theirs.WeisfeilerLehmanOptimalAssignment(n_iter=ITERATIONS)
+    return theirs.WeisfeilerLehman(n_iter=ITERATIONS, base_graph_kernel=theirs.VertexHistogram)

@@ -51,10 +51,9 @@ def outcome(options: Kernels, measurement: Measurement, folder: Path) -> Result:
         torch.set_num_threads(options.threads)
     try:
         result = measure(options, measurement, folder)
-    except InputError as error:
-        result = {"failed": str(error)}
-    except MemoryError as error:
-        result = {"failed": f"out of memory: {error}"}
+    except (InputError, MemoryError) as error:
+        why = "out of memory: " if isinstance(error, MemoryError) else ""
+        result = {"failed": f"{why}{error}"}
     return {**result, "threads": torch.get_num_threads()}
 
 
@@ -96,13 +95,10 @@ def _facts(task: str, found: Any, copies: int, folder: Path) -> Result:
         np.save(folder / VALUES, np.asarray(found))
         return {"molecules": len(found)}
     molecules = found.shape[0] // copies
-    original = found[:molecules]
+    original, *others = (found[k * molecules :][:molecules] for k in range(copies))
     return {
         "molecules": found.shape[0],
         "columns": found.shape[1],
         "entries": found.nnz,
-        "copies_equal": all(
-            (original != found[k * molecules : (k + 1) * molecules]).nnz == 0
-            for k in range(1, copies)
-        ),
+        "copies_equal": not any((original != each).nnz for each in others),
     }

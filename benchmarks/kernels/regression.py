@@ -5,7 +5,6 @@ on the validation part from the same fractions of the mean of :math:`K(G, G)`, c
 training molecules: as the number of random features grows, they become the same method.
 """
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -18,12 +17,14 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import KernelCenterer
 
-from benchmarks.kernels.libraries import PARTS, as_list, labeled, parts_of
+from benchmarks.harness.devices import now
+from benchmarks.kernels.libraries import PARTS, as_list, drawn, labeled, parts_of
 from benchmarks.kernels.options import ITERATIONS, ORDER, SEED
 from pyg_kernels.features import RandomFeatures
 from pyg_kernels.kernels import KernelGP, RandomWalkKernel, WLSubtreeKernel
 
 Numbers = NDArray[np.float64]
+CPU = torch.device("cpu")
 FRACTIONS = tuple(10.0**k for k in range(-10, 1))
 MOST_VALID = 1000  # molecules of the validation part that choose the penalty
 
@@ -98,9 +99,7 @@ def regress_with_gram(parts: Parts) -> dict[str, Any]:
 def _fitted(
     parts: Parts, seconds: float, best: float, predicted: Callable[[float], dict[str, Numbers]]
 ) -> dict[str, Any]:
-    """RMSE of each part by the best penalty; seconds of the kernel and of one fit with its
-    predictions.
-    """
+    """Errors by the best penalty; seconds of the kernel, and of one fit with its predictions."""
     values, seconds_fit = timed(lambda: predicted(best))
     return {
         "fitted_on": len(parts.y["train"]),
@@ -115,8 +114,7 @@ def _fitted(
 def regress_with_process(molecules: Any, size: int) -> dict[str, Any]:
     """A Gaussian process with the min-max kernel on subtrees, on as many training molecules."""
     places = parts_of(len(molecules))
-    generator = torch.Generator().manual_seed(SEED)
-    chosen = torch.randperm(len(places["train"]), generator=generator)[:size]
+    chosen = drawn(len(places["train"]), size, SEED)
     rows, number = torch.cat([places["train"][chosen], places["test"]]), len(chosen)
     graphs, y = as_list(labeled(molecules, rows)), molecules.targets[rows, 0].numpy()
     kernel = WLSubtreeKernel(ITERATIONS, "atom", "bond", compare="minmax", verbose=False)
@@ -137,10 +135,8 @@ def _rmse(prediction: Numbers, y: Numbers) -> float:
     return float(np.sqrt(np.mean((prediction - y) ** 2)))
 
 
-def timed(call: Callable[[], Any], device: torch.device | None = None) -> tuple[Any, float]:
+def timed(call: Callable[[], Any], device: torch.device = CPU) -> tuple[Any, float]:
     """What a call gives, and its seconds."""
-    started = time.perf_counter()
+    started = now(device)
     result = call()
-    if device is not None and device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return result, time.perf_counter() - started
+    return result, now(device) - started

@@ -1,13 +1,12 @@
 """The tables of a study."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness.study import rows_table
+from benchmarks.harness.study import groups, rows_table
 from benchmarks.harness.table import Table
 from benchmarks.kernels.options import (
     DECAY,
@@ -36,15 +35,15 @@ SECONDS: Column = lambda r: f"{r['seconds']:.3g}"  # noqa: E731
 
 def tables(results: Sequence[Result], options: Kernels, number: int) -> list[Table]:
     """Gram matrices beside GraKeL's, features by the size of the data, and so on."""
-    kinds: list[tuple[Sequence[str], Callable[[Sequence[Result]], Table]]] = [
-        (GRAMS, partial(_gram_table, options=options, number=number)),
-        (("wl-features",), partial(_features_table, options=options)),
-        (("gp",), partial(_process_table, options=options)),
-        (("accuracy",), _accuracy_table),
-        (("regression",), partial(_regression_table, options=options)),
-    ]
-    chosen = [([r for r in results if r["task"] in tasks], table) for tasks, table in kinds]
-    return [table(found) for found, table in chosen if found]
+    found = groups(results, lambda r: "gram" if r["task"] in GRAMS else r["task"])
+    made: dict[str, Callable[[Sequence[Result], Kernels, int], Table]] = {
+        "gram": _gram_table,
+        "wl-features": _features_table,
+        "gp": _process_table,
+        "accuracy": _accuracy_table,
+        "regression": _regression_table,
+    }
+    return [table(found[kind], options, number) for kind, table in made.items() if kind in found]
 
 
 def outcome(result: Result) -> str:
@@ -67,12 +66,10 @@ def _gram_table(results: Sequence[Result], options: Kernels, number: int) -> Tab
     def known(column: Column) -> Column:
         return lambda r: "" if "failed" in r else column(r)
 
-    grakel = (
-        "GraKeL's kernels read no bond labels and are left out"
-        if options.bond_labels
-        else "random walks are GraKeL's RandomWalkLabeled from RandomWalkKernel: "
-        f"K(order={EDGES + 1}, sum_orders=True) - K(order=1) + |V||V'|"
-    )
+    grakel = "random walks are GraKeL's RandomWalkLabeled from RandomWalkKernel: "
+    grakel += f"K(order={EDGES + 1}, sum_orders=True) - K(order=1) + |V||V'|"
+    if options.bond_labels:
+        grakel = "GraKeL's kernels read no bond labels and are left out"
     return rows_table(
         f"{options.dataset}, molecules drawn from {number:,} (seed {SEED}); "
         f"{_labels(options)}; {grakel}\n{_conditions(results, options)}; each library from its own "
@@ -92,7 +89,7 @@ def _gram_table(results: Sequence[Result], options: Kernels, number: int) -> Tab
     )
 
 
-def _features_table(results: Sequence[Result], options: Kernels) -> Table:
+def _features_table(results: Sequence[Result], options: Kernels, number: int) -> Table:
     same = all(result["copies_equal"] for result in results)
     growth = ""
     if len(results) > 1:  # the exponent b of seconds = a molecules^b that fits best, by logarithms
@@ -121,7 +118,7 @@ def _features_table(results: Sequence[Result], options: Kernels) -> Table:
     )
 
 
-def _process_table(results: Sequence[Result], options: Kernels) -> Table:
+def _process_table(results: Sequence[Result], options: Kernels, number: int) -> Table:
     return rows_table(
         f"{options.dataset}, random 80/10/10 split (seed 0): exact Gaussian process, min-max "
         f"kernel on subtrees with all atom and bond labels, {ITERATIONS} iterations; "
@@ -138,7 +135,7 @@ def _process_table(results: Sequence[Result], options: Kernels) -> Table:
     )
 
 
-def _accuracy_table(results: Sequence[Result]) -> Table:
+def _accuracy_table(results: Sequence[Result], options: Kernels, number: int) -> Table:
     rows = [
         {**result, "kernel": kernel, "found": found}
         for result in results
@@ -162,11 +159,7 @@ def _accuracy_table(results: Sequence[Result]) -> Table:
     )
 
 
-def _regression_table(results: Sequence[Result], options: Kernels) -> Table:
-    errors: dict[str, Column] = {
-        f"{part} RMSE": lambda r, part=part: f"{r[part]:.3f}"  # type: ignore[misc]
-        for part in ("train", "valid", "test")
-    }
+def _regression_table(results: Sequence[Result], options: Kernels, number: int) -> Table:
     return rows_table(
         f"{options.dataset}, random 80/10/10 split (seed 0), ridge regression with the random-walk "
         f"kernel on all atom and bond features, walks of {ORDER} atoms; penalty by "
@@ -179,7 +172,9 @@ def _regression_table(results: Sequence[Result], options: Kernels) -> Table:
             "features": lambda r: f"{r['size']:,}" if r["method"] == RANDOM_FEATURES else "-",
             "fitted on": lambda r: f"{r['fitted_on']:,}",
             "seconds": SECONDS,
-            **errors,
+            "train RMSE": lambda r: f"{r['train']:.3f}",
+            "valid RMSE": lambda r: f"{r['valid']:.3f}",
+            "test RMSE": lambda r: f"{r['test']:.3f}",
             "peak MiB": _mebibytes,
         },
     )
@@ -196,10 +191,8 @@ def _conditions(results: Sequence[Result], options: Kernels) -> str:
 
 
 def _difference(result: Result) -> str:
-    if "difference" not in result:
-        return "-"
-    if result["difference"] == 0:
-        return "0"
+    if not result.get("difference"):
+        return "0" if "difference" in result else "-"
     return f"{result['difference']:.1e} ({result['relative_difference']:.1e} of the value)"
 
 

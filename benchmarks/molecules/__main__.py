@@ -31,7 +31,7 @@ def compare(options: Options) -> None:
         import torch
 
         import pyg_kernels.chem  # noqa: F401
-        from benchmarks.harness.study import Report, Study
+        from benchmarks.harness.study import Study
         from benchmarks.molecules import report, runs
         from pyg_kernels.ops import backend
     cells = [] if options.report else runs.planned(options)
@@ -47,14 +47,8 @@ def compare(options: Options) -> None:
     found, damaged = report.read_cells(out)
     if damaged:
         raise InputError(f"{damaged[0]}; remove its folder to fit this run again")
-    sections = report.sections_of(found)
-
-    def write(out: Path) -> None:
-        report.write_page(out, sections)
-        runs.write_predictions(out, [cell.folder for cell in found])
-
-    tables, pictures = report.tables_of(sections), report.pictures_of(sections)
-    study.finish(Report(tables, pictures, write), [cell.record for cell in found])
+    runs.write_predictions(out, [cell.folder for cell in found])
+    study.finish(report.report(found), [cell.record for cell in found])
 
 
 def gather(options: Gather) -> int:
@@ -71,13 +65,12 @@ def gather(options: Gather) -> int:
         raise InputError(f"{folder}: no finished run of {PROGRAM} below it")
     notes = [f"left out: {line}" for line in damaged]
     notes += [f"unfinished: {line}" for line in report.unfinished_runs(folder)]
-    sections = report.sections_of(cells)
-    tables = report.tables_of(sections)
+    shown = report.report(cells, notes)
     with as_input_error():
         out.mkdir(parents=True, exist_ok=True)
-        write_report(out, tables, report.pictures_of(sections), notes)
-        report.write_page(out, sections, notes)
-    say("\n\n".join(table.text() for table in tables))
+        write_report(out, shown.tables, shown.pictures, notes)
+        shown.write(out)
+    say("\n\n".join(table.text() for table in shown.tables))
     for line in notes:
         tell(f"{PROGRAM}: {line}")
     say(f"\ntable.md and report.html in {out}")

@@ -13,17 +13,8 @@ from numpy.typing import NDArray
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.options import flag
 from benchmarks.molecules.options import CEP_ROOT, OGB_ROOT, OGB_SETS, Options
+from pyg_kernels import datasets
 from pyg_kernels.chem import featurizer_by_name
-from pyg_kernels.datasets import (
-    CEP,
-    ChEMBLSulfonamides,
-    MoleculeCSV,
-    MoleculeShards,
-    column_split,
-    ogb_dataset,
-    random_split,
-    scaffold_split,
-)
 from pyg_kernels.datasets.splits import PART_NAMES
 from pyg_kernels.molecules.inputs import Molecules
 
@@ -55,13 +46,12 @@ class MoleculeSet:
         return self.metric == "rmse"
 
     def split(self, kind: str, seed: int | None) -> "Split":
-        """The parts of a split."""
         source = self.source
         with as_input_error():
             if kind == "random":
-                found = random_split(len(source), seed=seed or 0)
+                found = datasets.random_split(len(source), seed=seed or 0)
             elif kind == "scaffold":
-                found = scaffold_split(source.smiles, seed=seed)
+                found = datasets.scaffold_split(source.smiles, seed=seed)
             else:
                 found = source.split if kind == "official" else _by_column(source.split_values)
         named = kind if seed is None else f"{kind}{seed}"
@@ -80,21 +70,14 @@ class Split:
 
     @property
     def key(self) -> str:
-        """What results call it."""
         return f"{self.data.name}-{self.name}"
-
-    @property
-    def has_valid(self) -> bool:
-        return len(self.parts["valid"]) > 0
 
     def targets(self, part: str) -> NDArray[np.float64]:
         return self.data.targets[self.parts[part]]
 
     @cached_property
     def learned(self) -> NDArray[Any]:
-        """The targets that can be learned: numbers, and classes of which the training part has
-        both.
-        """
+        """The targets that can be learned: numbers, and those with both classes in training."""
         if self.data.is_regression:
             return np.arange(self.data.targets.shape[1])
         return _with_both_classes(self.targets("train"))
@@ -128,9 +111,8 @@ class Split:
                 continue
             for name, column in zip(self.data.source.target_names, y.T, strict=True):
                 if np.isnan(column).all():
-                    raise InputError(
-                        f"the {part} part has no measured value of target {name!r}; {advice}"
-                    )
+                    lacks = f"has no measured value of target {name!r}"
+                    raise InputError(f"the {part} part {lacks}; {advice}")
 
 
 def _with_both_classes(y: NDArray[Any]) -> NDArray[Any]:
@@ -141,8 +123,8 @@ def _by_column(values: Sequence[str]) -> Any:
     """The parts that a column names; of the validation part there may be none."""
     parts = {PART_NAMES.get(str(value).strip().lower()) for value in values}
     if parts != {0, 2}:
-        return column_split(values)
-    found = column_split([*values, "valid"])  # which has no position among the molecules
+        return datasets.column_split(values)
+    found = datasets.column_split([*values, "valid"])  # which has no position among the molecules
     return found._replace(valid=found.valid[:0])
 
 
@@ -151,39 +133,40 @@ def load_set(data: str, options: Options, progress: bool = False) -> MoleculeSet
     with as_input_error():
         featurizer = featurizer_by_name(options.chosen("featurizer", data))
         if data in OGB_SETS:
-            found: Any = ogb_dataset(data, options.root or OGB_ROOT)
+            found: Any = datasets.ogb_dataset(data, options.root or OGB_ROOT)
             if featurizer.fingerprint != found.featurizer.fingerprint:
                 raise InputError(f"--featurizer: {data} has the features ogb")
             return MoleculeSet(data, found, METRICS[found.eval_metric])
         if data == "chembl":
-            return MoleculeSet(data, ChEMBLSulfonamides(featurizer=featurizer), "rmse")
+            return MoleculeSet(data, datasets.ChEMBLSulfonamides(featurizer=featurizer), "rmse")
         if data == "cep" and options.shards is None:
             root = options.root or CEP_ROOT
-            return MoleculeSet(data, CEP(root, progress=progress, featurizer=featurizer), "rmse")
-    columns: dict[str, Any] = {name: getattr(options, name) for name in COLUMN_OPTIONS}
-    columns["target_columns"] = list(options.target_columns) or None
-    if data == "cep":
-        columns = {"target_columns": ["PCE"]}
-    source = _of_file(data, options, featurizer, columns)
+            found = datasets.CEP(root, progress=progress, featurizer=featurizer)
+            return MoleculeSet(data, found, "rmse")
+    how: dict[str, Any] = {"featurizer": featurizer, "target_columns": ["PCE"]}
+    if data != "cep":
+        how |= {name: getattr(options, name) for name in COLUMN_OPTIONS}
+        how["target_columns"] = list(options.target_columns) or None
+    source = _of_file(data, options, how)
     metric = "roc-auc" if options.task == "classification" else "rmse"
     if metric == "roc-auc":
         _check_classes(source, "--task classification")
     subset = None
     if options.subset_column and data != "cep":
-        columns["target_columns"] = [options.subset_column]
-        marks = _of_file(data, replace(options, shards=None), featurizer, columns)
+        how["target_columns"] = [options.subset_column]
+        marks = _of_file(data, replace(options, shards=None), how)
         _check_classes(marks, "--subset-column")
         subset = marks.targets[:, 0].numpy() == 1
     return MoleculeSet(Path(data).name.partition(".")[0], source, metric, subset)
 
 
-def _of_file(data: str, options: Options, featurizer: Any, columns: Mapping[str, Any]) -> Any:
+def _of_file(data: str, options: Options, how: Mapping[str, Any]) -> Any:
     """The molecules of a CSV, or of cep on disk; errors name the options of the command line."""
     try:
-        path: Any = CEP.source(options.root or CEP_ROOT) if data == "cep" else data
+        path: Any = datasets.CEP.source(options.root or CEP_ROOT) if data == "cep" else data
         if options.shards is not None:
-            return MoleculeShards.from_csv(path, options.shards, featurizer=featurizer, **columns)
-        return MoleculeCSV(path, featurizer=featurizer, **columns)
+            return datasets.MoleculeShards.from_csv(path, options.shards, **how)
+        return datasets.MoleculeCSV(path, **how)
     except (OSError, ValueError) as error:
         text = str(error).replace("; target_columns=() reads molecules without targets", "")
         for name in COLUMN_OPTIONS:
@@ -199,7 +182,5 @@ def _check_classes(source: Any, option: str) -> None:
     unfit = np.argwhere(~(np.isnan(y) | (y == 0) | (y == 1)))
     if len(unfit):
         row, column = unfit[0]
-        raise InputError(
-            f"{option} needs 0 and 1, but line {source.row_numbers[row]} has "
-            f"{source.target_names[column]!r} = {y[row, column]:g}"
-        )
+        cell = f"{source.target_names[column]!r} = {y[row, column]:g}"
+        raise InputError(f"{option} needs 0 and 1, but line {source.row_numbers[row]} has {cell}")

@@ -1,33 +1,71 @@
 """The models of the comparison as estimators of the package, of one size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from rdkit import Chem
+from rdkit.Chem import rdFingerprintGenerator
+from scipy import sparse
+from torch_geometric.data import Data
 
+from benchmarks.harness import sizes
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.sizes import (
-    check_parameters,
-    count_parameters,
-    fit_hidden_size,
-    num_parameters,
-)
 from benchmarks.molecules.data import Split
 from benchmarks.molecules.options import GP_MOLECULES, PARAMETERS, Options, is_process
-from benchmarks.molecules.processes import FingerprintMethod
 from benchmarks.papers.chemprop import ChempropMethod
-from pyg_kernels.molecules import (
-    KERNEL_METHODS,
-    NETWORKS,
-    MoleculeClassifier,
-    MoleculeRegressor,
-)
+from pyg_kernels.kernels.count_kernel import CountKernel, LabelCounts
+from pyg_kernels.molecules import KERNEL_METHODS, NETWORKS, MoleculeClassifier, MoleculeRegressor
 from pyg_kernels.molecules.methods import ProcessMethod
 from pyg_kernels.molecules.networks import Sizes, build_network
 from pyg_kernels.molecules.recipe import AUTO
 
 OWN = "benchmarks.molecules.networks:"
+GENERATORS: Mapping[str, Callable[[], Any]] = {
+    **{
+        f"Morgan {radius}": partial(rdFingerprintGenerator.GetMorganGenerator, radius=radius)
+        for radius in range(4)
+    },
+    "atom pairs": rdFingerprintGenerator.GetAtomPairGenerator,
+    "torsions": rdFingerprintGenerator.GetTopologicalTorsionGenerator,
+}
+
+
+class FingerprintKernel(CountKernel):
+    """Min-max of one kind of RDKit's counts, of items with ``smiles``."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.compare, self.output, self.normalize = "minmax", "gram", False
+        self.dtype, self.max_memory, self.verbose = None, 2**28, False
+
+    def _count(self, items: Any, dtype: Any) -> LabelCounts:
+        rows, labels, values = [], [], []
+        generator = GENERATORS[self.kind]()
+        for row, item in enumerate(items):
+            molecule: Any = Chem.MolFromSmiles(item.smiles)
+            found = generator.GetSparseCountFingerprint(molecule).GetNonzeroElements()
+            rows += [row] * len(found)
+            labels += found.keys()
+            values += found.values()
+        known, columns = np.unique(np.array(labels, np.int64), return_inverse=True)
+        shape = (len(items), len(known))
+        matrix = sparse.csr_matrix((np.array(values, dtype), (rows, columns)), shape=shape)
+        return LabelCounts([known], matrix, "cpu")
+
+
+class FingerprintMethod(ProcessMethod):
+    """``fingerprint-gp``: a process of six of RDKit's fingerprint counts, the package's rival."""
+
+    def kernels(self) -> list[Any]:
+        return [FingerprintKernel(kind) for kind in GENERATORS]
+
+    def graphs(self, molecules: Any) -> list[Any]:
+        return [Data(smiles=smiles) for smiles in molecules.smiles]
+
+
 KERNEL_METHODS |= {"fingerprint-gp": FingerprintMethod, "chemprop": ChempropMethod}
 
 
@@ -67,7 +105,6 @@ class Model:
 
     @property
     def reads_bonds(self) -> bool:
-        """Whether bond features change its predictions."""
         return self.name not in WITHOUT_BONDS
 
     def seeds(self, seeds: Sequence[int]) -> list[int]:
@@ -76,13 +113,8 @@ class Model:
 
     def estimator(self, split: Split, seed: int, progress: bool) -> Any:
         made = MoleculeRegressor if split.data.is_regression else MoleculeClassifier
-        return made(
-            model=self.kind,
-            random_state=seed,
-            progress=progress,
-            refit=False,
-            **{"hurdle": False, **self.arguments},
-        )
+        usual = {"hurdle": False, "refit": False, "random_state": seed, "progress": progress}
+        return made(model=self.kind, **usual | self.arguments)
 
 
 def models_of(options: Options, split: Split, data: str) -> list[Model]:
@@ -94,9 +126,8 @@ def named_model(name: str) -> Named:
     """What a word of ``--model`` names."""
     known = (AUTO, *NETWORKS, *KERNEL_METHODS, *NAMES)
     if name not in known and ":" not in name:
-        raise InputError(
-            f"--model {name}: expected one of {', '.join(known)}, or package.module:Net"
-        )
+        expected = f"one of {', '.join(known)}, or package.module:Net"
+        raise InputError(f"--model {name}: expected {expected}")
     return NAMES.get(name, Named(name))
 
 
@@ -108,14 +139,13 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         "featurizer": options.chosen("featurizer", data),
         "num_layers": layers,
         "device": None if options.device == "auto" else options.device,
+        **({"hurdle": True} if options.hurdle else {}),
     }
-    if options.hurdle:
-        arguments["hurdle"] = True
-    if not split.has_valid and not issubclass(KERNEL_METHODS.get(kind, object), ProcessMethod):
+    validates = not issubclass(KERNEL_METHODS.get(kind, object), ProcessMethod)
+    if validates and not len(split.parts["valid"]):
         raise InputError(f"--model {name} needs molecules to validate on; {split.key} has none")
-    network_options: dict[str, Any] = {}
-    if options.norm != "batch":
-        network_options["norm"] = None if options.norm == "none" else options.norm
+    norm = None if options.norm == "none" else options.norm
+    network_options = {} if norm == "batch" else {"norm": norm}
     of_networks = {
         "distill": options.distill,
         "dropout": options.dropout,
@@ -139,7 +169,7 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         usual = GP_MOLECULES if kind == "random-walk-gp" else None
         most = options.gp_molecules or usual if is_process(kind) else None
         return Model(name, kind, arguments, most)
-    sizes = Sizes(
+    wanted = Sizes(
         in_channels=split.data.source.featurizer.atom_dim,
         out_channels=len(split.learned),
         edge_dim=split.data.source.featurizer.bond_dim,
@@ -152,18 +182,18 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         with as_input_error():
             if not options.hidden and (":" not in kind or kind.startswith(OWN)):
                 like = NAMES[named.width_of].model if named.width_of else kind
-                sizes = fit_hidden_size(
+                wanted = sizes.fit_hidden_size(
                     kind,
-                    lambda width: replace(sizes, hidden_channels=width),
+                    lambda width: replace(wanted, hidden_channels=width),
                     options.parameters or PARAMETERS,
-                    lambda wide: _parameters(like, wide),
+                    partial(_parameters, like),
                 )
-            number = _parameters(kind, sizes)
-            check_parameters(name, sizes.hidden_channels or 0, number, "--hidden, --parameters")
+            number, width = _parameters(kind, wanted), wanted.hidden_channels
+            sizes.check_parameters(name, width or 0, number, "--hidden, --parameters")
     except TypeError as error:  # an option that it does not take
         raise InputError(f"--model {name}: {error}") from error
     arguments |= of_networks | {
-        "hidden_channels": sizes.hidden_channels,
+        "hidden_channels": width,
         "epochs": options.chosen("epochs", data),
         "batch_size": options.chosen("batch_size", data),
         "learning_rate": options.chosen("lr", data),
@@ -171,8 +201,8 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     return Model(name, kind, arguments, num_parameters=number)
 
 
-def _parameters(kind: str, sizes: Sizes) -> int:
-    return count_parameters(lambda: build_network(kind, sizes))
+def _parameters(kind: str, wanted: Sizes) -> int:
+    return sizes.count_parameters(lambda: build_network(kind, wanted))
 
 
 def number_of_parameters(estimator: Any) -> int | None:
@@ -181,7 +211,7 @@ def number_of_parameters(estimator: Any) -> int | None:
     for member in estimator.members_:
         learned = getattr(member, "estimators", [])
         if hasattr(member, "net"):
-            found += num_parameters(member.net)
+            found += sizes.num_parameters(member.net)
         elif member.model == "mean":
             found += len(learned)
         elif learned and hasattr(learned[0], "coef_"):

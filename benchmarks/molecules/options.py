@@ -143,7 +143,6 @@ class Options(Models):
             self.splits(data)
 
     def splits(self, data: str) -> list[str]:
-        """The splits of a data set."""
         official = data in OGB_SETS
         usual = "official" if official else "column" if self.split_column else "random"
         splits = list(dict.fromkeys(self.split or [usual]))

@@ -4,11 +4,11 @@ import base64
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jinja2
 import numpy as np
@@ -17,17 +17,16 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.metrics import PrecisionRecallDisplay, PredictionErrorDisplay, RocCurveDisplay
 
-from benchmarks.harness.bootstrap import paired_differences
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
-from benchmarks.harness.study import RECORD, rows_table
+from benchmarks.harness.study import RECORD, Report, groups, rows_table
 from benchmarks.harness.summary import learning_curves, spread_or_dash
 from benchmarks.harness.table import Table, number_format, one_line
 from benchmarks.harness.task import Measure
 from benchmarks.harness.training import Run
 from benchmarks.molecules.data import PARTS
 from benchmarks.molecules.runs import PROGRAM
-from benchmarks.molecules.scores import LEVELS, TITLES, each_score, score
+from benchmarks.molecules.scores import LEVELS, TITLES, each_score, paired_differences
 
 FILES = ("report.html", "predictions.csv", "skipped-*.csv", "predictions-*.png", "learning-*.png")
 PAGE = "report.html"
@@ -36,8 +35,6 @@ DRAWN_TARGETS, DRAWN_MOLECULES = 4, 20_000
 MOST_COLUMNS = 12  # of targets; more of them are rows
 ROUNDS, FEW_ROUNDS, MANY_TARGETS = 1000, 100, 12  # of the bootstrap
 DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError)
-T = TypeVar("T")
-K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,6 @@ class FinishedCell:
 
     @property
     def out(self) -> Path:
-        """The results folder that it is in."""
         return self.folder.parent.parent
 
 
@@ -88,7 +84,6 @@ class Line:
     cells: list[FinishedCell]
 
     def spread(self, part: str, digits: str) -> str:
-        """The mean of a part's scores and, of several seeds, their standard deviation."""
         return spread_or_dash([cell.record[part] for cell in self.cells], digits)
 
     def covered(self) -> str:
@@ -96,9 +91,8 @@ class Line:
         each = [cell.record["covered"] for cell in self.cells]
         if None in each:
             return "-"
-        return " ".join(
-            f"{100 * statistics.fmean(shares):.0f}" for shares in zip(*each, strict=True)
-        )
+        means = map(statistics.fmean, zip(*each, strict=True))
+        return " ".join(f"{100 * mean:.0f}" for mean in means)
 
 
 class Section:
@@ -126,7 +120,7 @@ class Section:
         rounds = ROUNDS if len(self.targets) <= MANY_TARGETS else FEW_ROUNDS
         predictions = [[cell.test[1] for cell in line.cells] for line in self.lines]
         y = self.lines[0].cells[0].test[0]
-        return paired_differences(y, predictions, 0, partial(score, self.metric), rounds)
+        return paired_differences(self.metric, y, predictions, rounds)
 
     @cached_property
     def tables(self) -> list[Table]:
@@ -169,19 +163,16 @@ class Section:
         return f"{low:+{digits}} to {high:+{digits}} {beyond}".strip() if place else "best"
 
     def _each_target(self, digits: str) -> Table:
-        labels, columns = [line.label for line in self.lines], []
+        rows = []
         for line in self.lines:
             scores = np.array([each_score(self.metric, *cell.test) for cell in line.cells])
-            columns.append([spread_or_dash(each.tolist(), digits) for each in scores.T])
-        caption = f"Test {TITLES[self.metric]} of each target"
+            rows.append([line.label, *(spread_or_dash(each.tolist(), digits) for each in scores.T)])
+        header, caption = ["model", *self.targets], f"Test {TITLES[self.metric]} of each target"
         if len(self.targets) > MOST_COLUMNS:
-            rows = [[t, *cells] for t, *cells in zip(self.targets, *columns, strict=True)]
-            return Table(caption, ("target", *labels), rows)
-        rows = [[label, *cells] for label, cells in zip(labels, columns, strict=True)]
-        return Table(caption, ("model", *self.targets), rows)
+            header, *rows = map(list, zip(["target", *self.targets], *rows, strict=True))
+        return Table(caption, header, rows)
 
     def pictures(self) -> dict[str, Callable[[], Figure]]:
-        """By the name of their file."""
         found = {f"predictions-{self.name}.png": self.predictions_figure}
         if any(cell.record["history"] for line in self.lines for cell in line.cells):
             found[f"learning-{self.name}.png"] = self.learning_figure
@@ -246,10 +237,8 @@ class Section:
                 found = json.loads((folder / "configuration.json").read_text(encoding="utf-8"))
                 versions = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
                 options = "; ".join(f"{k} {v}" for k, v in found["options"].items() if v)
-                said.append(
-                    f"{folder}: commit {found['commit']}; {versions}; backend {found['backend']}; "
-                    f"{found['threads']} threads; {options}"
-                )
+                made = f"commit {found['commit']}; {versions}; backend {found['backend']}"
+                said.append(f"{folder}: {made}; {found['threads']} threads; {options}")
             except DAMAGE:
                 said.append(f"{folder}: its configuration.json is damaged")
         return said
@@ -261,9 +250,9 @@ def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
     def kind(cell: FinishedCell) -> tuple[str, str]:
         return cell.record["model"], json.dumps(cell.about["settings"], sort_keys=True)
 
-    groups, lines = _grouped(cells, kind), []
-    for (model, settings), found in groups.items():
-        others = [json.loads(key[1]) for key in groups if key[0] == model]
+    kinds, lines = groups(cells, kind), []
+    for (model, settings), found in kinds.items():
+        others = [json.loads(key[1]) for key in kinds if key[0] == model]
         differs = [
             f"{name} {value}"
             for name, value in json.loads(settings).items()
@@ -274,17 +263,9 @@ def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
         if len({cell.record["seed"] for cell in found}) == len(found):
             lines.append(Line(label, found))
         else:
-            folders = _grouped(found, lambda cell: cell.out)
+            folders = groups(found, lambda cell: cell.out)
             lines += [Line(f"{label} in {folder}", own) for folder, own in folders.items()]
     return lines
-
-
-def _grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Those of each key, in the order of the first ones."""
-    groups: dict[K, list[T]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
 
 
 def _seconds(line: Line) -> str:
@@ -307,10 +288,10 @@ def sections_of(cells: Sequence[FinishedCell]) -> list[Section]:
     def identity(cell: FinishedCell) -> tuple[str, ...]:
         return *(cell.record[name] for name in ("dataset", "split", "metric")), cell.about["digest"]
 
-    groups, sections = _grouped(cells, identity), []
-    for key, own in sorted(groups.items()):
+    identities, sections = groups(cells, identity), []
+    for key, own in sorted(identities.items()):
         section = Section(own)
-        alike = [other for other in groups if other[:2] == key[:2]]
+        alike = [other for other in identities if other[:2] == key[:2]]
         if len({other[2] for other in alike}) > 1:
             section.name += f"-{key[2]}"
         if len({other[3] for other in alike}) > 1:
@@ -320,14 +301,26 @@ def sections_of(cells: Sequence[FinishedCell]) -> list[Section]:
     return sections
 
 
-def tables_of(sections: Sequence[Section]) -> list[Table]:
-    """Those of all sections, and sets of one kind of score and split one beside the other."""
-    return [*(table for section in sections for table in section.tables), *_others(sections)]
+def report(cells: Sequence[FinishedCell], notes: Sequence[str] = ()) -> Report:
+    """Tables, pictures and page; sets of one kind of score and split one beside the other."""
+    sections = sections_of(cells)
+    alike = groups(sections, lambda section: (section.metric, section.split)).values()
+    others = [_side_by_side(group) for group in alike if len(group) > 1]
+    tables = [*(table for section in sections for table in section.tables), *others]
+    pictures = {name: draw for section in sections for name, draw in section.pictures().items()}
 
+    def write(out: Path) -> None:
+        """Writes ``report.html`` with the pictures, which lie in the same folder."""
 
-def _others(sections: Sequence[Section]) -> list[Table]:
-    groups = _grouped(sections, lambda section: (section.metric, section.split))
-    return [_side_by_side(group) for group in groups.values() if len(group) > 1]
+        def picture(name: str) -> str:
+            return base64.b64encode((out / name).read_bytes()).decode()
+
+        template = Path(__file__).with_name("report.html.j2").read_text(encoding="utf-8")
+        page = jinja2.Environment(autoescape=True).from_string(template)
+        shown = {"sections": sections, "others": others, "notes": notes}
+        write_text(out / PAGE, page.render(picture=picture, **shown))
+
+    return Report(tables, pictures, write)
 
 
 def _side_by_side(sections: Sequence[Section]) -> Table:
@@ -354,23 +347,6 @@ def _side_by_side(sections: Sequence[Section]) -> Table:
     inside = "" if np.isnan(means[..., 1]).all() else ", of the subset in brackets"
     caption = f"Test {TITLES[sections[0].metric]}, mean over seeds{inside}"
     return Table(caption, ("data and split", *labels), rows)
-
-
-def pictures_of(sections: Sequence[Section]) -> dict[str, Callable[[], Figure]]:
-    """Those of all sections."""
-    return {name: draw for section in sections for name, draw in section.pictures().items()}
-
-
-def write_page(out: Path, sections: Sequence[Section], notes: Sequence[str] = ()) -> None:
-    """Writes ``report.html`` with the pictures of the sections, which lie in the same folder."""
-
-    def picture(name: str) -> str:
-        return base64.b64encode((out / name).read_bytes()).decode()
-
-    template = Path(__file__).with_name("report.html.j2").read_text(encoding="utf-8")
-    page = jinja2.Environment(autoescape=True).from_string(template)
-    shown = {"sections": sections, "others": _others(sections), "notes": notes}
-    write_text(out / PAGE, page.render(picture=picture, **shown))
 
 
 def unfinished_runs(folder: Path) -> list[str]:

@@ -45,6 +45,10 @@ class Cell:
     def title(self) -> str:
         return f"{self.split.key}, {self.model.name}, seed {self.seed}"
 
+    def names(self) -> dict[str, Any]:
+        model, split = self.model.name, self.split.name
+        return {"dataset": self.split.data.name, "split": split, "model": model, "seed": self.seed}
+
     def fitted_rows(self) -> Any:
         """The training molecules that the model sees."""
         train, most = self.split.parts["train"], self.model.most
@@ -53,7 +57,6 @@ class Cell:
         return np.sort(np.random.default_rng(self.seed).choice(train, most, replace=False))
 
     def fit(self, progress: bool) -> tuple[Any, float]:
-        """The fitted estimator and the seconds that it took."""
         split, rows = self.split, self.fitted_rows()
         y, valid = split.data.targets[:, split.learned], split.parts["valid"]
         y = y[:, 0] if y.shape[1] == 1 else y
@@ -83,10 +86,8 @@ class Cell:
         if self.model.is_network:
             whole = self._predicted(estimator, molecules)
             return {part: (rows, whole[rows]) for part, rows in parts.items()}
-        return {
-            part: (rows, self._predicted(estimator, molecules.part(rows)))
-            for part, rows in parts.items()
-        }
+        each = {p: self._predicted(estimator, molecules.part(rows)) for p, rows in parts.items()}
+        return {part: (rows, each[part]) for part, rows in parts.items()}
 
     def _predicted(self, estimator: Any, molecules: Any) -> Any:
         split = self.split
@@ -114,10 +115,7 @@ class Cell:
         most = {} if self.model.most is None else {"gp_molecules": self.model.most}
         used = {k: v for k, v in self.model.arguments.items() if k not in free} | most
         return {
-            "dataset": data.name,
-            "split": self.split.name,
-            "model": self.model.name,
-            "seed": self.seed,
+            **self.names(),
             "num_parameters": number_of_parameters(estimator),
             "metric": data.metric,
             **{part: score(data.metric, y[rows], p[..., 0]) for part, (rows, p) in found.items()},
@@ -150,10 +148,7 @@ class Cell:
             rows, values = found[part]
             for column, target in enumerate(names):
                 frame = {
-                    "dataset": data.name,
-                    "split": self.split.name,
-                    "model": self.model.name,
-                    "seed": self.seed,
+                    **self.names(),
                     "part": part,
                     "row": [int(source.row_numbers[i]) for i in rows],
                     "smiles": [source.smiles[i] for i in rows] if small else "",
@@ -186,9 +181,8 @@ class Cell:
         if not isinstance(data.source.smiles, list):  # on disk: a sample
             rows = np.random.default_rng(0).permutation(rows)[:TRAINING_SAMPLE]
         lines = [int(data.source.row_numbers[i]) for i in rows]
-        smiles = [data.source.smiles[i] for i in rows]
-        training = pd.DataFrame({"line": lines, "smiles": smiles})
-        write_text(folder / "training.csv", csv_text(training))
+        training = {"line": lines, "smiles": [data.source.smiles[i] for i in rows]}
+        write_text(folder / "training.csv", csv_text(pd.DataFrame(training)))
         learned = [data.source.target_names[place] for place in self.split.learned]
         settings = {
             "data": data.name,
@@ -213,12 +207,10 @@ def planned(options: Options) -> list[Cell]:
             command()
     torch_device(options.device)
     cells: list[Cell] = []
-    names: list[str] = []
     for data in options.data:
         found = load_set(data, options, options.show() == "bar")
-        if found.name in names:
+        if any(found.name == cell.split.data.name for cell in cells):
             raise InputError(f"--data: two are called {found.name}; rename one of the files")
-        names.append(found.name)
         if options.resample and (not found.is_regression or found.targets.shape[1] > 1):
             raise InputError(f"--resample needs one target of regression, {data} has others")
         if skipped := found.source.skipped:
@@ -240,10 +232,10 @@ def outcome(record: Record) -> str:
 
 def write_predictions(out: Path, folders: Sequence[Path]) -> None:
     """Puts the predictions of runs together."""
-    tables = [(folder / PREDICTIONS).read_bytes() for folder in folders]
-    header = tables[0].partition(b"\n")[0] + b"\n" if tables else b""
-    rows = [table.partition(b"\n")[2] for table in tables]
-    write_bytes(out / PREDICTIONS, b"".join([header, *rows]))
+    with naming_files(out):
+        tables = [(folder / PREDICTIONS).read_bytes() for folder in folders]
+        rows = [table.partition(b"\n")[2] for table in tables[1:]]
+        write_bytes(out / PREDICTIONS, b"".join([*tables[:1], *rows]))
 
 
 def write_skipped(out: Path, splits: Sequence[Split]) -> None:

@@ -11,11 +11,11 @@ from typing import Any, Literal, get_args
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.options import Command, Options, run_commands, setting
+from benchmarks.harness.study import METRICS, machine
 from benchmarks.harness.table import Table
 from benchmarks.speed.scale import SCALE
 
 PROGRAM = "benchmarks.speed"
-METRICS = "metrics.json"
 PACKAGES = ("torch", "torch-geometric", "numpy", "numba", "triton", "pyg_kernels")
 TableName = Literal["scan", "sequence", "rkm", "kbrn", "graph", "activation", "language", "epoch"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
@@ -68,7 +68,6 @@ class Speed(Options):
         self.sizes()
 
     def sizes(self) -> list[tuple[int, int, int]]:
-        """The shapes as numbers."""
         found = []
         for word in self.shapes:
             numbers = [int(part) if part.isdecimal() else 0 for part in word.split("x")]
@@ -102,7 +101,6 @@ def carry_out(options: Speed) -> None:
         import torch
 
         from benchmarks.harness.devices import torch_device
-        from benchmarks.harness.study import machine
         from pyg_kernels.ops import backend
     device = torch_device(options.device)
     if device.type == "mps":
@@ -110,11 +108,10 @@ def carry_out(options: Speed) -> None:
     torch.set_num_threads(options.threads)
     torch.backends.cudnn.allow_tf32 = False  # as products outside of cuDNN by default
     on_cuda = device.type == "cuda"
-    found = machine(PACKAGES)
     content: dict[str, Any] = {
         "device": torch.cuda.get_device_name(device) if on_cuda else str(device),
         "ops": backend(device),
-        **found,
+        **machine(PACKAGES),
         "options": options.values(),
     }
     tables: list[dict[str, Any]] = []
@@ -135,7 +132,7 @@ def compare(options: Compare) -> None:
     before, after = _read(options.before), _read(options.after)
     times = _times(after)
     rows = [
-        (key[0], key[1], key[2], f"{mine:.2f}", f"{times[key]:.2f}", f"{times[key] / mine:.3f}")
+        (*key, f"{mine:.2f}", f"{times[key]:.2f}", f"{times[key] / mine:.3f}")
         for key, mine in _times(before).items()
         if key in times
     ]
@@ -194,13 +191,11 @@ def _times(content: dict[str, Any]) -> dict[tuple[str, str, str], float]:
     }
 
 
-SPEED = Command(
-    Speed,
-    carry_out,
+PURPOSE = (
     "Forward and backward time of the layers beside their bare matrix products and the layers that "
-    "they replace.",
-    DETAILS,
+    "they replace."
 )
+SPEED = Command(Speed, carry_out, PURPOSE, DETAILS)
 COMPARE = Command(Compare, compare, "Ratios of the times in two metrics.json.")
 COMMANDS = {"": SPEED, "scale": SCALE, "compare": COMPARE}
 main = partial(run_commands, PROGRAM, COMMANDS)

@@ -3,6 +3,7 @@
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import torch
@@ -99,8 +100,7 @@ def sequence_layers(channels: int) -> Layers:
 def rkm_layers(channels: int) -> Layers:
     """Every cell, with feedback and without, and the layers that they replace."""
     found: Layers = []
-    cells = [*((cell, True) for cell in RECURRENT), *((cell, False) for cell in WITHOUT_FEEDBACK)]
-    for cell, feedback in cells:
+    for cell, feedback in [*product(RECURRENT, (True,)), *product(WITHOUT_FEEDBACK, (False,))]:
         layer = RKM(channels, channels, cell=cell, feedback=feedback)
         (built,) = layer.cells
         assert isinstance(built, RKMCell)
@@ -222,8 +222,7 @@ def graph_layers(channels: int, edge_dim: int) -> Layers:
 
 def graph_case(number: int, device: torch.device, channels: int = CHANNELS) -> Case:
     """Layers on random molecules with random node features of the layers' width."""
-    generator = torch.Generator().manual_seed(0)
-    num_nodes = number * ATOMS
+    generator, num_nodes = torch.Generator().manual_seed(0), number * ATOMS
     edge_index, edge_attr = random_molecules(number, generator)
     x = torch.randn(num_nodes, channels, generator=generator).to(device)
     edges = edge_index.to(device), edge_attr.to(device)
@@ -243,8 +242,7 @@ def graph_case(number: int, device: torch.device, channels: int = CHANNELS) -> C
 
 def sum_case(number: int, device: torch.device, channels: int = CHANNELS) -> Case:
     """Gated sums over the bonds of random molecules, and the same by PyTorch's ops."""
-    generator = torch.Generator().manual_seed(0)
-    nodes = number * ATOMS
+    generator, nodes = torch.Generator().manual_seed(0), number * ATOMS
     edge_index, edge_attr = random_molecules(number, generator)
     source, target = edge_index.to(device)
     bond = edge_attr.argmax(1).to(device)

@@ -2,8 +2,8 @@
 
 import math
 import statistics
-import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import lightning.pytorch as lightning
@@ -12,21 +12,15 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.harness.devices import accelerator, torch_device
+from benchmarks.harness.devices import now, torch_device
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.training import quieten_lightning
 from benchmarks.molecules.data import Split, load_set
 from benchmarks.molecules.models import Model, models_of
 from benchmarks.molecules.options import Options
-from benchmarks.speed.timing import Row, Step, interleaved, multiply, seconds_of, synchronise
-from pyg_kernels.molecules import NETWORKS
+from benchmarks.speed.timing import Row, Step, interleaved, multiply, seconds_of
+from pyg_kernels.molecules import NETWORKS, training
 from pyg_kernels.molecules.methods import Task, standardization
-from pyg_kernels.molecules.training import (
-    Learner,
-    MoleculeBatches,
-    TrainedNetwork,
-    TrainingOptions,
-)
 
 BATCH_SIZE = 128
 CLIP = 5.0  # the largest norm of the gradient, as by default in the benchmark
@@ -58,11 +52,8 @@ def flop(product: Product) -> int:
 
 def products_alone(products: Sequence[Product], device: torch.device) -> Step:
     """Products of these shapes, of random factors."""
-    factors = [
-        (torch.randn(left, device=device), torch.randn(right, device=device))
-        for left, right in products
-    ]
-    return multiply(factors)
+    random = partial(torch.randn, device=device)
+    return multiply([(random(left), random(right)) for left, right in products])
 
 
 class BatchClock(Callback):
@@ -73,20 +64,15 @@ class BatchClock(Callback):
         self.molecules: list[int] = []
 
     def on_train_epoch_start(self, trainer: Any, pl_module: lightning.LightningModule) -> None:
-        self._started = _now(pl_module)  # before the loader makes its first batch
+        self._started = now(pl_module.device)  # before the loader makes its first batch
 
     def on_train_batch_end(
-        self,
-        trainer: Any,
-        pl_module: lightning.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        now = _now(pl_module)
-        self.seconds.append(now - self._started)
+        ended = now(pl_module.device)
+        self.seconds.append(ended - self._started)
         self.molecules.append(batch.num_graphs)
-        self._started = now
+        self._started = ended
 
 
 def check_networks(names: Iterable[str]) -> None:
@@ -118,10 +104,8 @@ def train_batches(
     quieten_lightning()
     lightning.seed_everything(0, verbose=False)
     learner, batches = _prepared(split, model, batch_size)
-    kind, devices = accelerator(device)
     trainer = lightning.Trainer(
-        accelerator=kind,
-        devices=devices,
+        **training.trainer_devices(torch_device(device)),
         precision="32-true",
         max_epochs=1,
         limit_train_batches=num_batches or 1.0,
@@ -136,16 +120,16 @@ def train_batches(
     trainer.fit(learner, batches)
 
 
-def _prepared(split: Split, model: Model, batch_size: int) -> tuple[Learner, MoleculeBatches]:
+def _prepared(split: Split, model: Model, batch_size: int) -> tuple[Any, Any]:
     """What the package trains, and the batches of the training part."""
     arguments, train, y = model.arguments, split.parts["train"], split.data.targets
     task, featurizer = Task("regression", y.shape[1]), arguments["featurizer"]
     sizes = {name: arguments[name] for name in ("hidden_channels", "num_layers", "dropout")}
-    options = TrainingOptions(epochs=1, batch_size=batch_size)
-    network = TrainedNetwork(model.kind, task, featurizer, sizes, options)
+    options = training.TrainingOptions(epochs=1, batch_size=batch_size)
+    network = training.TrainedNetwork(model.kind, task, featurizer, sizes, options)
     weight = np.ones(len(y))
     mean, std = standardization(y[train], task, weight[train])
-    batches = MoleculeBatches(
+    batches = training.MoleculeBatches(
         split.data.molecules,
         featurizer,
         (y - mean) / std,
@@ -155,7 +139,7 @@ def _prepared(split: Split, model: Model, batch_size: int) -> tuple[Learner, Mol
         shuffle=True,
         drop_last=len(train) % batch_size == 1,
     )
-    return Learner(network.build(0), task, options), batches
+    return training.Learner(network.build(0), task, options), batches
 
 
 def measure_epochs(
@@ -187,23 +171,17 @@ def measure_epochs(
         whole, products = (statistics.median(each) for each in zip(*rounds, strict=True))
         batches, molecules = len(clock.molecules), sum(clock.molecules)
         gigaflop = sum(map(flop, recording.products)) / 1e9
-        rows.append(
-            {
-                "name": model.name,
-                "parameters": model.num_parameters,
-                "batches": batches,
-                "molecules": molecules,
-                "milliseconds": 1e3 * whole / batches,
-                "molecules_a_second": molecules / whole,
-                "products_milliseconds": 1e3 * products / batches,
-                "over_products": whole / products,
-                "gigaflop_a_second": gigaflop / whole,
-                "products_gigaflop_a_second": gigaflop / products,
-            }
-        )
+        row = {
+            "name": model.name,
+            "parameters": model.num_parameters,
+            "batches": batches,
+            "molecules": molecules,
+            "milliseconds": 1e3 * whole / batches,
+            "molecules_a_second": molecules / whole,
+            "products_milliseconds": 1e3 * products / batches,
+            "over_products": whole / products,
+            "gigaflop_a_second": gigaflop / whole,
+            "products_gigaflop_a_second": gigaflop / products,
+        }
+        rows.append(row)
     return rows
-
-
-def _now(module: lightning.LightningModule) -> float:
-    synchronise(module.device)
-    return time.perf_counter()

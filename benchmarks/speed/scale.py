@@ -9,14 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from benchmarks.harness.errors import (
-    InputError,
-    MeasurementError,
-    as_input_error,
-    naming_extras,
-)
+from benchmarks.harness.errors import InputError, MeasurementError, as_input_error, naming_extras
 from benchmarks.harness.options import Command, Results, setting
 from benchmarks.harness.study import Record, Report, Study, in_own_process, rows_table
 
@@ -57,19 +52,12 @@ class Scale(Results):
     threads: int = setting(2, least=1)
 
 
-@dataclass(frozen=True)
-class Molecules:
+class Molecules(NamedTuple):
     """A number of molecules."""
 
     number: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.number:09}"
-
-    @property
-    def title(self) -> str:
-        return f"{self.number:,} molecules"
+    name: str
+    title: str
 
 
 def carry_out(options: Scale) -> None:
@@ -83,7 +71,8 @@ def carry_out(options: Scale) -> None:
             _source(options.dataset, options.root)
     study = Study(PROGRAM, options, Path(options.out or "runs/scale"), packages=("torch", "rdkit"))
     study.open()
-    cells = [Molecules(number) for number in sorted(options.molecules)]
+    numbers = sorted(options.molecules)
+    cells = [Molecules(number, f"{number:09}", f"{number:,} molecules") for number in numbers]
     study.run(cells, partial(measured, options), outcome=lambda r: f"{r['seconds']:,.0f} s")
 
     columns: dict[str, Callable[[Record], object]] = {

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.harness.devices import now
 from benchmarks.harness.memory import PeakMemory
 from benchmarks.harness.table import Table
 
@@ -107,11 +108,10 @@ def interleaved(number: int, rounds: int, limit: float, warm: int) -> Iterator[t
 
 def seconds_of(step: Step, device: torch.device) -> float:
     """How long a step takes, from an idle device until it is idle again."""
-    synchronise(device)
+    start = now(device)
     if device.type != "cuda":
-        start = time.perf_counter()
         step()
-        return time.perf_counter() - start
+        return now(device) - start
     stream = torch.cuda.current_stream(device)
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     first.record(stream)
@@ -140,12 +140,6 @@ def multiply(factors: Sequence[tuple[Tensor, Tensor]]) -> Step:
             (torch.mm if left.dim() == 2 else torch.bmm)(left, right)
 
     return run
-
-
-def synchronise(device: torch.device) -> None:
-    """Waits until the device has done what it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _cell(key: str, value: object) -> str:

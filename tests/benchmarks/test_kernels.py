@@ -14,17 +14,16 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 
 from benchmarks.harness import memory
 from benchmarks.harness.errors import MeasurementError
-from benchmarks.harness.options import parse
+from benchmarks.harness.options import Command, parse
 from benchmarks.harness.study import in_own_process
 from benchmarks.harness.task import PARTS
 from benchmarks.kernels import accuracy, libraries, measure, options, regression
-from benchmarks.kernels.__main__ import COMMAND
 from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed
 
 PROGRAM = "benchmarks.kernels"
 SMALL = ("--molecules", 40, "--walk-molecules", 3, "--copies", 1, 2, "--features", 8, 16)
 SMALL += ("--rounds", 1)
-OPTIONS = parse(PROGRAM, COMMAND, [*map(str, SMALL), "--device", "cpu"])
+OPTIONS = parse(PROGRAM, Command(options.Kernels, print, ""), [*map(str, SMALL), "--device", "cpu"])
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +229,7 @@ def test_parts_are_those_of_the_molecule_benchmark(assay, monkeypatch):
     from benchmarks.molecules import data
     from benchmarks.molecules.options import Options
 
-    monkeypatch.setattr(data, "ChEMBLSulfonamides", lambda featurizer: assay)
+    monkeypatch.setattr(data.datasets, "ChEMBLSulfonamides", lambda featurizer: assay)
     theirs = data.load_set("chembl", Options()).split("random", None).parts
     mine = libraries.parts_of(len(libraries.load(OPTIONS)))
     assert tuple(mine) == PARTS == libraries.PARTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from typing import Any
 
 import torch
@@ -42,7 +43,6 @@ class NTASGD(SGD):
         self.param_groups[0].update(noted=[], averaged_steps=0, triggered=False)
 
     def note(self, error: float) -> bool:
-        """Takes note of a validation error."""
         group = self.param_groups[0]
         if group["triggered"]:
             return False
@@ -57,12 +57,11 @@ class NTASGD(SGD):
         first = self.param_groups[0]
         if first["triggered"]:
             first["averaged_steps"] += 1
-            for parameter in self._parameters():
+            for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
                 state = self.state[parameter]
                 if "average" not in state:
                     state["average"] = parameter.clone()
-                else:
-                    state["average"].lerp_(parameter, 1.0 / first["averaged_steps"])
+                state["average"].lerp_(parameter, 1.0 / first["averaged_steps"])
         return loss
 
     @contextmanager
@@ -76,16 +75,11 @@ class NTASGD(SGD):
 
     @torch.no_grad()
     def _exchange(self) -> None:
-        for parameter in self._parameters():
-            average = self.state[parameter].get("average") if parameter in self.state else None
-            if average is not None:
+        for parameter, state in self.state.items():
+            if "average" in state:
                 kept = parameter.clone()
-                parameter.copy_(average)
-                average.copy_(kept)
-
-    def _parameters(self) -> Iterator[Parameter]:
-        for group in self.param_groups:
-            yield from group["params"]
+                parameter.copy_(state["average"])
+                state["average"].copy_(kept)
 
 
 class RevertingAdam(Adam):
@@ -104,7 +98,6 @@ class RevertingAdam(Adam):
 
     @torch.no_grad()
     def note(self, error: float) -> bool:
-        """Takes note of the validation error after an epoch."""
         undo = not error < self.param_groups[0]["lowest"]
         for group in self.param_groups:
             if not undo:
@@ -120,12 +113,9 @@ class RevertingAdam(Adam):
 
 def build_optimizer(settings: TrainingSettings, parameters: Iterable[Parameter]) -> Optimizer:
     """The optimiser of some settings at its first learning rate."""
-    common: dict[str, Any] = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
-    if settings.optimizer == "sgd":
-        return SGD(parameters, **common)
-    if settings.optimizer == "adam":
-        return (RevertingAdam if settings.revert else Adam)(parameters, **common)
-    return NTASGD(parameters, **common)
+    adam = RevertingAdam if settings.revert else Adam
+    kind: Any = {"sgd": SGD, "adam": adam, "nt-asgd": NTASGD}[settings.optimizer]
+    return kind(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
 
 class WordLoss(Metric):
@@ -175,10 +165,8 @@ class LanguageLearner(Learner):
 
     def epoch_measures(self) -> dict[str, float]:
         errors = {"train": self.train_error, "valid": self.valid_error, "test": self.test_error}
-        return {
-            f"{part}_perplexity": perplexity(error.compute().item())
-            for part, error in errors.items()
-        }
+        means = {part: error.compute().item() for part, error in errors.items()}
+        return {f"{part}_perplexity": perplexity(mean) for part, mean in means.items()}
 
     def configure_optimizers(self) -> Optimizer:
         return build_optimizer(self.settings, self.parameters())
@@ -250,7 +238,6 @@ class LanguageLearner(Learner):
             group["lr"] = rate * steps / self.settings.steps
 
     def _averages(self) -> AbstractContextManager[Any]:
-        """While it lasts, weights are averages where the optimiser takes them."""
         optimizer = self._optimizer()
         return optimizer.averaged() if isinstance(optimizer, NTASGD) else nullcontext()
 

@@ -35,14 +35,12 @@ def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
         return x
     if not locked:
         return F.dropout(x, probability)
-    return x * _mask(x[:1], probability)
+    return x * torch.empty_like(x[:1]).bernoulli_(1 - probability).div_(1 - probability)
 
 
 def drop_words(vectors: Tensor, probability: float, training: bool) -> Tensor:
     """Dropout of whole words: their vectors are zero wherever they stand in the batch."""
-    if not training or not probability:
-        return vectors
-    return vectors * _mask(vectors[:, :1], probability)
+    return drop(vectors.t(), probability, training, locked=True).t()
 
 
 class WeightDrop(nn.Module):
@@ -58,11 +56,6 @@ class WeightDrop(nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         return F.dropout(weight, self.probability, self.training)
-
-
-def _mask(like: Tensor, probability: float) -> Tensor:
-    keep = 1.0 - probability
-    return like.new_empty(like.shape).bernoulli_(keep).div_(keep)
 
 
 class RCNNEncoder(nn.Module):
@@ -131,16 +124,9 @@ class DroppedLSTM(nn.Module):
             state = (zeros, zeros)
         weights = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
         output, h, c = torch.lstm(
-            x,
-            state,
-            weights,
-            has_biases=True,
-            num_layers=1,
-            dropout=0.0,
-            train=self.training,
-            bidirectional=False,
-            batch_first=False,
-        )
+            x, state, weights, has_biases=True, num_layers=1, dropout=0.0, train=self.training,
+            bidirectional=False, batch_first=False,
+        )  # fmt: skip
         return output, (h, c)
 
 
@@ -218,10 +204,8 @@ class LanguageModel(nn.Module):
         self.encoder: Any = ENCODERS[config.encoder](config)
         width = cast(int, self.encoder.out_features)
         if config.tied and width != config.embedding_size:
-            raise ValueError(
-                f"tied=True with outputs of {width} features and word vectors of "
-                f"{config.embedding_size}: expected equal sizes"
-            )
+            sizes_of = f"outputs of {width} features and word vectors of {config.embedding_size}"
+            raise ValueError(f"tied=True with {sizes_of}: expected equal sizes")
         self.output = None if config.tied else nn.Parameter(torch.empty(config.num_words, width))
         self.bias = nn.Parameter(torch.empty(config.num_words))
         self.reset_parameters()

@@ -131,7 +131,6 @@ class Corpus(Options):
 
     @property
     def own(self) -> bool:
-        """Whether it is a file of one's own."""
         return self.data is not None and Path(self.data).expanduser().is_file()
 
 

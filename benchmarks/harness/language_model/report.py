@@ -1,6 +1,7 @@
 """The tables and the picture of a comparison of language models."""
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 from matplotlib.figure import Figure
 
@@ -44,30 +45,23 @@ def comparison(runs: Sequence[Run], corpus: TextStreams) -> Table:
 
 def by_epoch(runs: Sequence[Run]) -> Table:
     """Perplexities of the validation and the test part after each epoch."""
-    groups = summary.by_model(runs)
-    header = ["epoch"]
-    for group in groups:
-        header += [f"{group[0].record['model']} {part}" for part in PARTS[1:]]
-    rows = []
-    for k in range(max(len(run.history) for run in runs)):
-        row = [str(k + 1)]
-        for group in groups:
-            histories = [run.history for run in group if len(run.history) > k]
-            for part in PARTS[1:]:
-                values = [history[k][f"{part}_perplexity"] for history in histories]
-                row.append(summary.spread(values, DIGITS) if len(values) == len(group) else "-")
-        rows.append(row)
-    return Table(f"Perplexity by epoch; {summary.seeds_text(runs)}", header, rows)
+    epochs = range(max(len(run.history) for run in runs))
+    columns = {"epoch": [str(k + 1) for k in epochs]}
+    for group, part in product(summary.by_model(runs), PARTS[1:]):
+        histories = [[epoch[f"{part}_perplexity"] for epoch in run.history] for run in group]
+        each = [[values[k] if k < len(values) else None for values in histories] for k in epochs]
+        cells = [summary.spread_or_dash(values, DIGITS) for values in each]
+        columns[f"{group[0].record['model']} {part}"] = cells
+    rows = list(zip(*columns.values(), strict=True))
+    return Table(f"Perplexity by epoch; {summary.seeds_text(runs)}", list(columns), rows)
 
 
 def report(runs: Sequence[Run], corpus: TextStreams) -> Report:
     """The tables and the curves; the table of epochs is written and not printed."""
 
     def curves() -> Figure:
-        parts, name = ("valid", "test", "train"), LanguageTask.measure.title
-        return summary.learning_curves(
-            runs, LanguageTask.measure, name, corpus.name, parts, log=True
-        )
+        parts, measure = ("valid", "test", "train"), LanguageTask.measure
+        return summary.learning_curves(runs, measure, measure.title, corpus.name, parts, log=True)
 
     return Report([comparison(runs, corpus)], {"perplexity.png": curves}, written=[by_epoch(runs)])
 

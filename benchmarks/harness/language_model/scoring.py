@@ -25,7 +25,6 @@ class Scores:
     unknown: Counter[str]  # words that the vocabulary has not, and how often each occurs
 
     def perplexity(self) -> float:
-        """That of all words."""
         return perplexity(torch.cat(self.losses).mean().item())
 
 
@@ -42,7 +41,7 @@ def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
     end = vocabulary.words[vocabulary.end]
     whole = [[*line, end] for line in lines]
     words = [word for line in whole for word in line]
-    targets = model.numbers(words).to(model.device)
+    targets = vocabulary.encode([words])[0].to(model.device)
     ids = torch.cat([targets.new_tensor([vocabulary.end]), targets[:-1]])
     losses, state = [], None
     for start in range(0, len(ids), CHUNK):
@@ -50,8 +49,8 @@ def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
         scores = model.net.scores(hidden[:, 0]).float()
         chunk = targets[start : start + CHUNK]
         losses.append(F.cross_entropy(scores, chunk, reduction="none").double().cpu())
-    lengths = [len(line) for line in whole]
-    return Scores(whole, list(torch.cat(losses).split(lengths)), model.unknown(words))
+    of_lines = torch.cat(losses).split(list(map(len, whole)))
+    return Scores(whole, list(of_lines), model.unknown(words))
 
 
 def score_table(scores: Scores, name: str, each_line: bool) -> Table:
@@ -62,7 +61,7 @@ def score_table(scores: Scores, name: str, each_line: bool) -> Table:
         shown = name if len(name) <= 60 else f"{name[:57]}..."
         return [shown, f"{len(words):,}", f"{number:,}", f"{perplexity(losses.mean().item()):.2f}"]
 
-    lines = list(zip(scores.lines, scores.losses, strict=True)) if each_line else []
+    lines = zip(scores.lines, scores.losses, strict=True) if each_line else ()
     rows = [row(" ".join(line[:-1]), line, losses) for line, losses in lines]
     words = [word for line in scores.lines for word in line]
     rows.append(row(name, words, torch.cat(scores.losses)))

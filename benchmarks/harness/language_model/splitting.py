@@ -45,7 +45,6 @@ class WordSplitter:
         self.punctuation = "," in vocabulary or "." in vocabulary
 
     def __call__(self, text: str) -> list[str]:
-        """The words of a text."""
         return [word for chunk in text.split() for word in self._words(chunk)]
 
     def _words(self, chunk: str) -> Iterator[str]:
@@ -56,11 +55,11 @@ class WordSplitter:
         chunk = chunk.replace("\u2019", "'")
         if self.lowered:
             chunk = chunk.lower()
-        starts = [token.start() for token in TOKEN.finditer(chunk)]
-        ends = [token.end() for token in TOKEN.finditer(chunk)]
+        spans = [token.span() for token in TOKEN.finditer(chunk)]
+        ends = [end for _, end in spans]
         k = 0
-        while k < len(starts):
-            start, end = starts[k], ends[k]
+        while k < len(spans):
+            start, end = spans[k]
             if "-" in self.marks and HYPHEN.match(chunk, start):
                 yield self.marks["-"]
             elif word := max(
@@ -74,12 +73,9 @@ class WordSplitter:
 
     def _longest_known(self, chunk: str, start: int, ends: list[int]) -> str:
         """The longest word from `start` on that ends where a token does; empty: there is none."""
-        first = bisect_right(ends, start)
-        last = bisect_right(ends, start + self.longest)
-        for end in reversed(ends[first:last]):
-            if chunk[start:end] in self.vocabulary:
-                return chunk[start:end]
-        return ""
+        first, last = (bisect_right(ends, place) for place in (start, start + self.longest))
+        words = (chunk[start:end] for end in reversed(ends[first:last]))
+        return next((word for word in words if word in self.vocabulary), "")
 
     def _compound(self, chunk: str, start: int, ends: list[int]) -> str:
         """The compound that begins at `start`; empty: none does, or compounds are not one word."""

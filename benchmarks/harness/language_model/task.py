@@ -12,12 +12,7 @@ from benchmarks.corpora.python_documentation import PythonDocumentation
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import fitted
-from benchmarks.harness.language_model.options import (
-    PRESETS,
-    Corpus,
-    LanguageModel,
-    Preset,
-)
+from benchmarks.harness.language_model.options import PRESETS, Corpus, LanguageModel, Preset
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.task import PARTS, Batches, Measure, Task
 from benchmarks.harness.training import TrainingConfig
@@ -42,9 +37,8 @@ class LanguageTask(Task):
 
     def __init__(self, corpus: TextStreams) -> None:
         self.corpus = corpus
-        cut = isinstance(corpus, OwnText)
-        self.dataset, self.split = corpus.name, "lines in order" if cut else "given parts"
-        self.parts = corpus.streams
+        self.dataset, self.parts = corpus.name, corpus.streams
+        self.split = "lines in order" if isinstance(corpus, OwnText) else "given parts"
 
     def identity(self) -> dict[str, Any]:
         number = sum(map(len, self.parts.values()))
@@ -67,21 +61,18 @@ class LanguageTask(Task):
         return LanguageLearner(asdict(model.model), asdict(model.training), words, name)
 
     def batches(self, learner: LanguageLearner, batch_size: int, seed: int) -> Batches:
-        """Batches of streams of words.
+        """Streams of words; how many steps a batch has depends on seed and epoch alone.
 
-        The training part is cut into as many streams as a batch has, side by side, but into no more
-        than it has words; how many steps each batch has depends on seed and epoch alone where it
-        varies. Every word of the other parts is predicted once, the first one from an end of
-        sentence. After an epoch the test part is measured, too.
+        Every word of the parts is predicted once, the first one from an end of sentence. After an
+        epoch the test part is measured, too.
         """
         steps, vary = learner.settings.steps, learner.settings.variable_steps
         train, size = self.parts["train"], learner.settings.batch_size
         training = LanguageLoader(train, size, steps, vary=vary, seed=10_000 * seed)
-        whole: dict[str, Any] = {"before": LanguageVocabulary.end, "whole": True}
         parts = {}
         for part, stream in self.parts.items():
             streams = max(1, min(EVALUATION_STREAMS, len(stream) // steps))
-            parts[part] = LanguageLoader(stream, streams, steps, **whole)
+            parts[part] = LanguageLoader(stream, streams, steps, LanguageVocabulary.end, whole=True)
         return Batches(training, parts, [parts["test"]])
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import Tensor
 
 from benchmarks.corpora.language import LanguageVocabulary
 from benchmarks.harness.checkpoint import load_learner
@@ -35,31 +34,22 @@ class TrainedModel:
         """Splits running text into words, written as the vocabulary writes them."""
         return WordSplitter(self.vocabulary)
 
-    def numbers(self, words: Sequence[str]) -> Tensor:
-        """The numbers of words, ``(N,)``, unknown ones too."""
-        return torch.tensor([self.vocabulary[word] for word in words], dtype=torch.long)
-
     def unknown(self, words: Sequence[str]) -> Counter[str]:
         """The words that the vocabulary has not, and how often each occurs."""
         return Counter(word for word in words if word not in self.vocabulary)
 
     @torch.no_grad()
     def generate(
-        self,
-        prompt: Sequence[str],
-        length: int,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        seed: int = 0,
-    ) -> Iterator[str]:
+        self, prompt: Sequence[str], length: int, temperature: float = 1.0,
+        top_k: int | None = None, seed: int = 0,
+    ) -> Iterator[str]:  # fmt: skip
         r"""Draws words after a prompt, each from :math:`p(v) \propto \exp(s_v / \tau)`.
 
         The prompt follows an end of sentence, as texts in training do. The unknown word is never
         drawn.
         """
-        generator = torch.Generator().manual_seed(seed)
-        ids = torch.cat([torch.tensor([self.vocabulary.end]), self.numbers(prompt)])
-        state = None
+        generator, state = torch.Generator().manual_seed(seed), None
+        ids, _ = self.vocabulary.encode([[self.vocabulary.words[self.vocabulary.end], *prompt]])
         for _ in range(length):
             hidden, state = self.net(ids.to(self.device).unsqueeze(1), state)
             scores = self.net.scores(hidden[-1, 0]).double().cpu()

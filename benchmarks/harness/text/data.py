@@ -13,7 +13,7 @@ from benchmarks.corpora.trec import TREC
 from benchmarks.harness.errors import InputError, as_input_error, tell
 from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.text.options import OWN, Texts
-from benchmarks.harness.words import Words, check_tuned, read_words, vector_file
+from benchmarks.harness.words import Words, read_words, vector_file
 from pyg_kernels.datasets.text import EncodedTexts, TextCorpus, TextCSV, TextTable
 from pyg_kernels.datasets.text.text_table import has_columns
 from pyg_kernels.tables import PARQUET
@@ -54,10 +54,8 @@ def _own_texts(choice: Texts) -> TextCorpus:
 CORPORA: dict[str, Callable[[Texts], TextCorpus]] = {
     "trec": lambda choice: TREC(choice.folder),
     "trec-fine": lambda choice: TREC(choice.folder, labels="fine"),
-    "sst-fine": lambda choice: SST(choice.folder, phrases=PHRASES[choice.phrases]),
-    "sst-binary": lambda choice: SST(
-        choice.folder, labels="binary", phrases=PHRASES[choice.phrases]
-    ),
+    "sst-fine": lambda choice: SST(choice.folder, "fine", PHRASES[choice.phrases]),
+    "sst-binary": lambda choice: SST(choice.folder, "binary", PHRASES[choice.phrases]),
     "mr": lambda choice: MR(choice.folder, seed=choice.split_seed or 0),
     "ag_news": lambda choice: AGNews(choice.folder, seed=choice.split_seed or 0),
     OWN: _own_texts,
@@ -72,7 +70,6 @@ class TextData(Words):
     choice: Texts  # where the texts come from
 
     def word_numbers(self) -> dict[str, Tensor]:
-        """Those of the words of each part."""
         return {part: self.encoded.batch(self.corpus.parts[part]).ids for part in PARTS}
 
 
@@ -80,13 +77,12 @@ def load_texts(choice: Texts) -> TextData:
     """Reads texts and word vectors."""
     with as_input_error():
         file = vector_file(choice.folder, choice.vectors)
-        check_tuned(choice.tune_vectors, file)
         corpus = CORPORA[choice.dataset](choice)
         corpus.hold_out(HELD_OUT, choice.split_seed or 0)
         words = read_words(corpus, file, choice.tune_vectors)
-    if words.vectors is None and choice.unit_norm:
+    if choice.unit_norm and words.vectors is None:
         tell("--unit-norm: there are no word vectors, which it would scale")
-    elif words.vectors is not None and choice.unit_norm:
+    elif choice.unit_norm and words.vectors is not None:
         words = replace(words, vectors=words.vectors.unit_norm())
     encoded = EncodedTexts(*words.vocabulary.encode(corpus.texts), corpus.labels)
     return TextData(**vars(words), encoded=encoded, choice=choice)

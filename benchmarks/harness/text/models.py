@@ -9,7 +9,7 @@ width of its filters alone.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -59,7 +59,7 @@ class RCNNEncoder(Encoder):
         return self.at_words(x, batch).index_select(0, batch.ptr[1:] - 1)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return self.rcnn(x, ptr=batch.ptr)[0]
+        return recurrent_outputs(self.rcnn, x, batch)[0]
 
 
 class LSTMEncoder(Encoder):
@@ -80,7 +80,7 @@ class LSTMEncoder(Encoder):
         return torch.cat((h[-2], h[-1]), dim=1) if self.lstm.bidirectional else h[-1]
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return lstm_outputs(self.lstm, x, batch)
+        return recurrent_outputs(self.lstm, x, batch)[0]
 
 
 class LayeredEncoder(Encoder):
@@ -90,23 +90,18 @@ class LayeredEncoder(Encoder):
         v = [\bar h^{(1)}; \ldots; \bar h^{(L)}], \qquad
         \bar h^{(l)} = \frac1T \sum_t h^{(l)}_t
 
-    with dropout between layers. `layer` makes one of a number of inputs, `apply` gives its outputs
-    at the words of a batch, `directions` times `hidden` numbers each.
+    with dropout between layers. `layer` makes one of a number of inputs, whose outputs at each word
+    are `directions` times `hidden` numbers.
     """
 
     def __init__(
-        self,
-        config: TextModelConfig,
-        layer: Callable[[int], nn.Module],
-        apply: Callable[[nn.Module, Tensor, TextBatch], Tensor],
-        directions: int = 1,
+        self, config: TextModelConfig, layer: Callable[[int], nn.Module], directions: int = 1
     ) -> None:
         super().__init__()
         width = directions * config.hidden
         self.out_features = config.num_layers * width
         sizes = [config.embedding_dim, *[width] * (config.num_layers - 1)]
         self.layers = nn.ModuleList(map(layer, sizes))
-        self.apply_layer = apply
         self.dropout = config.dropout
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
@@ -119,7 +114,7 @@ class LayeredEncoder(Encoder):
         outputs: list[Tensor] = []
         for layer in self.layers:
             x = F.dropout(outputs[-1], self.dropout, self.training) if outputs else x
-            outputs.append(self.apply_layer(layer, x, batch))
+            outputs.append(recurrent_outputs(layer, x, batch)[0])
         return outputs
 
     def classifier(self, num_classes: int) -> nn.Module:
@@ -201,7 +196,7 @@ class RKMEncoder(Encoder):
         return mean_over_words(self.at_words(x, batch), batch)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return self.rkm(x, ptr=batch.ptr)[0]
+        return recurrent_outputs(self.rkm, x, batch)[0]
 
     def classifier(self, num_classes: int) -> nn.Module:
         return nn.Sequential(
@@ -214,7 +209,7 @@ class RKMEncoder(Encoder):
         """Number of weights of filters and recurrent maps, as Table 1 of the paper counts them."""
         (cell,) = self.rkm.cells
         assert isinstance(cell, RKMCell)
-        maps: Iterable[Tensor] = (*cell.filters.parameters(), *cell.recurrent.parameters())
+        maps = (*cell.filters.parameters(), *cell.recurrent.parameters())
         return sum(weights.numel() for weights in maps)
 
 
@@ -230,22 +225,15 @@ def rcnn_encoder(config: TextModelConfig) -> Encoder:
     """An RCNN with the read-out of a configuration."""
     if config.readout == "last":
         return RCNNEncoder(config)
-
-    def outputs(layer: nn.Module, x: Tensor, batch: TextBatch) -> Tensor:
-        return layer(x, ptr=batch.ptr)[0]
-
-    return LayeredEncoder(config, lambda size: _rcnn(config, size, 1), outputs)
+    return LayeredEncoder(config, partial(_rcnn, config, num_layers=1))
 
 
 def lstm_encoder(config: TextModelConfig, bidirectional: bool = False) -> Encoder:
     """``nn.LSTM``, in one direction or two, with the read-out of a configuration."""
     if config.readout == "last":
         return LSTMEncoder(config, bidirectional)
-
-    def layer(size: int) -> nn.Module:
-        return nn.LSTM(size, config.hidden, bidirectional=bidirectional)
-
-    return LayeredEncoder(config, layer, lstm_outputs, directions=1 + bidirectional)
+    layer = partial(nn.LSTM, hidden_size=config.hidden, bidirectional=bidirectional)
+    return LayeredEncoder(config, layer, directions=1 + bidirectional)
 
 
 def padded(x: Tensor, batch: TextBatch) -> tuple[Tensor, Tensor]:
@@ -264,15 +252,14 @@ def mean_over_words(x: Tensor, batch: TextBatch) -> Tensor:
     return total.index_add(0, batch.text, x) / batch.lengths.unsqueeze(1)
 
 
-def lstm_outputs(lstm: nn.Module, x: Tensor, batch: TextBatch) -> Tensor:
-    """The outputs of ``nn.LSTM`` at each word of ragged texts: ``(N, D)`` to ``(N, H)``."""
-    return recurrent_outputs(lstm, x, batch)[0]
-
-
 def recurrent_outputs(
     layer: nn.Module, x: Tensor, batch: TextBatch, state: Any = None
 ) -> tuple[Tensor, Any]:
-    """The same of ``nn.LSTM`` or ``nn.GRU`` from a state on, and the state at the texts' ends."""
+    """The outputs of a recurrent layer at each word of ragged texts, ``(N, D)`` to ``(N, H)``, from
+    a state on, and the state at the texts' ends.
+    """
+    if not isinstance(layer, nn.RNNBase):  # a layer of the package, which reads ragged texts
+        return layer(x, state, ptr=batch.ptr)
     output, state = layer(_packed(x, batch), state)
     rows, _ = pad_packed_sequence(output, batch_first=True)
     _, mask = batch.padded()

@@ -101,10 +101,8 @@ class Texts(TextColumns):
         if self.dataset == OWN:
             own_files(self.data, self.root, ROOTS, folders=True)
         elif self.text_column or self.label_column or self.encoding != "utf-8":
-            raise InputError(
-                "--text-column, --label-column and --encoding go with your own file, not "
-                f"{self.dataset}"
-            )
+            these = "--text-column, --label-column and --encoding"
+            raise InputError(f"{these} go with your own file, not {self.dataset}")
         sst = self.dataset.startswith("sst")
         if self.split_seed is not None and sst:
             raise InputError(f"--split-seed goes with data without three parts, not {self.dataset}")
@@ -205,16 +203,15 @@ class TextModels(Options):
         """One for each number of layers and each decay that a kind takes."""
         layers = self.layers if kind in LAYERED else self.layers[:1]
         decays = [*map(_decay, self.decays if kind == "rcnn" else self.decays[:1])]
+        same = {x: getattr(self, x) for x in ("dropout", "order", "activation", "rcnn_readout")}
+        same |= {"kind": kind, "readout": self.readout or READOUT.get(kind, "last")}
+        same["counts"] = COUNTS.get(kind, 0) if self.counts is None else self.counts
         found = []
         for number, decay in product(layers, decays):
             name = kind + f"-{number}layers" * (len(layers) > 1)
             said = decay if isinstance(decay, str) else f"{decay:g}"
             name += f"-decay-{said}" * (len(decays) > 1)
-            own = {"name": name, "kind": kind, "num_layers": number, "decay": decay}
-            own["readout"] = self.readout or READOUT.get(kind, "last")
-            own["counts"] = COUNTS.get(kind, 0) if self.counts is None else self.counts
-            same = ("dropout", "order", "activation", "rcnn_readout")
-            found.append(own | {name: getattr(self, name) for name in same})
+            found.append({"name": name, "num_layers": number, "decay": decay, **same})
         return found
 
 
@@ -225,6 +222,5 @@ def _decay(word: str) -> float | str:
             return float(word)
     if word in DECAYS:
         return word
-    raise InputError(
-        f"--decays must be a number from 0 to below 1, {', '.join(DECAYS)}, got {word}"
-    )
+    known = ", ".join(DECAYS)
+    raise InputError(f"--decays must be a number from 0 to below 1, {known}, got {word}")

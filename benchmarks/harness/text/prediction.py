@@ -42,7 +42,6 @@ class Explanation:
     classes: Sequence[str]
 
     def predicted(self) -> str:
-        """The class of the whole text, and its probability."""
         place = int(self.so_far[-1].argmax())
         return f"{self.classes[place]} ({self.so_far[-1, place]:.2f})"
 
@@ -71,11 +70,10 @@ class Explanation:
 
     def table(self) -> Table:
         """A row a word: what stands here, and the text so far."""
+        lines = zip(self.words, self.known, *self.scores(), strict=True)
         rows = [
             (word + " (unknown)" * (not known), f"{here:+.2f}", f"{so_far:+.2f}")
-            for word, known, here, so_far in zip(
-                self.words, self.known, *self.scores(), strict=True
-            )
+            for word, known, here, so_far in lines
         ]
         caption = (
             f"{' '.join(self.words)}\nclass {self.predicted()}; {self.unknown()}\n"
@@ -89,18 +87,16 @@ def class_values(classes: Sequence[str]) -> list[float] | None:
     number = len(classes)
     if number == 2:
         return [-1.0, 1.0]
-    if number < 2 or not all(INTEGER.fullmatch(name) for name in classes):
+    if number < 2 or not all(map(INTEGER.fullmatch, classes)):
         return None
-    integers = list(map(int, classes))
-    if integers != list(range(integers[0], integers[0] + number)):
-        return None
-    return [k - (number - 1) / 2 for k in range(number)]
+    first = int(classes[0])
+    in_order = [*map(int, classes)] == [*range(first, first + number)]
+    return [k - (number - 1) / 2 for k in range(number)] if in_order else None
 
 
 def expected(probabilities: Tensor, values: Sequence[float]) -> list[float]:
     """The expected scores of rows of probabilities."""
-    scores = probabilities.double() @ torch.tensor(values, dtype=torch.double)
-    return [float(score) for score in scores]
+    return (probabilities.double() @ torch.tensor(values, dtype=torch.double)).tolist()
 
 
 def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:
@@ -109,15 +105,12 @@ def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:
         raise InputError("--explain: the text has no words")
     vocabulary = Vocabulary(classifier.hparams["words"])
     ids, _ = vocabulary.encode([words])
-    net = classifier.net
-    vectors = net.embedding(ids)
-    known = (ids > vocabulary.unknown) & vectors.any(dim=1)
+    net, lengths = classifier.net, range(1, len(ids) + 1)
+    known = (ids > vocabulary.unknown) & net.embedding(ids).any(dim=1)
     with torch.no_grad():
-        here = net.at_words(_beginnings(ids, range(len(ids), len(ids) + 1))).softmax(dim=1)
-        parts = [
-            net(_beginnings(ids, range(first, min(first + PREFIXES, len(ids) + 1))))
-            for first in range(1, len(ids) + 1, PREFIXES)
-        ]
+        here = net.at_words(_beginnings(ids, lengths[-1:])).softmax(dim=1)
+        starts = range(0, len(ids), PREFIXES)
+        parts = [net(_beginnings(ids, lengths[start : start + PREFIXES])) for start in starts]
     so_far = torch.cat(parts).softmax(dim=1)
     return Explanation(words, known.tolist(), here, so_far, classifier.hparams["classes"])
 
@@ -156,12 +149,12 @@ def predict(options: Any) -> None:
     A text without words has no class; its cells are empty, and its row is told. So is that of a
     text without a known word.
     """
-    outputs = [Path(name) for name in (options.out, options.explain) if name]
-    tables.refuse_existing(outputs, options.overwrite)
-    if options.explain:
-        tables.check_folder(Path(options.explain))
-    if options.out:
-        tables.check_output(Path(options.out))
+    out, folder = (name and Path(name) for name in (options.out, options.explain))
+    tables.refuse_existing(filter(None, (out, folder)), options.overwrite)
+    if folder:
+        tables.check_folder(folder)
+    if out:
+        tables.check_output(out)
     classifier = load_learner(options.checkpoint, TextClassifier)
     if options.text:
         table = pandas.DataFrame({"text": options.text}, range(1, len(options.text) + 1))
@@ -169,8 +162,8 @@ def predict(options: Any) -> None:
     else:
         columns = list(options.text_column) or ["text"]
         table, texts = tables.texts_of(options.data, columns, options.encoding)
-    if options.out:
-        tables.check_output(Path(options.out), table)
+    if out:
+        tables.check_output(out, table)
     words = list(map(classifier.tokens, texts))
     predictions = predicted(classifier, words, options.batch_size).set_index(table.index)
     tables.refuse_columns(table, predictions, options.data)
@@ -179,15 +172,15 @@ def predict(options: Any) -> None:
     tables.tell_lines(table, [not text for text in words], "no words and no class")
     unknown = [bool(text) and known.isdisjoint(text) for text in words]
     tables.tell_lines(table, unknown, "no known word")
-    if options.out:
-        tables.write_table(Path(options.out), table)
+    if out:
+        tables.write_table(out, table)
     elif options.text:
         rows = [
             [cell if isinstance(cell, str) else f"{cell:.4f}".replace("nan", "") for cell in row]
             for row in table.itertuples(index=False)
         ]
         say(Table("", list(table), rows).text())
-    if options.explain:
+    if folder:
         _explain(classifier, [text for text in words if text][: options.limit], options)
 
 
@@ -216,11 +209,12 @@ def _explain(classifier: TextClassifier, texts: Sequence[Sequence[str]], options
         raise InputError("--explain: no text has words")
     explanations = [explain(classifier, words) for words in texts]
     folder = Path(options.explain)
-    pages = "\n\n".join(explanation.table().markdown() for explanation in explanations)
+    found = [explanation.table() for explanation in explanations]
     with naming_files(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        pages = "\n\n".join(table.markdown() for table in found)
         write_text(folder / "explanation.md", f"{pages}\n")
         write_bytes(folder / "explanation.png", png(explanation_plot(explanations)))
     if options.text:
-        say("\n\n".join(explanation.table().text() for explanation in explanations))
+        say("\n\n".join(table.text() for table in found))
     say(f"explanations of {len(texts)} texts in {folder}")

@@ -27,9 +27,8 @@ def text_table(runs: Sequence[Run], data: TextData) -> Table:
     """The comparison of models and, of recurrent kernel machines, the weights of their cells."""
     columns = {part: summary.measured(part, TextTask.measure.digits) for part in PARTS}
     columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.2f}"
-    said = (
-        f"Accuracy in percent at the best epoch of the validation part; {summary.seeds_text(runs)}"
-    )
+    said = "Accuracy in percent at the best epoch of the validation part; "
+    said += summary.seeds_text(runs)
     if any("cell" in run.record for run in runs):
         columns["weights"] = lambda group: group[0].record.get("cell_parameters", "-")
         said += "; weights of cells alone, as Liang et al. 2019 count them"
@@ -43,12 +42,10 @@ def describe(data: TextData) -> str:
     """Lines on texts and parts, on word vectors, and on words without one."""
     corpus, choice = data.corpus, data.choice
     sizes = ", ".join(f"{len(corpus.parts[part]):,} {part}" for part in PARTS)
-    texts = (
-        f"{choice.dataset}: {len(corpus):,} texts of {len(corpus.classes)} classes, "
-        f"{corpus.split}: {sizes}"
-    )
+    texts = f"{choice.dataset}: {len(corpus):,} texts of {len(corpus.classes)} classes"
     vectors = data.describe_vectors(choice.vectors, " scaled to length 1" * choice.unit_norm)
-    return f"{texts}\n{vectors}\n{data.describe_unknown(data.word_numbers())}"
+    unknown = data.describe_unknown(data.word_numbers())
+    return f"{texts}, {corpus.split}: {sizes}\n{vectors}\n{unknown}"
 
 
 def report(runs: Sequence[Run], data: TextData) -> Report:
@@ -105,8 +102,7 @@ def _scatter(groups: Sequence[Sequence[Record]], key: str, title: str) -> Figure
         valid, test = ([record[part] for record in group] for part in ("valid", "test"))
         label = f"{key} {group[0][key]} (runs: {len(group)})"
         axes.scatter(valid, test, marker=marker, alpha=0.8, label=label)
-    axes.set_xlabel("validation accuracy in percent")
-    axes.set_ylabel("test accuracy in percent")
+    axes.set(xlabel="validation accuracy in percent", ylabel="test accuracy in percent")
     axes.set_title(f"{title}: rcnn, a point a run", fontsize="medium")
     axes.legend(fontsize="small")
     return figure

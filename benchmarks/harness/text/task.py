@@ -119,15 +119,10 @@ class TextTask(ClassificationTask):
 
 def text_model_configs(options: TextModels, data: TextData) -> list[TextModelConfig]:
     """The configurations of the models that are asked for, for some texts."""
-    sizes = data.sizes(options.embedding)
+    sizes = {"num_classes": len(data.corpus.classes), **data.sizes(options.embedding)}
     configs = []
     for variant in options.variants():
-        config = TextModelConfig(
-            num_classes=len(data.corpus.classes),
-            hidden=options.hidden or CELL_WIDTH,
-            **sizes,
-            **variant,
-        )
+        config = TextModelConfig(hidden=options.hidden or CELL_WIDTH, **sizes, **variant)
         with as_input_error():
             if options.hidden or (config.ngram and not options.parameters):
                 pass

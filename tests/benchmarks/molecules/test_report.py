@@ -14,12 +14,11 @@ from rdkit import Chem
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import nn
 
-from benchmarks.harness.bootstrap import paired_differences
 from benchmarks.molecules.__main__ import main
 from benchmarks.molecules.data import MoleculeSet
 from benchmarks.molecules.models import NAMES, WITHOUT_BONDS, Model, models_of
 from benchmarks.molecules.options import Options
-from benchmarks.molecules.scores import each_score, score
+from benchmarks.molecules.scores import each_score, paired_differences, score
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import NETWORKS
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
@@ -214,9 +213,7 @@ def test_intervals_of_paired_differences_contain_the_true_one_as_often_as_said()
     for _ in range(30):
         y, shared = random.normal(size=(2, 60, 1))
         seeds = [[y + shared + random.normal(size=y.shape) * 0.1 for _ in range(3)] for _ in "ab"]
-        same, (low, high) = paired_differences(
-            y, seeds, 0, lambda y, p, n: score("rmse", y, p, n), rounds=100
-        )
+        same, (low, high) = paired_differences("rmse", y, seeds, rounds=100)
         assert same == (0, 0)
         inside += low <= 0 <= high
         widths.append(high - low)
