@@ -117,11 +117,15 @@ def _clear_maps(mol: Chem.Mol) -> None:
     stereo centers whose neighbors differ by their numbers alone.
     """
     mapped = [atom for atom in mol.GetAtoms() if atom.GetAtomMapNum()]
+    if not mapped:
+        return
     for atom in mapped:
         atom.SetAtomMapNum(0)
+    Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
+    for atom in mapped:
         others = atom.GetFormalCharge(), atom.GetIsotope(), atom.GetNumRadicalElectrons()
         chiral = atom.GetChiralTag() != Chem.ChiralType.CHI_UNSPECIFIED
-        hydrogens = atom.GetNumExplicitHs()
+        hydrogens = atom.GetTotalNumHs()
         if atom.GetAtomicNum() not in _WITHOUT_BRACKETS or any(others) or chiral:
             continue
         for explicit in (False, True):  # where the usual number is another, it stays
@@ -130,8 +134,6 @@ def _clear_maps(mol: Chem.Mol) -> None:
             atom.UpdatePropertyCache()
             if atom.GetTotalNumHs() == hydrogens:
                 break
-    if mapped:
-        Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
 
 
 def _why_invalid(smiles: str) -> str:

@@ -72,6 +72,7 @@ def test_canonical_smiles_are_those_of_rdkit() -> None:
     assert canonical_smiles(["OCC", "c1ccccc1", "[2H]C"]) == ["CCO", "c1ccccc1", "[2H]C"]
     assert canonical_smiles(["OCC"] * 1100, num_workers=2) == ["CCO"] * 1100
     assert canonical_smiles(["[CH3:7]O", "C[OH:1]", "C:1:C:C:C:C:C:1"]) == ["CO", "CO", "c1ccccc1"]
+    assert canonical_smiles(["[CH3:1][C@H](O)[CH3:2]", "C[C@H:3](O)F"]) == ["CC(C)O", "C[C@H](O)F"]
 
 
 def test_duplicates_within_and_across_parts() -> None:

@@ -21,6 +21,7 @@ from pyg_kernels.chem import (
     OGBFeaturizer,
     default_featurizer,
     featurizer_by_name,
+    murcko_scaffolds,
     ogb_featurizer,
 )
 from pyg_kernels.chem.default_featurizer import DEFAULT_ATOM_FEATURES, DEFAULT_BOND_FEATURES
@@ -77,6 +78,25 @@ def test_molecules_and_their_smiles_have_equal_codes(featurizer: Featurizer) -> 
             assert np.array_equal(one.atoms, other.atoms)
             assert np.array_equal(one.bonds, other.bonds)
             assert Chem.MolToSmiles(mol) == before
+
+
+def test_atom_maps_change_nothing(featurizer: Featurizer) -> None:
+    for mapped, plain in (
+        ("[CH3:1][C:2]([OH:3])=[C:4]1[CH2:5][CH2:6]1", "CC(O)=C1CC1"),
+        ("C[CH:1]=C1OC(=O)c2ccccc21", "CC=C1OC(=O)c2ccccc21"),
+        ("[cH:1]1[nH:2][cH:3]c[cH:9]1", "c1[nH]ccc1"),
+        ("[CH3:1][C@H](O)[CH3:2]", "C[C@H](O)C"),
+        ("[CH3:1][C@H:4](O)[CH3:2]", "CC(O)C"),
+        ("[13CH3:1][NH3+:2]", "[13CH3][NH3+]"),
+        ("C[C@H:3](O)[F:1]", "C[C@H](O)F"),
+    ):
+        molecule = Chem.MolFromSmiles(mapped)
+        for one in (featurizer.encode(mapped), featurizer.encode(molecule)):
+            other = featurizer.encode(plain)
+            np.testing.assert_array_equal(one.atoms, other.atoms)
+            np.testing.assert_array_equal(one.bonds, other.bonds)
+        assert any(atom.GetAtomMapNum() for atom in molecule.GetAtoms())  # a copy was read
+    assert murcko_scaffolds(["C[CH:1]=C1OC(=O)c2ccccc21"]) == ["C=C1OC(=O)c2ccccc21"]
 
 
 def test_what_cannot_be_read_is_listed(featurizer: Featurizer) -> None:

@@ -11,7 +11,7 @@ import torch
 from rdkit import Chem
 from sklearn.exceptions import NotFittedError
 
-from pyg_kernels.kernels import KernelGP, molecule_kernels
+from pyg_kernels.kernels import KernelGP, KernelGPClassifier, molecule_kernels
 from pyg_kernels.molecules import KERNEL_METHODS, NETWORKS, MoleculeClassifier, MoleculeRegressor
 from pyg_kernels.molecules.inputs import read_molecules
 from pyg_kernels.molecules.methods import Task, standardization
@@ -37,6 +37,21 @@ def test_every_model_is_fitted_and_comes_back_as_it_was(model: str, tmp_path: Pa
     if model != "mean":
         with pytest.raises(ValueError, match=r"1 of 2 molecules .*: 1 'C1CC'"):
             fitted.predict(["C", "C1CC"])
+
+
+def test_masked_labels_are_missing() -> None:
+    labels = np.ma.masked_array([9, 9] + [0, 1] * 19, mask=[True] * 2 + [False] * 38)
+    for made in (MoleculeClassifier("wl-ridge"), KernelGPClassifier(tune=False)):
+        fitted = made.fit(SMILES, labels)
+        assert list(fitted.classes_) == [0, 1]
+        assert fitted.score(SMILES, labels) == fitted.score(SMILES[2:], labels[2:])
+
+
+def test_the_strongest_penalties_differ_by_noise() -> None:
+    smiles = ["C" * n + end for n in range(1, 11) for end in "ONS"]
+    fitted = MoleculeClassifier("wl-ridge").fit(smiles, ["O", "N", "S"] * 10)
+    assert fitted.score(smiles, ["O", "N", "S"] * 10) == 1
+    assert fitted.predict_proba(smiles).max(1).min() > 0.9
 
 
 @pytest.mark.parametrize("model", ["wl-gp", "wl-ridge", "wl-forest", "wl"])

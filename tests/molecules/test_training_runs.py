@@ -300,6 +300,7 @@ def test_wrong_targets() -> None:
         (["1", "x", "2"], None, "line 3: 'x'"),
         (["1", "inf", "2"], None, "line 3: 'inf'"),
         (["low", "high", "low"], "regression", "line 2: 'low'"),
+        (["7,5", "8,5"] * 3, None, "decimals have a point, .*; --task classification"),
         (["", "", ""], None, "no value"),
         (["1", "1", "1"], "classification", "one class"),
     ):
