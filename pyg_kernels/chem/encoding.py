@@ -25,7 +25,8 @@ _TYPE_OF_ORDER = {
 }
 _SIGNS_OF_TYPES = frozenset("<>|$")
 _LINE_BREAKS = frozenset("\r\n")
-_WITHOUT_BRACKETS = frozenset((5, 6, 7, 8, 9, 15, 16, 17, 35, 53))  # elements
+# Of elements that need no brackets; of another valence they do, where they have hydrogens.
+_USUAL_VALENCE = {5: 3, 6: 4, 7: 3, 8: 2, 9: 1, 15: 3, 16: 2, 17: 1, 35: 1, 53: 1}
 _NO_METALS = frozenset((1, 5, 6, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53))
 
 
@@ -126,7 +127,8 @@ def _clear_maps(mol: Chem.Mol) -> None:
         others = atom.GetFormalCharge(), atom.GetIsotope(), atom.GetNumRadicalElectrons()
         chiral = atom.GetChiralTag() != Chem.ChiralType.CHI_UNSPECIFIED
         hydrogens = atom.GetTotalNumHs()
-        if atom.GetAtomicNum() not in _WITHOUT_BRACKETS or any(others) or chiral:
+        usual = _USUAL_VALENCE.get(atom.GetAtomicNum())
+        if atom.GetTotalValence() != usual or any(others) or chiral:
             continue
         for explicit in (False, True):  # where the usual number is another, it stays
             atom.SetNumExplicitHs(hydrogens * explicit)

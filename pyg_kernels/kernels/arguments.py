@@ -53,13 +53,16 @@ def checked_names(value: Any, name: str) -> list[str]:
 
 def number_array(y: Any) -> NDArray[np.float64]:
     """Numbers, NaN where one is missing: masked, or in pandas' nullable columns no number yet."""
-    kinds = y.dtypes if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else [np.asarray(y).dtype]
+    of_pandas = hasattr(y, "iloc")
+    given: Any = y if of_pandas else np.asarray(y)
+    # NumPy alone would take dates with a time zone for objects.
+    kinds = given.dtypes if of_pandas and given.ndim == 2 else [given.dtype]
     if any(kind.kind in "mM" for kind in kinds):
         raise TypeError("y has dates or times: expected numbers")
     if isinstance(y, np.ma.MaskedArray):
         y = np.ma.filled(y.astype(np.float64), np.nan)
-    given = y.to_numpy(dtype=float, na_value=np.nan) if hasattr(y, "iloc") else y
-    return np.asarray(given, dtype=np.float64)
+    found = y.to_numpy(dtype=float, na_value=np.nan) if of_pandas else y
+    return np.asarray(found, dtype=np.float64)
 
 
 def label_array(y: Any) -> NDArray[Any]:

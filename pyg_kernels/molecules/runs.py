@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,7 @@ def train(options: Namespace) -> None:
         f"measured: {', '.join(map(str, data.y.notna().sum()))}"
     )
     estimator, name = made_estimator(options, data), split_name(options)
-    check_estimator(estimator, data, start, options.freeze)
-    parts = list(splits(data, options))
+    parts = checked_parts(splits(data, options), estimator, data, start, options.freeze)
     begin(out, options)  # from here on, what an earlier run has left is gone
     if options.resume and (out / SETTINGS).is_file():
         say(f"{out} is finished")
@@ -131,11 +130,16 @@ def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
     )
 
 
-def check_estimator(estimator: Any, data: Data, start: Any = None, frozen: bool = False) -> None:
-    """Refuses what `fit` would, before anything is written."""
-    models = estimator.check_arguments(start, frozen)
-    weight = read_weights(data.cells("weight"), len(data))
-    estimator.check_data(models, data.molecules, weight, start)
+def checked_parts(
+    parts: Iterable[Part], estimator: Any, data: Data, start: Any = None, frozen: bool = False
+) -> list[Part]:
+    """The parts; what `fit` would refuse is refused, before anything is written."""
+    models, weight = estimator.check_arguments(start, frozen), data.cells("weight")
+    found = list(parts)
+    for rows in (part.fitted for part in found):
+        own = read_weights(None if weight is None else weight[rows], len(rows))
+        estimator.check_data(models, data.molecules.part(rows), own, start)
+    return found
 
 
 def fit_part(estimator: Any, data: Data, part: Part, **options: Any) -> None:

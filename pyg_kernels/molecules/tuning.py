@@ -18,8 +18,8 @@ from pyg_kernels.molecules.networks import NETWORKS
 from pyg_kernels.molecules.resuming import FREE, begin, begun_output
 from pyg_kernels.molecules.runs import (
     COVERAGE,
-    check_estimator,
     check_metrics,
+    checked_parts,
     fit_part,
     made_estimator,
     predictions,
@@ -86,8 +86,7 @@ def tune(options: Namespace) -> None:
         raise ValueError(f"--model {options.model[0]}: every option to search for is given")
     data = read_data(options)
     metric = _metric(options, data)
-    check_estimator(made_estimator(options, data), data)
-    parts = list(searched(data, options))
+    parts = checked_parts(searched(data, options), made_estimator(options, data), data)
     begin(out, options)
     if not options.resume:
         (out / JOURNAL).unlink(missing_ok=True)

@@ -89,6 +89,7 @@ def test_atom_maps_change_nothing(featurizer: Featurizer) -> None:
         ("[CH3:1][C@H:4](O)[CH3:2]", "CC(O)C"),
         ("[13CH3:1][NH3+:2]", "[13CH3][NH3+]"),
         ("C[C@H:3](O)[F:1]", "C[C@H](O)F"),
+        ("[PH:1](=[O:2])([OH:3])[OH:4]", "[PH](=O)(O)O"),
     ):
         molecule = Chem.MolFromSmiles(mapped)
         for one in (featurizer.encode(mapped), featurizer.encode(molecule)):
