@@ -66,13 +66,20 @@ class Experiment:
         data = {"dataset": self.task.dataset, **self.task.identity()}
         if not self.folds:  # others may be added
             data["parts"] = {part: len(self.task.parts[part]) for part in PARTS}
-        files = (PREDICTIONS, *self.files)
-        models = {model.name: asdict(model) for model in self.models}
-        facts = {"backend": backend(), "threads": torch.get_num_threads()}
-        return Study(self.program, self.options, self.out, data, PACKAGES, files, models, facts)
+        return Study(
+            self.program,
+            self.options,
+            self.out,
+            data=data,
+            packages=PACKAGES,
+            files=(PREDICTIONS, *self.files),
+            models={model.name: asdict(model) for model in self.models},
+            facts={"backend": backend(), "threads": torch.get_num_threads()},
+        )
 
     def check(self) -> None:
-        learner, loggers = None, ("tensorboard", "tensorboardX")
+        learner = None
+        loggers = ("tensorboard", "tensorboardX")
         if self.training.logger == "tensorboard" and not any(map(find_spec, loggers)):
             raise InputError("--logger tensorboard: tensorboard is not installed")
         with as_input_error():
@@ -101,8 +108,9 @@ class Experiment:
         found = []
         for fold, task in (self.folds or {"": self.task}).items():
             for model in self.models:
-                most = 1 if task.estimator(model) is not None else None
-                found += [Cell(fold, task, model, seed) for seed in self.options.seeds[:most]]
+                fitted = task.estimator(model) is not None
+                seeds = self.options.seeds[:1] if fitted else self.options.seeds
+                found += [Cell(fold, task, model, seed) for seed in seeds]
         return found
 
     def runs(self) -> list[Run]:

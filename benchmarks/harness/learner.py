@@ -94,8 +94,12 @@ class Learner(lightning.LightningModule, ABC):
         config = self.optimizer
         # One pass over all parameters; Lightning refuses to clip its gradients in mixed precision.
         fused = "mixed" not in self.trainer.precision
-        rates: dict[str, Any] = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
-        adam = torch.optim.Adam(self.parameters(), **rates, fused=fused)
+        adam = torch.optim.Adam(
+            self.parameters(),
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
+            fused=fused,
+        )
         steps = max(1, int(self.trainer.estimated_stepping_batches))
         steps_per_epoch = max(1, steps // max(1, self.trainer.max_epochs or 1))
         factor = learning_rate_factor(config, steps, steps_per_epoch)

@@ -282,7 +282,12 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         weight: NDArray[np.float64],
         start_from: MoleculeEstimator | None = None,
     ) -> None:
-        """Refuses weights and extra columns that models, or what they start from, do not take."""
+        """Refuses weights and extra columns that models, or what they start from, do not take.
+
+        Raises:
+            ValueError: On weights ``(M,)`` other than 1 with a Gaussian process, extra columns
+                ``(M, C)`` whose squares are not finite, or with other names than `start_from` has.
+        """
         processes = [m for m in models if issubclass(KERNEL_METHODS.get(m, object), ProcessMethod)]
         if processes and bool((weight != 1).any()):
             raise ValueError(f"model={processes[0]!r} takes no sample_weight")

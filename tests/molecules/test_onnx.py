@@ -13,6 +13,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from pyg_kernels.molecules import load  # noqa: E402
 from pyg_kernels.molecules.inputs import read_molecules  # noqa: E402
+from pyg_kernels.molecules.onnx import _check_range  # noqa: E402
 from pyg_kernels.molecules.training import MoleculeBatches  # noqa: E402
 from tests.molecules.sets import AROMATIC, LOGP, NETWORK, SMILES, run, train  # noqa: E402
 
@@ -75,6 +76,18 @@ def test_probabilities_are_those_of_predict(folder: Path) -> None:
     for smiles in FEW:
         assert_same(folder, "classes", smiles, [estimator.predict_proba(smiles)[:, 1:]])
     assert json.loads((folder / "classes.json").read_text())["classes"] == [["no", "yes"]]
+
+
+def test_numbers_that_single_precision_does_not_hold_are_refused() -> None:
+    one = np.ones(1)
+    for mean, variance, message in (
+        (0 * one, 1e-50 * one, "variances of y leave single precision"),
+        (0 * one, 1e50 * one, "variances of y leave single precision"),
+        (1.7e9 * one, 2500 * one, "y are too far from 0 for single precision"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            _check_range("y", mean, variance)
+    _check_range("y", np.array([1e40, -2.0, 500.0]), np.array([np.inf, 1.0, 4.0]))  # one constant
 
 
 def test_what_is_no_graph_is_refused_in_one_line(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -295,6 +296,30 @@ def interpreted(cases: Sequence[Case], by_steps: bool) -> None:
 def test_interpreted(kind: str, interpreter: ProcessPoolExecutor) -> None:
     """With feedback, programs make the products, or take steps between them."""
     interpreter.submit(interpreted, INTERPRETED[kind], kind == "steps").result()
+
+
+def shared_memory() -> None:
+    from pyg_kernels.ops.scan import cuda
+
+    device = torch.device("cuda", 0)
+    for capability, of_singles, of_doubles in (
+        ((7, 5), 0, 0),
+        ((8, 0), 100, 100),
+        ((8, 6), 100, 0),
+        ((9, 0), 100, 100),
+        ((12, 0), 100, 0),
+    ):
+        major, minor = capability
+        known = SimpleNamespace(major=major, minor=minor, shared_memory_per_block_optin=100)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch.cuda, "get_device_properties", lambda _, known=known: known)
+            cuda._shared_bytes.cache_clear()
+            found = [cuda._shared_bytes(device, kind) for kind in (torch.float32, torch.float64)]
+        assert found == [of_singles, of_doubles], capability
+
+
+def test_maps_are_held_where_products_are_fast(interpreter: ProcessPoolExecutor) -> None:
+    interpreter.submit(shared_memory).result()
 
 
 def compiled_under_autocast() -> None:

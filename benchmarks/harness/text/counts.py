@@ -79,7 +79,7 @@ class NGramClassifier(nn.Module):
         """The texts and the places among the known n-grams of those that they have, each once."""
         pairs = []
         for text, key in _windows(batch, self.order, self.num_words):
-            place = torch.searchsorted(self.ngrams, key).clamp(max=max(len(self.ngrams) - 1, 0))
+            place = torch.searchsorted(self.ngrams, key).clamp(max=len(self.ngrams) - 1)
             known = self.ngrams.index_select(0, place) == key
             pairs.append(text[known] * len(self.ngrams) + place[known])
         pair = torch.cat(pairs).unique()
