@@ -93,10 +93,21 @@ def compare(options: TextClassification) -> None:
         from benchmarks.harness.text import report
         from benchmarks.harness.text.data import load_texts
         from benchmarks.harness.text.task import TextTask, text_model_configs
-    data, out = load_texts(options), Path(options.out or f"runs/text-{options.dataset}")
-    task, models = TextTask(data), text_model_configs(options, data)
-    training = options.training()
-    experiment = Experiment(PROGRAM, options, out, task, models, training, files=report.FILES)
+    out, names = Path(options.out or f"runs/text-{options.dataset}"), [""]
+    if options.folds > 1:
+        names = [f"fold{k}" for k in range(options.folds)]
+    tasks = {name: TextTask(load_texts(options, k), name) for k, name in enumerate(names)}
+    data = tasks[names[0]].data
+    experiment = Experiment(
+        program=PROGRAM,
+        options=options,
+        out=out,
+        task=tasks[names[0]],
+        models=text_model_configs(options, data),
+        training=options.training(),
+        folds=tasks if options.folds > 1 else {},
+        files=report.FILES,
+    )
     experiment.carry_out(lambda runs: report.report(runs, data), report.describe(data))
 
 

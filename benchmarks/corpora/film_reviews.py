@@ -27,12 +27,13 @@ SST_CLASSES = {"fine": "01234", "binary": "01"}
 class MR(TextCorpus):
     """5,331 positive and 5,331 negative sentences of film reviews (Pang and Lee 2005).
 
-    There are no published parts; the literature tests on ten random folds. Here one fold is the
-    test part, the next one is for validation, and the other eight train.
+    There are no published parts; the literature tests on ten random folds in turn. One fold is the
+    test part, the next one (after the last, the first) is for validation, the other eight train.
 
     Args:
         root: the folder of ``rt-polarity.pos`` and ``rt-polarity.neg``.
         seed: of the folds.
+        fold: which is the test part, from 0 to 9.
     """
 
     positive_file = PublicFile(
@@ -48,18 +49,18 @@ class MR(TextCorpus):
         member="sentence_polarity/rt-polarity.neg",
     )
 
-    def __init__(self, root: str | Path, seed: int = 0) -> None:
+    def __init__(self, root: str | Path, seed: int = 0, fold: int = 0) -> None:
         files = {"negative": self.negative_file, "positive": self.positive_file}
         paths = {name: file.obtain(root) for name, file in files.items()}
         texts, _, places = labelled(paths, _sentence)
         names = [name for name, some in places.items() for _ in some]
         order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
-        # Fold k of the sentence at place i of the random order is i modulo 10.
+        # The sentence at place i of the random order is in fold i modulo 10.
         folds = torch.empty_like(order)
-        folds[order] = torch.arange(len(order)) % 10
+        folds[order] = (torch.arange(len(order)) - fold) % 10  # from the one to test on
         masks = {"train": folds > 1, "valid": folds == 1, "test": folds == 0}
         parts = {part: mask.nonzero().flatten() for part, mask in masks.items()}
-        super().__init__(texts, names, parts, f"fold 0 of 10 random folds (seed {seed})")
+        super().__init__(texts, names, parts, f"fold {fold} of 10 random folds (seed {seed})")
 
 
 def _sentence(where: str, line: str) -> tuple[str, str]:

@@ -4,11 +4,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas
 import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.harness.learner import Learner
 from benchmarks.harness.task import PARTS, Measure, Task
+from benchmarks.harness.training import Run
 
 
 class Classifier(Learner):
@@ -65,3 +67,9 @@ class ClassificationTask(Task):
             "label": [self.classes[k] for k in self.labels[places].tolist()],
             "predicted": [self.classes[k] for k in predictions.tolist()],
         }
+
+
+def correct(run: Run) -> pandas.Series:
+    """Which items of the test part are in their class, 100 or 0, by their position."""
+    rows = run.predictions[run.predictions["part"] == "test"].set_index("row")
+    return 100.0 * (rows["label"] == rows["predicted"])

@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib
+import numpy as np
+import pandas
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
+from numpy.typing import NDArray
 
 from benchmarks.harness.figures import panels
 from benchmarks.harness.study import groups, rows_table
@@ -19,6 +22,8 @@ from benchmarks.harness.training import Run
 Column = Callable[[list[Run]], object]
 Columns = Mapping[str, Column]
 LINES = {"valid": "solid", "test": "dashed", "train": "dotted"}
+ROUNDS, SEED = 1000, 0  # of the bootstrap
+BOOTSTRAPPED = "minus best: 95 % by a paired bootstrap over {}; * beyond chance: 0 is outside"
 PART_NAMES = {"valid": "validation", "test": "test", "train": "training"}
 
 
@@ -40,11 +45,14 @@ def spread_or_dash(values: Sequence[float | None], digits: str) -> str:
 
 
 def seeds_text(runs: Sequence[Run]) -> str:
-    """Which seeds a table is over."""
+    """Which seeds, and how many splits, a table is over."""
     seeds = list(dict.fromkeys(str(run.record["seed"]) for run in runs))
-    if len(seeds) == 1:
+    splits = len({run.record["split"] for run in runs})
+    if len(seeds) == splits == 1:
         return f"one run, seed {seeds[0]}"
-    return f"mean ± standard deviation over seeds {', '.join(seeds)}"
+    folds = f"{splits} folds and " if splits > 1 else ""
+    named = "seeds" if len(seeds) > 1 else "seed"
+    return f"mean ± standard deviation over {folds}{named} {', '.join(seeds)}"
 
 
 def mean_seconds(runs: Sequence[Run]) -> float:
@@ -64,6 +72,69 @@ def model_table(caption: str, runs: Sequence[Run], columns: Columns) -> Table:
         "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
     }
     return rows_table(caption, by_model(runs), {**first, **columns})
+
+
+def paired_differences(
+    score: Callable[[Any, NDArray[Any]], float],
+    items: int,
+    predictions: Sequence[Sequence[Any]],
+    rounds: int = ROUNDS,
+) -> list[tuple[float, float]]:
+    """95 % intervals of the score of each model minus that of the first one: a paired bootstrap.
+
+    Each round draws as many items as there are, with replacement, on which all models are scored,
+    and of each model as many of its seeds as it has.
+
+    Args:
+        score: Of one seed's predictions, with how often each item was drawn.
+        items: Their number.
+        predictions: Of each model those of each seed.
+        rounds: How often to draw.
+    """
+    random = np.random.default_rng(SEED)
+    differences = np.empty((rounds, len(predictions)))
+    for row in differences:
+        drawn = np.bincount(random.integers(items, size=items), minlength=items)
+        for place, seeds in enumerate(predictions):
+            scores = np.array([score(seed, drawn) for seed in seeds])
+            row[place] = scores[random.integers(len(seeds), size=len(seeds))].mean()
+        row -= row[0]
+    ends = np.nanquantile(differences, [0.025, 0.975], axis=0)
+    return [(float(low), float(high)) for low, high in ends.T]
+
+
+def difference_text(interval: tuple[float, float], digits: str) -> str:
+    """An interval of differences, with a star where it is beyond chance."""
+    low, high = interval
+    return f"{low:+{digits}} to {high:+{digits}} {'*' * (low > 0 or high < 0)}".strip()
+
+
+def minus_best(
+    models: Sequence[Sequence[Run]], of_items: Callable[[Run], pandas.Series], digits: str
+) -> Column:
+    """A column of what each model's test part has less than that of the best one.
+
+    Args:
+        models: The runs of each; of one seed there may be several, on splits of the same data.
+        of_items: The values of a run's test items, by what tells items apart; a higher mean is
+            better.
+        digits: The format.
+    """
+    tables = []
+    for runs in models:
+        seeds = groups(runs, lambda run: run.record["seed"]).values()
+        tables.append(pandas.concat([pandas.concat(map(of_items, each)) for each in seeds], axis=1))
+    best = max(range(len(tables)), key=lambda k: tables[k].stack().mean())
+    others = [k for k in range(len(tables)) if k != best]
+    shared = pandas.concat([tables[k] for k in (best, *others)], axis=1, keys=(best, *others))
+    shared = shared.dropna()  # the items that all models and seeds have
+    cells = {models[best][0].record["model"]: "best"}
+    if len(shared):
+        values = [shared[k].to_numpy().T for k in (best, *others)]
+        found = paired_differences(lambda own, drawn: own @ drawn / len(own), len(shared), values)
+        for k, interval in zip(others, found[1:], strict=True):
+            cells[models[k][0].record["model"]] = difference_text(interval, digits)
+    return lambda group: cells.get(group[0].record["model"], "-")
 
 
 def learning_curves(

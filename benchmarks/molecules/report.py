@@ -20,13 +20,19 @@ from sklearn.metrics import PrecisionRecallDisplay, PredictionErrorDisplay, RocC
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import RECORD, Report, groups, rows_table
-from benchmarks.harness.summary import learning_curves, spread_or_dash
+from benchmarks.harness.summary import (
+    BOOTSTRAPPED,
+    difference_text,
+    learning_curves,
+    paired_differences,
+    spread_or_dash,
+)
 from benchmarks.harness.table import Table, number_format, one_line
 from benchmarks.harness.task import Measure
 from benchmarks.harness.training import Run
 from benchmarks.molecules.data import PARTS
 from benchmarks.molecules.runs import PROGRAM
-from benchmarks.molecules.scores import LEVELS, TITLES, each_score, paired_differences
+from benchmarks.molecules.scores import LEVELS, TITLES, each_score, score
 
 FILES = ("report.html", "predictions.csv", "skipped-*.csv", "predictions-*.png", "learning-*.png")
 PAGE = "report.html"
@@ -120,7 +126,11 @@ class Section:
         rounds = ROUNDS if len(self.targets) <= MANY_TARGETS else FEW_ROUNDS
         predictions = [[cell.test[1] for cell in line.cells] for line in self.lines]
         y = self.lines[0].cells[0].test[0]
-        return paired_differences(self.metric, y, predictions, rounds)
+
+        def of(prediction: NDArray[Any], drawn: NDArray[Any]) -> float:
+            return score(self.metric, y, prediction, drawn)
+
+        return paired_differences(of, len(y), predictions, rounds)
 
     @cached_property
     def tables(self) -> list[Table]:
@@ -134,8 +144,7 @@ class Section:
         seeds = ", ".join(map(str, sorted({cell.record["seed"] for cell in cells})))
         caption = (
             f"{self.about}\n{title} of {listed}{more}{mean}; mean ± standard deviation over the "
-            f"seeds, of {seeds}.\nminus best: 95 % by a paired bootstrap over test molecules and "
-            "seeds; * beyond chance: 0 is outside"
+            f"seeds, of {seeds}.\n{BOOTSTRAPPED.format('test molecules and seeds')}"
         )
         columns: dict[str, Callable[[Line], object]] = {
             "model": lambda line: line.label,
@@ -158,9 +167,7 @@ class Section:
 
     def _difference(self, line: Line, digits: str) -> str:
         place = self.lines.index(line)
-        low, high = self.differences[place]
-        beyond = "*" * (low > 0 or high < 0)
-        return f"{low:+{digits}} to {high:+{digits}} {beyond}".strip() if place else "best"
+        return difference_text(self.differences[place], digits) if place else "best"
 
     def _each_target(self, digits: str) -> Table:
         rows = []

@@ -1,6 +1,5 @@
-"""How good predictions are, and which differences between models are beyond chance."""
+"""How good predictions are."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,6 @@ from numpy.typing import NDArray
 
 TITLES = {"rmse": "RMSE", "roc-auc": "ROC-AUC", "pr-auc": "average precision"}
 LEVELS = {"50 %": 0.6745, "80 %": 1.2816, "95 %": 1.96}  # of a normal distribution, in deviations
-SEED = 0  # of the bootstrap
 Numbers = NDArray[Any]
 
 
@@ -66,23 +64,3 @@ def _average_precision(y: Numbers, prediction: Numbers, weight: Numbers) -> floa
     found = positive.cumsum()
     precision = np.where(found > 0, found / (found + negative.cumsum()), 0.0)
     return float((positive @ precision) / positive.sum())
-
-
-def paired_differences(
-    metric: str, y: Numbers, predictions: Sequence[Sequence[Numbers]], rounds: int
-) -> list[tuple[float, float]]:
-    """95 % intervals of the score of each model minus that of the first one: a paired bootstrap.
-
-    Each round draws as many items as there are, with replacement, on which all models are scored,
-    and of each model as many of its seeds as it has.
-    """
-    random = np.random.default_rng(SEED)
-    differences = np.empty((rounds, len(predictions)))
-    for row in differences:
-        drawn = np.bincount(random.integers(len(y), size=len(y)), minlength=len(y))
-        for place, seeds in enumerate(predictions):
-            scores = np.array([score(metric, y, seed, drawn) for seed in seeds])
-            row[place] = scores[random.integers(len(seeds), size=len(seeds))].mean()
-        row -= row[0]
-    ends = np.nanquantile(differences, [0.025, 0.975], axis=0)
-    return [(float(low), float(high)) for low, high in ends.T]

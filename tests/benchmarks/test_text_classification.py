@@ -94,6 +94,32 @@ def test_compares_all_models_over_seeds(compare, root, tmp_path) -> None:
         for name in ("rcnn", "lstm", "cnn"):
             assert re.search(rf"{name} .* \d+\.\d\d ± \d+\.\d\d", text)
         assert "seeds 0, 1" in text
+        assert len(re.findall(r"[-+]\d+\.\d\d to [-+]\d+\.\d\d", text)) == 2
+
+
+def test_folds_of_reviews_in_turn(call, tmp_path) -> None:
+    """Each with its own words and n-grams; the table is over all of them."""
+    for name, word in (("pos", "fine"), ("neg", "dull")):
+        lines = "".join(f"{word} w{k} film\n" for k in range(30))
+        write_file(tmp_path / "mr" / f"rt-polarity.{name}", lines)
+    write_glove(tmp_path / "mr" / "glove.txt", ["fine", "dull", "film", *(f"w{k}" for k in (0, 3))])
+    words = ("--data", "mr", "--root", tmp_path / "mr", "--hidden", 4, "--epochs", 1, "--device")
+    words = (*words, "cpu", "--folds", 3, "--quiet", "--out", tmp_path / "out")
+    out = printed(call(*words, "--model", "rcnn", "cnn"))
+    assert "over 3 folds and seed 0" in out
+    records, table = metrics_of(tmp_path / "out"), table_of(tmp_path / "out")
+    assert [r["model"] for r in records] == ["rcnn"] * 3 + ["cnn"] * 3
+    assert len({r["split"] for r in records}) == 3
+    tested = table[(table["model"] == "rcnn") & (table["part"] == "test")]["row"]
+    assert len(set(tested)) == len(tested) == 18
+    sizes_of = {}
+    for k in range(3):
+        data = torch.load(tmp_path / "out" / f"runs/fold{k}-rcnn-seed0" / "best.ckpt")
+        sizes_of[k] = data["hyper_parameters"]["model"]["num_ngrams"]
+        assert len(data["state_dict"]["net.counts.ngrams"]) == sizes_of[k] > 0
+    assert call(*words, "--model", "rcnn", "cnn", "--resume")[0] == 0
+    refused = call("--data", "trec", "--folds", 2, "--root", tmp_path)
+    assert_refused(refused, "--folds goes with mr, not trec")
 
 
 @pytest.mark.parametrize("model", ["rcnn cnn", "rkm-lstm --ngram 2"])

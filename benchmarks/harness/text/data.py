@@ -51,14 +51,14 @@ def _own_texts(choice: Texts) -> TextCorpus:
         ) from error
 
 
-CORPORA: dict[str, Callable[[Texts], TextCorpus]] = {
-    "trec": lambda choice: TREC(choice.folder),
-    "trec-fine": lambda choice: TREC(choice.folder, labels="fine"),
-    "sst-fine": lambda choice: SST(choice.folder, "fine", PHRASES[choice.phrases]),
-    "sst-binary": lambda choice: SST(choice.folder, "binary", PHRASES[choice.phrases]),
-    "mr": lambda choice: MR(choice.folder, seed=choice.split_seed or 0),
-    "ag_news": lambda choice: AGNews(choice.folder, seed=choice.split_seed or 0),
-    OWN: _own_texts,
+CORPORA: dict[str, Callable[[Texts, int], TextCorpus]] = {
+    "trec": lambda choice, fold: TREC(choice.folder),
+    "trec-fine": lambda choice, fold: TREC(choice.folder, labels="fine"),
+    "sst-fine": lambda choice, fold: SST(choice.folder, "fine", PHRASES[choice.phrases]),
+    "sst-binary": lambda choice, fold: SST(choice.folder, "binary", PHRASES[choice.phrases]),
+    "mr": lambda choice, fold: MR(choice.folder, seed=choice.split_seed or 0, fold=fold),
+    "ag_news": lambda choice, fold: AGNews(choice.folder, seed=choice.split_seed or 0),
+    OWN: lambda choice, fold: _own_texts(choice),
 }
 
 
@@ -73,11 +73,11 @@ class TextData(Words):
         return {part: self.encoded.batch(self.corpus.parts[part]).ids for part in PARTS}
 
 
-def load_texts(choice: Texts) -> TextData:
-    """Reads texts and word vectors."""
+def load_texts(choice: Texts, fold: int = 0) -> TextData:
+    """Reads texts and word vectors; of mr, the parts of a fold."""
     with as_input_error():
         file = vector_file(choice.folder, choice.vectors)
-        corpus = CORPORA[choice.dataset](choice)
+        corpus = CORPORA[choice.dataset](choice, fold)
         corpus.hold_out(HELD_OUT, choice.split_seed or 0)
         words = read_words(corpus, file, choice.tune_vectors)
     if choice.unit_norm and words.vectors is None:

@@ -85,6 +85,7 @@ class Texts(TextColumns):
         phrases: train on the labelled phrases of sst too, stsa.fine.phrases.train or
             stsa.binary.phrases.train in DIR; auto: where they are there
         split_seed: of the texts held out of training, of the folds of mr, or of the texts drawn (0)
+        folds: of mr, how many of its ten folds are the test part, in turn
     """
 
     data: tuple[str, ...] = setting(("trec",), free=True)
@@ -95,6 +96,7 @@ class Texts(TextColumns):
     unit_norm: bool = setting(False)
     phrases: Literal["no", "yes", "auto"] = setting("no")
     split_seed: int | None = setting(None, least=0)
+    folds: int = setting(1, least=1, most=10)
 
     def check(self) -> None:
         super().check()
@@ -106,6 +108,8 @@ class Texts(TextColumns):
         sst = self.dataset.startswith("sst")
         if self.split_seed is not None and sst:
             raise InputError(f"--split-seed goes with data without three parts, not {self.dataset}")
+        if self.folds > 1 and self.dataset != "mr":
+            raise InputError(f"--folds goes with mr, not {self.dataset}")
         if self.phrases == "yes" and not sst:
             raise InputError(f"--phrases goes with sst-fine and sst-binary, not {self.dataset}")
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 
 from benchmarks.harness import summary
+from benchmarks.harness.classification import correct
 from benchmarks.harness.figures import panels
 from benchmarks.harness.study import Record, Report, grouped
 from benchmarks.harness.table import Table
@@ -25,7 +26,10 @@ PANELS_A_ROW = 4
 
 def text_table(runs: Sequence[Run], data: TextData) -> Table:
     """The comparison of models and, of recurrent kernel machines, the weights of their cells."""
-    columns = {part: summary.measured(part, TextTask.measure.digits) for part in PARTS}
+    digits, models = TextTask.measure.digits, summary.by_model(runs)
+    columns = {part: summary.measured(part, digits) for part in PARTS}
+    if len(models) > 1:
+        columns["minus best"] = summary.minus_best(models, correct, digits)
     columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.2f}"
     said = "Accuracy in percent at the best epoch of the validation part; "
     said += summary.seeds_text(runs)
@@ -35,6 +39,8 @@ def text_table(runs: Sequence[Run], data: TextData) -> Table:
     counted = {run.record["model"]: run.record["ngrams"] for run in runs if "ngrams" in run.record}
     for name, ngrams in counted.items():
         said += f"; {name} beside a linear classifier of {ngrams:,} n-grams"
+    if len(models) > 1:
+        said += f"\n{summary.BOOTSTRAPPED.format('test texts and seeds')}"
     return summary.model_table(f"{describe(data)}\n{said}", runs, columns)
 
 

@@ -61,28 +61,32 @@ class TextClassifier(Classifier):
 class TextTask(ClassificationTask):
     """Classification of texts, measured by the accuracy in percent."""
 
-    def __init__(self, data: TextData) -> None:
-        self.data = data
+    def __init__(self, data: TextData, fold: str = "") -> None:
+        self.data, self.fold = data, fold
         self.dataset, self.split = data.choice.dataset, data.corpus.split
         self.parts = data.corpus.parts
         self.labels, self.classes = data.corpus.labels, data.corpus.classes
         self._counts: dict[int, dict[str, Tensor]] = {}  # by the most words of an n-gram
 
     def learner(self, model: TextModelConfig, optimizer: OptimizerConfig) -> TextClassifier:
-        words, classes = self.data.vocabulary.words[2:], list(self.data.corpus.classes)
-        corpus = self.data.corpus
+        corpus, vocabulary = self.data.corpus, self.data.vocabulary
+        words, classes = vocabulary.words[2:], list(corpus.classes)
+        counted = self._counted(model) if model.counts else {}
+        # Another fold has other words.
+        ngrams = len(counted.get("ngrams", ()))
+        model = replace(model, num_words=len(vocabulary), num_ngrams=ngrams)
         clean = "escapes" if isinstance(corpus, TextCSV) else "none"
         clean = "ag_news" if isinstance(corpus, AGNews) else clean
         classifier = TextClassifier(asdict(model), words, classes, asdict(optimizer), clean)
         self.data.start(classifier.net.embedding)
         if classifier.net.counts is not None:
-            classifier.net.counts.load_state_dict(self._counted(model))
+            classifier.net.counts.load_state_dict(counted)
         return classifier
 
     def _counted(self, model: TextModelConfig) -> dict[str, Tensor]:
         """What a classifier of n-grams has learned of the texts, once for all models and seeds."""
         if model.counts not in self._counts:
-            sizes = model.num_words, model.num_ngrams, model.num_classes
+            sizes = len(self.data.vocabulary), 0, model.num_classes
             parts = (self.data.encoded.batch(self.parts[part]) for part in PARTS[:2])
             fitted = NGramClassifier(model.counts, *sizes).fit(*parts)
             self._counts[model.counts] = fitted.state_dict()
@@ -90,6 +94,9 @@ class TextTask(ClassificationTask):
 
     def batches(self, learner: TextClassifier, batch_size: int, seed: int) -> Batches:
         return text_batches(self.parts, partial(TextLoader, self.data.encoded), batch_size, seed)
+
+    def run_name(self, model: str, seed: int) -> str:
+        return " ".join(filter(None, (self.fold, super().run_name(model, seed))))
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
         return {"text": [" ".join(self.data.corpus.texts[i]) for i in places]}
@@ -101,7 +108,8 @@ class TextTask(ClassificationTask):
         it, how many there are.
         """
         encoder = learner.net.encoder
-        details: dict[str, Any] = {"ngrams": model.num_ngrams} if model.counts else {}
+        counts = learner.net.counts
+        details: dict[str, Any] = {} if counts is None else {"ngrams": len(counts.ngrams)}
         if not isinstance(encoder, models.RKMEncoder):
             if model.name == model.kind:
                 return details

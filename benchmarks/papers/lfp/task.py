@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import pandas
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -326,15 +327,17 @@ def _comparison(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
         f"{describe(recordings)}\n"
         f"{record['hidden_size']} {record['filters']} filters of {record['ngram']} samples; "
         "accuracy in percent, mean ± standard deviation over the subjects left out, "
-        f"{averaged if len(seeds) > 1 else 'one seed'}; the largest class has {100 * largest:.2f}"
+        f"{averaged if len(seeds) > 1 else 'one seed'}; the largest class has {100 * largest:.2f}\n"
+        f"{summary.BOOTSTRAPPED.format('the subjects left out and seeds')}"
     )
 
     def spread_of(part: str) -> summary.Column:
         return lambda group: summary.spread(list(_subject_means(group, part).values()), DIGITS)
 
-    columns: summary.Columns = {
+    columns: dict[str, summary.Column] = {
         "subjects": lambda group: len({run.record["subject"] for run in group}),
         **{part: spread_of(part) for part in PARTS},
+        "minus best": summary.minus_best(groups, _of_subject, DIGITS),
         "s/epoch": lambda group: f"{summary.mean_seconds(group):.2f}",
     }
     return summary.model_table(caption, runs, columns)
@@ -372,6 +375,10 @@ def _planted(groups: Sequence[list[Run]]) -> Table:
     for name in ("nearest", "share", "phases"):
         header += [f"{name} (start)", name]
     return Table(caption, header, rows)
+
+
+def _of_subject(run: Run) -> pandas.Series:
+    return pandas.Series({run.record["subject"]: run.record["test"]})
 
 
 def _subject_means(runs: Sequence[Run], part: str) -> dict[str, float]:

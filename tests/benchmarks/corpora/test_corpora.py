@@ -128,6 +128,10 @@ def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
     assert sorted(torch.cat(list(corpus.parts.values())).tolist()) == list(range(100))
     assert [len(places) for places in corpus.parts.values()] == [80, 10, 10]
     assert not torch.equal(MR(tmp_path, seed=1).parts["test"], corpus.parts["test"])
+    folds = [MR(tmp_path, fold=k).parts for k in range(10)]
+    assert sorted(torch.cat([parts["test"] for parts in folds]).tolist()) == list(range(100))
+    for parts, after in zip(folds, [*folds[1:], folds[0]], strict=True):
+        assert torch.equal(parts["valid"], after["test"])
     (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"a\n \n")
     with pytest.raises(ValueError, match=r"line 2 of .*rt-polarity.neg is empty"):
         MR(tmp_path)

@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from rdkit import Chem
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import nn
 
+from benchmarks.harness.summary import minus_best, paired_differences
+from benchmarks.harness.training import Run
 from benchmarks.molecules.__main__ import main
 from benchmarks.molecules.data import MoleculeSet
 from benchmarks.molecules.models import NAMES, WITHOUT_BONDS, Model, models_of
 from benchmarks.molecules.options import Options
-from benchmarks.molecules.scores import each_score, paired_differences, score
+from benchmarks.molecules.scores import each_score, score
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import NETWORKS
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
@@ -213,12 +216,35 @@ def test_intervals_of_paired_differences_contain_the_true_one_as_often_as_said()
     for _ in range(30):
         y, shared = random.normal(size=(2, 60, 1))
         seeds = [[y + shared + random.normal(size=y.shape) * 0.1 for _ in range(3)] for _ in "ab"]
-        same, (low, high) = paired_differences("rmse", y, seeds, rounds=100)
+
+        def rmse(prediction, drawn, y=y):
+            return score("rmse", y, prediction, drawn)
+
+        same, (low, high) = paired_differences(rmse, len(y), seeds, rounds=100)
         assert same == (0, 0)
         inside += low <= 0 <= high
         widths.append(high - low)
     assert inside >= 25
     assert np.mean(widths) < 0.1  # of errors of about 1, whose own intervals are four times as wide
+
+
+def test_what_a_model_has_less_than_the_best_one_on_shared_items():
+    """The best has 3 points more on every item: so in every draw. Items that one lacks do not
+    count, nor do those of other folds."""
+    values = pandas.Series(np.random.default_rng(0).random(40))
+    runs = [
+        Run({"model": name, "seed": seed, "more": more, "rows": rows}, [], pandas.DataFrame())
+        for name, more in (("a", 0.0), ("b", 3.0), ("c", 1.0))
+        for seed in (0, 1)
+        for rows in (slice(0, 20), slice(20, 30 if name == "c" else 40))
+    ]
+    models = [[run for run in runs if run.record["model"] == name] for name in "abc"]
+
+    def of_items(run):
+        return values[run.record["rows"]] + run.record["more"]
+
+    column = minus_best(models, of_items, ".2f")
+    assert [column(each) for each in models] == ["-3.00 to -3.00 *", "best", "-2.00 to -2.00 *"]
 
 
 @pytest.mark.parametrize(
