@@ -17,9 +17,10 @@ from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.retrieval import baselines
 from benchmarks.harness.retrieval.data import load_questions, question_batches
 from benchmarks.harness.retrieval.options import Questions
-from benchmarks.harness.retrieval.report import describe
+from benchmarks.harness.retrieval.report import describe, reciprocal_ranks
 from benchmarks.harness.retrieval.task import METRICS, QuestionRanker, evaluate
 from benchmarks.harness.task import PARTS
+from benchmarks.harness.training import Run
 from tests.benchmarks.conftest import (
     assert_refused,
     done,
@@ -99,6 +100,7 @@ def test_compares_encoders_with_and_without_pretraining(compared) -> None:
             for key in METRICS:
                 name = part if key == "MRR" else f"{part}_{key}"
                 assert record[name] == pytest.approx(found[key])
+        assert reciprocal_ranks(Run(record, [], run)).mean() == pytest.approx(record["test"])
     pretrained = metrics_of(out / "pretraining")
     assert [f"{r['model']}{r['seed']}" for r in pretrained] == ["rcnn0", "rcnn1", "cnn0", "cnn1"]
     written = (out / "table.md").read_text()

@@ -88,11 +88,13 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
     """Thesis Table 2.9 and, where there are several poolings or fields, 2.10 and 2.11."""
     groups = summary.by_model(runs)
     keys = [part if key == "MRR" else f"{part}_{key}" for part in RANKED for key in METRICS]
-    rows = [[name, "-", *_numbers([each]), "-"] for name, each in baselines.measures.items()]
+    rows = [[name, "-", *_numbers([each]), "-", "-"] for name, each in baselines.measures.items()]
+    minus_best = summary.minus_best(groups, reciprocal_ranks, DIGITS)
     for group in groups:
         record, seconds = group[0].record, f"{summary.mean_seconds(group):.2f}"
         cells = [summary.spread([run.record[name] for run in group], DIGITS) for name in keys]
-        rows.append([record["model"], f"{record['encoder_parameters']:,}", *cells, seconds])
+        size, less = f"{record['encoder_parameters']:,}", str(minus_best(group))
+        rows.append([record["model"], size, *cells, less, seconds])
     reranker = f"no {RERANKER}: the dev part is too small for one"
     if baselines.has_reranker:
         best = max(groups, key=lambda group: statistics.mean(run.record["valid"] for run in group))
@@ -101,7 +103,7 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
             scores = {part: run.predictions.query("part == @part")["score"] for part in RANKED}
             own = {p: task.rankings(p, torch.tensor(s.to_numpy())) for p, s in scores.items()}
             both.append(baselines.measured(baselines.reranked_scores(own)))
-        rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *_numbers(both), "-"])
+        rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *_numbers(both), "-", "-"])
         reranker = (
             f"{RERANKER}: a logistic regression over the baselines' scores, and over those of the "
             "network with the best MRR on dev as well, learned on dev (cross-validated there)"
@@ -113,11 +115,20 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
         f"{summary.seeds_text(runs)}\n"
         "-pt: pre-trained; -title: reads titles alone; parameters are those of the encoder, "
         "without word vectors\n"
+        f"{summary.BOOTSTRAPPED.format('the queries of the test part and seeds, of the MRR')}\n"
         f"{'; '.join(baselines.notes)}\n"
         f"{reranker}"
     )
     names = [f"{part} {key}" for part in RANKED for key in METRICS]
-    return Table(caption, ["method", "parameters", *names, "s/epoch"], rows)
+    return Table(caption, ["method", "parameters", *names, "minus best", "s/epoch"], rows)
+
+
+def reciprocal_ranks(run: Run) -> pandas.Series:
+    """Those of the first similar candidate of each query of the test part, in percent."""
+    rows = run.predictions.query("part == 'test'").sort_values("score", ascending=False)
+    similar = rows[rows["relevant"].astype(int) == 1]
+    rank = 1 + rows.groupby("query").cumcount()
+    return 100 / rank.loc[similar.index].groupby(similar["query"]).min()
 
 
 def _perplexities(runs: Sequence[Run]) -> Table:
