@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from pyg_kernels.kernels.arguments import checked_choice, checked_count
-from pyg_kernels.kernels.graphs import Graphs
+from pyg_kernels.kernels.graphs import Graphs, consecutive_runs
 from pyg_kernels.kernels.kernel import BoundedKernel, scaled
 from pyg_kernels.kernels.patterns import GraphTexts, pattern_names
 from pyg_kernels.kernels.reading import GraphKernel, read_chunks
 from pyg_kernels.kernels.sparse_gram import min_max, row_sums, sparse_gram, squared_norms
 
 Labels = list[NDArray[np.int64]]  # of every iteration, sorted
+BYTES = 128  # of an occurrence while it is counted
 
 
 class Occurrences(NamedTuple):
@@ -236,8 +237,16 @@ class CountKernel(GraphKernel, BoundedKernel):
 
     def _count(self, items: Any, dtype: Any) -> LabelCounts:
         """The counts of a collection, in a type of NumPy."""
-        chunks = read_chunks(items, self._attributes())
-        return merged([count_occurrences(g, self._occurrences(g), dtype) for g in chunks])
+        parts = (
+            graphs.part(torch.arange(start, stop)) if stop - start < len(graphs) else graphs
+            for graphs in read_chunks(items, self._attributes())
+            for start, stop in consecutive_runs(self._bytes(graphs).tolist(), self.max_memory)
+        )
+        return merged([count_occurrences(g, self._occurrences(g), dtype) for g in parts])
+
+    def _bytes(self, graphs: Graphs) -> Tensor:
+        """About the working memory that the occurrences in each graph take."""
+        return BYTES * graphs.sizes
 
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         """Where patterns occur, block by block; `complete`: with all of their nodes."""

@@ -31,9 +31,10 @@ from pyg_kernels.kernels.arguments import (
     number_array,
 )
 from pyg_kernels.kernels.kernel import Forgetful, Kernel, full_precision
+from pyg_kernels.kernels.random_walk import RandomWalkKernel
 from pyg_kernels.kernels.reading import graph_collection, with_molecules_read
 from pyg_kernels.kernels.string import TextKernel
-from pyg_kernels.kernels.wl import WLSubtreeKernel
+from pyg_kernels.kernels.wl import WLKernel, WLSubtreeKernel
 
 _ROWS = 2048  # of a Gram matrix that are made at a time
 DOUBLE_UP_TO = 5000  # items; larger matrices are of single precision
@@ -136,13 +137,22 @@ class _Process(Forgetful):
                 f"the Gram matrix of {most} items and its factors take {needed / 1e9:.1f} GB, "
                 f"the machine has {machine / 1e9:.1f}: fit a part of them, or Nyström features"
             )
+        everything = X
         if not (some := there.any(1)).all():
             X = [X[i] for i in np.flatnonzero(some).tolist()]
             targets, variances, there = targets[some], variances[some], there[some]
         for kernel in self.kernels_:
-            if "dtype" in kernel.get_params() and kernel.dtype is None:
-                kernel.set_params(dtype=self._dtype)
-            kernel.fit(X)
+            if isinstance(kernel, WLKernel) and kernel.base is None:
+                kernel.set_params(base=RandomWalkKernel())
+            for name, value in kernel.get_params().items():
+                if name.rpartition("__")[2] == "dtype" and value is None:
+                    kernel.set_params(**{name: self._dtype})
+            try:
+                kernel.fit(X)
+            except (TypeError, ValueError):
+                if not some.all():  # an error is to name an item by its place among all
+                    clone(kernel).fit(everything)
+                raise
         collections = [kernel.collection_ for kernel in self.kernels_]
         diagonals = torch.stack([own.double() for own in self._diagonals(collections)])
         weights, noises = self._given(len(diagonals), targets.shape[1])

@@ -150,7 +150,8 @@ class _Vectors:
         return len(self.values)
 
     def part(self, items: Tensor) -> _Vectors:
-        return replace(self, values=self.values.index_select(0, torch.as_tensor(items)))
+        items = torch.as_tensor(items, device=self.values.device)
+        return replace(self, values=self.values.index_select(0, items))
 
 
 def _standardized(values: Tensor) -> _Vectors:

@@ -35,6 +35,7 @@ class Attributes:
     edge_feature: Names = None
     edge_is_optional: bool = False  # whether graphs may all lack the features of edges
     featurizer: Any = None
+    counted: tuple[str, ...] = ()  # of nodes, not read here but by another who reads the same
 
     def columns(self) -> list[Column]:
         """All that is read, one by one."""
@@ -109,7 +110,7 @@ def read_chunks(
             chunk = _of_batch(graphs.batch(numbers), first, columns)
         else:
             items = (with_molecule_read(graphs[i], i, made_by, columns) for i in numbers)
-            chunk = _of_list(items, first, columns)
+            chunk = _of_list(items, first, columns, attributes.counted)
         yield _checked(chunk, columns, form)
 
 
@@ -217,7 +218,9 @@ def graph_collection(graphs: Any) -> Any:
     return checked_collection(graphs, "graphs or SMILES, a Batch or a data set")
 
 
-def _of_list(graphs: Iterable[Any], first: int, columns: list[Column]) -> _Chunk:
+def _of_list(
+    graphs: Iterable[Any], first: int, columns: list[Column], counted: Sequence[str]
+) -> _Chunk:
     chunk = _Chunk(first, [[] for _ in columns], [], [], [])
     for i, graph in enumerate(graphs, start=first):
         if not isinstance(graph, Data) or isinstance(graph, Batch):
@@ -230,7 +233,7 @@ def _of_list(graphs: Iterable[Any], first: int, columns: list[Column]) -> _Chunk
         if edge_index is None:
             hint = "make one from its adj_t" if "adj_t" in store else "without edges it is (2, 0)"
             raise ValueError(f"graph {i} has no edge_index; {hint}")
-        num_nodes, num_edges = _num_nodes(store), _num_edges(edge_index, i)
+        num_nodes, num_edges = _num_nodes(store, counted), _num_edges(edge_index, i)
         labeled = isinstance(graph, LabeledData)
         for column, values in zip(columns, chunk.values, strict=True):
             count = num_edges if column.of_edges else num_nodes
@@ -328,12 +331,14 @@ def _words(value: Any, in_batch: bool) -> list[str] | None:
     return words if all(isinstance(word, str) for word in words) else None
 
 
-def _num_nodes(store: BaseStorage) -> int | None:
+def _num_nodes(store: BaseStorage, counted: Sequence[str]) -> int | None:
     """How many nodes a graph has by what it has of them; None where edges alone would say."""
     number: int | None = store.get("num_nodes")
-    for name in _OF_NODES if number is None else ():
+    for name in (*_OF_NODES, *counted) if number is None else ():
         value = store.get(name)
-        if isinstance(value, Tensor | np.ndarray) and value.ndim:
+        if isinstance(value, list | tuple) or (
+            isinstance(value, Tensor | np.ndarray) and value.ndim
+        ):
             return len(value)
     return number
 

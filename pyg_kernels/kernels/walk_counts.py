@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count
-from pyg_kernels.kernels.count_kernel import CountKernel, Occurrences
+from pyg_kernels.kernels.count_kernel import BYTES, CountKernel, Occurrences
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.hashing import ALIKE, ODD, ODDER, mixed
 from pyg_kernels.kernels.patterns import GraphTexts
@@ -61,6 +61,15 @@ class LabelSequenceKernel(CountKernel):
             raise ValueError(f"min_nodes={self.min_nodes!r}: expected at most {self.num_nodes}")
         checked_choice(self.non_backtracking, "non_backtracking", (False, True))
         super()._check()
+
+    def _bytes(self, graphs: Graphs) -> Tensor:
+        owner, (source, target) = graphs.owner(), graphs.edge_index
+        walks = torch.ones(graphs.num_nodes, dtype=torch.float64, device=graphs.device)
+        number = torch.zeros(len(graphs), dtype=torch.float64, device=graphs.device)
+        for _ in range(self.num_nodes):  # those that turn back, too
+            number.index_add_(0, owner, walks)
+            walks = torch.zeros_like(walks).index_add_(0, target, walks.index_select(0, source))
+        return BYTES * number
 
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         source, target = graphs.edge_index
@@ -135,6 +144,9 @@ class ShortestPathKernel(CountKernel):
         if self.max_length is not None:
             checked_count(self.max_length, "max_length")
         super()._check()
+
+    def _bytes(self, graphs: Graphs) -> Tensor:
+        return BYTES * graphs.ptr.diff().square()
 
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         labels, owner, onward = mixed(graphs.x + ALIKE), graphs.owner(), _onward(graphs)

@@ -59,12 +59,10 @@ class DiscreteRelabeling:
     node_label: Names = "x"
     edge_label: Names = None
 
-    def read(
-        self, graphs: Any, node_feature: Names = None, dtype: torch.dtype | None = None
-    ) -> Graphs:
+    def read(self, graphs: Any, names: Attributes, dtype: torch.dtype | None) -> Graphs:
         """The graphs with their labels as hashes; the attribute is :attr:`node_label`."""
-        attributes = Attributes(node_label=self.node_label, edge_label=self.edge_label)
-        return read_graphs(graphs, attributes, dtype)
+        own = Attributes(node_label=self.node_label, edge_label=self.edge_label)
+        return read_graphs(graphs, replace(own, counted=names.counted), dtype)
 
     def step(self, x: Tensor, graphs: Graphs) -> Tensor:
         """The labels of the next iteration, ``(N,)`` int64."""
@@ -131,10 +129,11 @@ class GeneralizedRelabeling:
             shapes = ", ".join(str(tuple(m.shape)) for m in (self.U1, self.U2, self.V))
             raise ValueError(f"U1, U2, V of shapes {shapes}: expected (F', F), (F', H), (H, F + D)")
 
-    def read(self, graphs: Any, node_feature: Names, dtype: torch.dtype | None) -> Graphs:
+    def read(self, graphs: Any, names: Attributes, dtype: torch.dtype | None) -> Graphs:
         """The graphs with their vectors."""
-        attributes = Attributes(node_feature=node_feature, edge_feature=self.edge_feature)
-        read = read_graphs(graphs, attributes, dtype)
+        node_feature = names.node_feature
+        own = Attributes(node_feature=node_feature, edge_feature=self.edge_feature)
+        read = read_graphs(graphs, replace(own, counted=names.counted), dtype)
         for name, values in ((node_feature, read.x), (self.edge_feature, read.edge_attr)):
             if values is not None and values.dim() != 2:
                 raise ValueError(f"{name!r} has labels: the generalised relabelling needs vectors")
@@ -271,13 +270,16 @@ class WLKernel(Kernel):
 
     def _read(self, items: Any, like: RelabeledGraphs | None = None) -> RelabeledGraphs:
         names, relabeling = self._attributes(), self._relabeling()
+        nodes = (names.node_label, names.node_feature, getattr(relabeling, "node_label", None))
+        counted = (name for each in nodes for name in checked_names(each, "node_label"))
+        names = replace(names, counted=tuple(counted))
         if not isinstance(items, Batch):
             items = with_molecules_read(items, names.featurizer)
         base = self._base()
         dtype = getattr(base, "dtype", None)
         if dtype is None and like is not None and isinstance(like.iterations[0], Graphs):
             dtype = like.iterations[0].dtype
-        graphs = relabeling.read(items, names.node_feature, dtype)
+        graphs = relabeling.read(items, names, dtype)
         first = None if like is None else like.graphs
         with_edges = read_graphs(items, replace(names, node_feature=None), dtype, first)
         x = graphs.x

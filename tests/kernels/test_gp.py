@@ -26,10 +26,11 @@ from pyg_kernels.kernels import (
     RandomWalkKernel,
     ShortestPathKernel,
     VectorKernel,
+    WLKernel,
     WLSubtreeKernel,
     gp,
 )
-from tests.kernels.cases import Case, labelled_graph, object_array, of_each_class
+from tests.kernels.cases import Case, labelled_graph, object_array, of_each_class, vector_graph
 
 Array = NDArray[Any]
 
@@ -547,6 +548,27 @@ def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> Non
         warnings.simplefilter("ignore")
         process.fit(graphs, sizes.astype(float))
     assert np.abs(process.predict(graphs) - sizes).max() < 1.0
+
+
+def test_kernels_within_kernels_compute_as_the_process_does() -> None:
+    """In float64 on vectors in float32, as kernels that have a type of their own."""
+    graphs = [vector_graph(5, seed) for seed in range(8)]
+    single = [Data(x=g.x.float(), edge_index=g.edge_index, edge_attr=None) for g in graphs]
+    eye, y = [0.3 * torch.eye(graphs[0].x.size(1))] * 3, np.arange(8.0)
+    for base in (RandomWalkKernel(2), None):
+        double = RandomWalkKernel(2 if base else 3, dtype=torch.float64)
+        found, expected = (
+            KernelGP(WLKernel(kernel, eye, 1), tune=False, noise=1e-4).fit(single, y)
+            for kernel in (base, double)
+        )
+        same(found.predict(single), expected.predict(single), 1e-12)
+
+
+def test_errors_name_items_by_their_place_among_all() -> None:
+    graphs = [labelled_graph(4, seed) for seed in range(6)]
+    del graphs[4].x
+    with pytest.raises(ValueError, match="graph 4 has no 'x'"):
+        KernelGP(RandomWalkKernel(2)).fit(graphs, [np.nan, np.nan, 1, 2, 3, 4])
 
 
 def test_missing_labels_and_numbers_in_every_form() -> None:

@@ -451,3 +451,21 @@ def test_refused(error: type[Exception], kernel: Any, items: Any, match: str) ->
     for call in (kernel, kernel.fit_transform):
         with pytest.raises(error, match=match):
             call(items)
+
+
+def test_nodes_that_one_attribute_alone_counts() -> None:
+    """Isolated ones at the end, of which the relabelling alone, or the base kernel alone, knows."""
+    edge = torch.tensor([[0], [1]])
+    graphs = [Data(z=torch.tensor(z), edge_index=edge) for z in ([6, 6, 1, 1], [6, 1, 6])]
+    graphs[1].edge_index = edge[:, :0]
+    for node in ({"node_feature": "z"}, {"node_feature": None}, {"node_label": "z"}):
+        base = RandomWalkKernel(1, **{"node_feature": None, **node})
+        named = WLKernel(base, DiscreteRelabeling("z"), num_iterations=1)
+        close(named(graphs), WLSubtreeKernel(1, "z")(graphs))
+    alike = WLKernel(RandomWalkKernel(1, node_feature="z"), DiscreteRelabeling(None), 1)
+    close(alike(graphs), WLSubtreeKernel(1, None)([g.clone().update({"x": g.z}) for g in graphs]))
+    vectors = [Data(f=torch.rand(n, 2, dtype=torch.float64), edge_index=edge) for n in (4, 3)]
+    given = [Data(f=g.f, edge_index=edge, num_nodes=len(g.f)) for g in vectors]
+    eye = [torch.eye(2, dtype=torch.float64)] * 3
+    kernel = WLKernel(RandomWalkKernel(1, node_feature="f"), eye, num_iterations=1)
+    close(kernel(vectors), kernel(given))
