@@ -64,7 +64,8 @@ class KernelActivation(Hookable):
             of the centres f and its slope have a mean square of at most 1. ``'identity'``,
             ``'tanh'``, ``'relu'``: coefficients with which f is near that function on the range:
             piecewise-linear expansions meet it at the centres and go on along its tangents at the
-            ends of the range, Gaussian ones are its least-squares fit.
+            ends of the range (absolute values without a line cannot: their slopes at the two ends
+            are opposite), Gaussian ones are its least-squares fit.
         init_range: Where the centres are spread evenly at the start; one centre is in its middle.
         affine: Whether a line :math:`m_i a + q_i` is added, m and q learned; 0 at the start, but
             where :obj:`init` needs it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, cast, get_args
 
 import torch
@@ -17,10 +17,10 @@ from pyg_kernels.walk import Combine
 Act = str | Callable[[Tensor], Tensor] | None
 
 
-def checked_count(value: int, name: str) -> int:
-    """A whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
+def checked_count(value: int, name: str, least: int = 1) -> int:
+    """A whole number of at least so much."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}={value!r}: expected a whole number of at least {least}")
     return int(value)
 
 
@@ -67,7 +67,7 @@ def checked_decay(decay: float | str) -> float | None:
     """The constant decay as a float, or None where it is learned."""
     if decay == "learned":
         return None
-    known = isinstance(decay, (int, float)) and not isinstance(decay, bool)
+    known = isinstance(decay, Real) and not isinstance(decay, bool)
     if not known or not math.isfinite(decay) or not 0.0 <= decay <= 1.0:  # type: ignore[arg-type, operator]
         raise ValueError(f"decay={decay!r}: expected a number in [0, 1] or 'learned'")
     return float(decay)

@@ -80,7 +80,7 @@ class Operator:
 
     def __call__(self, *args: Any) -> Outputs:
         """The outputs, those that the backward reads included unless the definition ran."""
-        if torch.onnx.is_in_onnx_export():
+        if torch.onnx.is_in_onnx_export() or torch.jit.is_tracing():
             return self._defined(*args)
         if not torch.compiler.is_compiling():
             tensors = [t for t in args[: self._num_tensors] if t is not None]
@@ -255,6 +255,11 @@ def is_plain(*tensors: Tensor | None) -> bool:
         if forward_ad.unpack_dual(tensor).tangent is not None:
             return False
     return True
+
+
+def is_readable(*tensors: Tensor | None) -> bool:
+    """Whether Python may read what tensors hold: no compiler, no transform of ``torch.func``."""
+    return not torch.compiler.is_compiling() and is_plain(*tensors)
 
 
 def _is_traced() -> bool:

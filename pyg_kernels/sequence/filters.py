@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, Parameter, ParameterList
-from torch.nn.parameter import UninitializedParameter
+from torch.nn.parameter import UninitializedParameter, is_lazy
 
 from pyg_kernels.nn.arguments import checked_count, checked_lazy_count
 from pyg_kernels.ops.ragged import Layout
@@ -223,10 +223,17 @@ class SyncNetFilters(Filters):
         ]
 
 
+class _LazyParameter(UninitializedParameter):
+    """One that `state_dict` takes as it is, as those of lazy layers."""
+
+    def detach(self) -> Tensor:
+        return self
+
+
 def _parameter(shape: tuple[int, ...]) -> Parameter:
     """A parameter; a lazy one where a size is -1."""
     if -1 in shape:
-        return cast(Parameter, UninitializedParameter())
+        return cast(Parameter, _LazyParameter())
     return Parameter(torch.empty(shape))
 
 
@@ -235,7 +242,7 @@ def _take_size_of(module: Module, state_dict: dict[str, Tensor], prefix: str, *_
     filters = cast(Filters, module)
     for name in filters._shapes():
         weight = state_dict.get(prefix + name)
-        if weight is not None:
+        if weight is not None and not is_lazy(weight):
             filters.take_size(weight.size(1))
 
 

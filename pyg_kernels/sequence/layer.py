@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import checked_count, checked_dropout
+from pyg_kernels.ops.operator import is_readable
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence.precision import check_dtype, in_autocast
 from pyg_kernels.sequence.texts import Texts, read_texts
@@ -261,7 +262,7 @@ class SequenceLayer(Module, Generic[State]):
         Args:
             batch_size: The number of texts B.
         """
-        count, like = checked_count(batch_size, "batch_size"), next(self.parameters())
+        count, like = checked_count(batch_size, "batch_size", 0), next(self.parameters())
         return self._returned_state(
             [
                 cell.start(count, torch.empty(0, max(cell.input_size, 0), device=like.device))
@@ -312,8 +313,8 @@ def _unsqueezed(parts: dict[str, Tensor], dims: Sequence[int]) -> tuple[Tensor, 
 
 
 def _is_set(state: Sequence[Tensor]) -> bool:
-    """Whether there is a number but zero; compilers, which cannot read numbers, see none."""
-    return not torch.compiler.is_compiling() and any(bool(part.any()) for part in state)
+    """Whether there is a number but zero; where numbers cannot be read, there is none."""
+    return is_readable(*state) and any(bool(part.any()) for part in state)
 
 
 def _without(shapes: Sequence[tuple[int, ...]], dims: Sequence[int]) -> list[tuple[int, ...]]:
@@ -334,6 +335,6 @@ def layer_sizes(
 def _weights(selection: Tensor, texts: Texts) -> Tensor:
     """The weight of each row, (N, 1)."""
     weights = texts.arrange(selection, "selection").to(texts.rows.dtype)
-    if not torch.compiler.is_compiling() and not bool(((weights >= 0) & (weights <= 1)).all()):
+    if is_readable(weights) and not bool(((weights >= 0) & (weights <= 1)).all()):
         raise ValueError("selection: expected a weight in [0, 1] for each token")
     return weights.unsqueeze(1)

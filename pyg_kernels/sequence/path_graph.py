@@ -90,5 +90,9 @@ def _as_graph(text: Text) -> Data:
     if isinstance(text, Data):
         return text
     if not isinstance(text, Tensor):
-        text = torch.tensor(text, dtype=None if len(text) else torch.long)
+        try:
+            text = torch.tensor(text, dtype=None if len(text) else torch.long)
+        except (TypeError, ValueError) as error:
+            expected = "a tensor (T, F) or (T,), numbers, or vectors of one size"
+            raise ValueError(f"texts: {error}; expected of each {expected}") from error
     return Data(x=text)

@@ -11,13 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
 
-from pyg_kernels.nn.activation import precision_of
+from pyg_kernels.nn.activation import KernelActivation, precision_of
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
     checked_combine,
     checked_count,
     checked_decay,
+    checked_flag,
     checked_lazy_count,
 )
 from pyg_kernels.nn.linear import UnitLinear, apply_stacked, weight_of
@@ -105,17 +106,22 @@ class RCNNCell(SequenceCell[State]):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        checked_lazy_count(input_size, "input_size")
+        self._input_size = checked_lazy_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
         self.order = checked_count(order, "order")
         self.combine = checked_combine(combine)
         self.normalize = pooling != "max" if normalize is None else normalize
+        for name, flag in (
+            *(("normalize", self.normalize), ("scalar_decay", scalar_decay), ("bias", bias)),
+            *(("output_map", output_map), ("output_gate", output_gate), ("highway", highway)),
+        ):
+            checked_flag(flag, name)
         self.gate = decay if isinstance(decay, str) and decay in GATED else None
         self._constant = None if self.gate else _checked_decay(decay)
         self.scalar_decay = scalar_decay
         self.readout, self.pooling = readout, pooling
         self.highway = highway
-        self.act = build_activation(act)
+        self.act = None
         self._check(input_size, decay, output_map)
         width = 1 if scalar_decay else hidden_size
         recurrent = self.gate == "recurrent"
@@ -139,6 +145,9 @@ class RCNNCell(SequenceCell[State]):
         self._parameter("bias", hidden_size if bias else None)
         self.reset_parameters()
         place(self, device, dtype)
+        self.act = build_activation(act)  # as it is, whatever it has learned
+        if isinstance(self.act, Module):
+            self.act.to(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         for module in (*self.lins, *self.children()):
@@ -151,7 +160,7 @@ class RCNNCell(SequenceCell[State]):
 
     @property
     def input_size(self) -> int:
-        return int(cast(UnitLinear, self.lins[0]).in_channels)
+        return int(getattr(self.lins[0], "in_channels", self._input_size))
 
     @property
     def decay(self) -> float | Tensor | None:
@@ -277,7 +286,7 @@ class RCNNCell(SequenceCell[State]):
             maps = (self.decay_recurrent, self.output_gate_recurrent)
             feed = torch.cat([weight_of(lin) for lin in maps if lin is not None]).to(h.dtype)
         if inside:
-            called = self.act if act is None else None
+            called = self._activated if act is None else None
             output_map = None if self.output_lin is None else weight_of(self.output_lin).to(h.dtype)
             given = products, params, c0, h, weight, x, feed, mask, called, output_map
             out, _, end = walk_scan(form, layout, *given)
@@ -339,13 +348,20 @@ class RCNNCell(SequenceCell[State]):
         if self.output_lin is not None:
             u = _mapped(u, self.output_lin)
         u = u if self.bias is None else u + self.bias
-        u = u if self.act is None else self.act(u)
+        u = u if self.act is None else self._activated(u)
         if output is not None:
             u = torch.sigmoid(_biased(output, self.output_gate_bias)) * u
         if highway is not None:
             opened = torch.sigmoid(_biased(highway, self.highway_bias))
             u = opened * u + (1 - opened) * cast(Tensor, x)
         return u
+
+    def _activated(self, u: Tensor) -> Tensor:
+        """The activation, which computes in its own precision where it has one."""
+        assert self.act is not None
+        if not isinstance(self.act, Module) or isinstance(self.act, KernelActivation):
+            return self.act(u)
+        return cast(Tensor, self.act(u.to(precision_of(self.act, u)))).to(u.dtype)
 
     def _check_selection(self, selection: Tensor | None) -> None:
         if selection is not None and self.pooling == "max":

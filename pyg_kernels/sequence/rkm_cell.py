@@ -124,7 +124,8 @@ class RKMCell(SequenceCell[State]):
             raise ValueError(f"filters={filters!r}: expected 'dense' or 'syncnet'")
         self.filter_kind = filters
         self.feedback = checked_feedback(feedback, cell, self.kind)
-        self.q = checked_q(q, cell)
+        self.q = None
+        given = checked_q(q, cell)
         self.history = (max(self.ngram) - 1) * dilation
 
         gates = (*self.kind.gates, "candidate")
@@ -143,6 +144,9 @@ class RKMCell(SequenceCell[State]):
         self._init_static(static, learn_static)
         self.reset_parameters()
         place(self, device, dtype)
+        self.q = given  # as it is, whatever it has learned
+        if isinstance(given, Module):
+            given.to(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         for filters in self.filters.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import cast
 
 import torch
@@ -62,11 +63,11 @@ def checked_kind(cell: str) -> Kind:
 
 def checked_widths(ngram: int | Sequence[int], hidden_size: int) -> tuple[int, ...]:
     """The widths of windows, one or several."""
-    if isinstance(ngram, (str, bytes)) or not isinstance(ngram, (int, Sequence)):
+    if isinstance(ngram, (str, bytes)) or not isinstance(ngram, (Integral, Sequence)):
         raise ValueError(
             f"ngram={ngram!r}: expected a whole number of at least 1, or a list of them"
         )
-    widths = [ngram] if isinstance(ngram, int) else list(ngram)
+    widths = list(ngram) if isinstance(ngram, Sequence) else [ngram]
     if not 0 < len(widths) <= hidden_size:
         raise ValueError(
             f"ngram={widths}: expected at least one width, and no more than "
@@ -114,7 +115,7 @@ def described_q(q: str | Pointwise | None) -> str:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def checked_static(

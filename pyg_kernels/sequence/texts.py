@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 from torch_geometric.data import Batch, Data
 
+from pyg_kernels.ops.operator import is_readable
 from pyg_kernels.ops.ragged import Layout
 
 Sequences: TypeAlias = Tensor | PackedSequence | Data
@@ -194,13 +195,13 @@ def _read_grid(x: Tensor, batch_first: bool, mask: Tensor | None) -> Texts:
     steps_first = not (batched and batch_first)
     count, steps = (x.size(1), x.size(0)) if steps_first else (x.size(0), x.size(1))
     rows, shape = x.reshape(steps * count, x.size(2)), x.shape[:2] if batched else (steps,)
-    compiling = torch.compiler.is_compiling()
-    if mask is None or (not compiling and bool(mask.all())):
+    readable = is_readable(mask)
+    if mask is None or (readable and bool(mask.all())):
         layout = Layout.of_grid(steps, count, x.device, steps_first)
         return Texts(rows, layout, batched, _Form(shape, None))
     kept = mask.t() if steps_first else mask
     lengths = kept.sum(1)
-    if compiling:  # no shape may depend on the mask: tokens to the left
+    if not readable:  # no shape may depend on the mask: tokens to the left
         step = torch.argsort((~kept).to(torch.uint8), dim=1, stable=True)
         text = torch.arange(count, device=x.device).unsqueeze(1).expand_as(step)
         layout = Layout.of_padded_grid(lengths, steps, steps_first=False)
@@ -241,7 +242,7 @@ def _mask_of(lengths: Tensor | Sequence[int], x: Tensor, batch_first: bool) -> T
         )
     counts = counts.long()  # small types have no number for long texts
     wrong = (counts < 0) | (counts > steps)
-    if not torch.compiler.is_compiling() and bool(wrong.any()):
+    if is_readable(wrong) and bool(wrong.any()):
         raise ValueError(f"lengths={counts.tolist()}: expected 0 to {steps}, the padded length")
     mask = torch.arange(steps, device=x.device) < counts.unsqueeze(1)
     return mask if batch_first else mask.t()

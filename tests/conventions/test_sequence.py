@@ -78,6 +78,7 @@ def test_lazy_sizes(variant: Variant) -> None:
         lazy = variant.family.layer(-1, variant.hidden, **options).eval()
     assert lazy.input_size == -1 and "(-1, " in repr(lazy)
     optimizer = torch.optim.SGD(lazy.parameters(), lr=0.1)
+    lazy.state_dict()  # where no size is known yet
     early, x = copy.deepcopy(lazy), random_text(5, 2, SIZE)
     output, _ = lazy(x)
     assert lazy.input_size == SIZE and output.shape == (5, 2, variant.width)
@@ -102,6 +103,7 @@ def test_lazy_layers_are_drawn_as_others() -> None:
     """Of unit variance a row, whatever the size turns out to be; one step initialises a cell."""
     torch.manual_seed(0)
     for layer in (RCNN(-1, 300, decay="input"), RKM(-1, 300, ngram=2), RKM(-1, 300)):
+        layer.load_state_dict(layer.state_dict())
         layer(torch.randn(5, 2, 12))
         cell: Any = layer.cells[0]
         parts = (
@@ -144,7 +146,9 @@ def test_initial_state(variant: Variant) -> None:
     moved = variant.build().to("meta").initial_state(2)
     assert all(part.is_meta for part in parts_of(moved))
     with pytest.raises(ValueError, match="batch_size"):
-        layer.initial_state(0)
+        layer.initial_state(-1)
+    none = layer.initial_state(0)
+    assert layer(x[:, :0], none)[0].numel() == 0
 
 
 @both_ways

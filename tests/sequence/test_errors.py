@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ REFUSED: list[tuple[Family, str, list[Options]]] = [
     (RCNN, "readout", [{"readout": "h"}]),
     (RCNN, "pooling", [{"pooling": "mean"}]),
     (RCNN, "normalize", [{"decay": 1.0, "normalize": True}, {**MAX, "normalize": True}]),
+    (RCNN, "normalize", [{"normalize": n} for n in ("weights", "False", 1)]),
     (RCNN, "output_map", [{**MAX, "output_map": True}]),
     (RCNN, "decay", [{**MAX, "combine": "add", "decay": d} for d in ("input", "recurrent")]),
     (RCNN, "highway", [{"input_size": 3, "highway": True}]),
@@ -75,7 +77,15 @@ TAKEN: list[tuple[Family, list[Options]]] = [
     (RCNN, [{"highway": True, "bidirectional": True}, {"highway": True, "num_layers": 2}]),
     (RCNN, [{**MAX, "normalize": False, "output_gate": True, "decay": "recurrent"}]),
     (RCNN, [{**MAX, "combine": "add", "decay": "learned"}]),
-    (RKM, [{"ngram": (1, 2)}, {"ngram": [1]}, {"ngram": 2, "filters": "syncnet"}]),
+    (
+        RKM,
+        [
+            {"ngram": np.int64(2)},
+            {"ngram": (1, 2)},
+            {"ngram": [1]},
+            {"ngram": 2, "filters": "syncnet"},
+        ],
+    ),
     (RKM, [{"ngram": n, "dilation": 9} for n in (2, [1, 2])]),
     (RKM, [{"cell": "cnn", "feedback": False, "static": 2}]),
     (RKM, [{"cell": "linear", "static": [0, 1]}]),

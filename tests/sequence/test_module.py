@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -329,6 +330,38 @@ def test_onnx() -> None:
     layers.layers.append(KBRN.layer(4, 5, green="gaussian").eval())
     others = [(torch.randn(*shape, 4),) for shape in ((6, 3), (9, 1), (1, 5))]
     assert_same_in_onnx(layers, (torch.randn(6, 3, 4),), sizes, others)
+
+
+def test_traces_of_torchscript() -> None:
+    """As TensorBoard makes of a network for its picture: of the definitions, at one length."""
+    for family, options in ((RCNN, {"decay": "recurrent"}), (RKM, {}), (KBRN, {})):
+        layer = family.layer(4, 5, **options).eval()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", torch.jit.TracerWarning)
+            traced = torch.jit.trace(layer, (torch.randn(6, 3, 4),))
+        x = torch.randn(6, 3, 4)
+        close(traced(x)[0], layer(x)[0], rtol=1e-5, atol=1e-6)
+
+
+@of_some
+def test_gradients_of_each_text_of_a_batch(variant: Variant) -> None:
+    """vmap over texts, of which each has a mask, or a length, of its own."""
+    layer = variant.build().eval()
+    x, lengths = random_text(4, 6, 1, SIZE), torch.tensor([6, 2, 0, 3])
+    parameters = {name: p.detach() for name, p in layer.named_parameters()}
+
+    def loss(parameters: Any, x: Tensor, length: Tensor, masked: bool) -> Tensor:
+        padding = {"mask": torch.arange(6).unsqueeze(1) < length} if masked else {}
+        padding = padding or {"lengths": length.view(1)}
+        output, _ = torch.func.functional_call(layer, parameters, (x,), padding)
+        return output.square().sum()
+
+    for masked in (True, False):
+        slope = torch.func.grad(partial(loss, masked=masked))
+        found = torch.func.vmap(slope, (None, 0, 0))(parameters, x, lengths)
+        for k, length in enumerate(lengths):
+            expected = slope(parameters, x[k], length)
+            close({name: each[k] for name, each in found.items()}, expected, 1e-9, 1e-10)
 
 
 # Hooks on parts of a layer are called, and weights that are made of others are trained

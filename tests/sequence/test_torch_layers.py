@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
 from pyg_kernels.nn import KernelActivation
-from pyg_kernels.sequence import KBRN, RKM, KBRNCell
+from pyg_kernels.sequence import KBRN, RCNN, RKM, KBRNCell
 from tests.sequence.equations import assert_equations
 from tests.sequence.kbrn import FAMILY
 from tests.sequence.texts import F64, SIZE, assert_close, close, gradients, random_text, texts
@@ -191,3 +191,23 @@ def test_maps_of_ones_own_are_called(part: str, act: nn.Module | None) -> None:
         h = cell.activation(cell.lin_recurrent(h) + cell.lin_input(x_t))
         outputs.append(h)
     close(kbrn(x)[0], torch.stack(outputs))
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_functions_of_ones_own_are_kept_as_they_are(dtype: torch.dtype | None) -> None:
+    """What they have learned is not drawn anew, each layer has its own, and half precision goes."""
+    learned = nn.PReLU(init=0.25)
+    nn.init.constant_(learned.weight, 0.5)
+    layers = [
+        RCNN(SIZE, HIDDEN, num_layers=2, act=learned, dtype=dtype),
+        RCNN(SIZE, HIDDEN, num_layers=2, act=learned, decay="recurrent", dtype=dtype),
+        RKM(SIZE, HIDDEN, num_layers=2, cell="general", q=learned, dtype=dtype),
+    ]
+    for layer in layers:
+        layer.to(dtype)
+        kept = [getattr(cell, "act", None) or cell.q for cell in layer.cells]
+        assert [float(each.weight) for each in kept] == [0.5, 0.5] and kept[0] is not kept[1]
+        x = random_text(4, 2, SIZE).to(dtype or torch.float32)
+        assert layer(x)[0].dtype == x.dtype
+        layer.reset_parameters()
+        assert float(kept[0].weight) == 0.25

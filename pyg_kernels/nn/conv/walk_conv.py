@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
+from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.arguments import (
@@ -70,7 +71,7 @@ class WalkConv(FusedConv):
         self.return_states = return_states
         self.non_backtracking = checked_flag(non_backtracking, "non_backtracking")
         source, target = checked_pair(in_channels)
-        if not isinstance(in_channels, int) and order != 2:
+        if isinstance(in_channels, (tuple, list)) and order != 2:
             raise ValueError(
                 f"in_channels={in_channels} with order={order}: a bipartite graph needs order=2"
             )
@@ -86,8 +87,8 @@ class WalkConv(FusedConv):
         super().reset_parameters()
         for lin in [*self.lins, *self.edge_lins]:
             lin.reset_parameters()
-        if self.weighting is not None:
-            self.weighting.reset_parameters()
+        reset(self.weighting)
+        reset(self.act)
 
     def forward(
         self,

@@ -151,9 +151,8 @@ class WLKernelConv(FusedConv):
     def reset_parameters(self) -> None:
         super().reset_parameters()
         self.walk.reset_parameters()
-        if self.relabeling is not None:
-            self.relabeling.reset_parameters()
-        reset(self.norm)
+        for module in (self.relabeling, self.norm, self.act):
+            reset(module)
 
     @overload
     def forward(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor
 from torch.nn import LayerNorm, Module, Sequential
 from torch_geometric.nn import BatchNorm, Linear, global_add_pool
@@ -46,6 +48,17 @@ def build_head_norm(norm: str | None, channels: int) -> Module | None:
     return build_norm("batch" if norm == "head" else norm, channels)
 
 
+class Function(Module):
+    """An activation that is no module, as one."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
 class GraphHead(Sequential):
     r"""Maps graph vectors to outputs: :math:`y = A_2\, \sigma(A_1 \mathrm{norm}(h_G) + a_1) + a_2`.
 
@@ -65,10 +78,11 @@ class GraphHead(Sequential):
         norm: str | None,
         act: Act,
     ) -> None:
+        built = build_activation(act)
         modules = [
             build_head_norm(norm, in_channels),
             Linear(in_channels, hidden_channels),
-            build_activation(act),
+            built if built is None or isinstance(built, Module) else Function(built),
             Linear(hidden_channels, out_channels),
         ]
         super().__init__(*(module for module in modules if module is not None))

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
-from pyg_kernels.ops.operator import is_plain
+from pyg_kernels.ops.operator import is_readable
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.operator import Scan
 from pyg_kernels.ops.scan.walk import Form, tokens_before, walk_scan
@@ -122,7 +122,7 @@ def sum_max_scan(
 
 def _is_readable(counts: Tensor) -> bool:
     """Whether Python may read numbers of this tensor, and there are some."""
-    return counts.numel() > 0 and not torch.compiler.is_compiling() and is_plain(counts)
+    return counts.numel() > 0 and is_readable(counts)
 
 
 def _sum_maxima(

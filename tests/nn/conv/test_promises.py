@@ -6,12 +6,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.utils.prune
 from torch_geometric import EdgeIndex
 
-from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
+from pyg_kernels.nn import (
+    EmbeddedMeanField,
+    GatedWalkConv,
+    GraphKernelConv,
+    GraphKernelNet,
+    RandomWalkConv,
+    WLKernelConv,
+    WLKernelNet,
+)
 from tests import promises
 from tests.graphs import random_graph
 
@@ -203,11 +212,21 @@ def test_a_users_own_activation_is_called() -> None:
     assert len(calls) == 2
 
 
+def test_numbers_and_functions_of_other_libraries() -> None:
+    made = RandomWalkConv(np.int64(C), C, order=3, decay=np.float32(0.5))
+    assert (made.in_channels, made.order) == (C, 3)
+    for net in (GraphKernelNet, WLKernelNet, EmbeddedMeanField):
+        called, given = (net(C, 8, 2, 2, act=act).eval() for act in (torch.tanh, "tanh"))
+        called.load_state_dict(given.state_dict())
+        x, edge_index = random_graph(0).x.float(), random_graph(0).edge_index
+        torch.testing.assert_close(called(x, edge_index), given(x, edge_index))
+
+
 def test_reset_draws_everything_anew() -> None:
     for layer in (
-        GatedWalkConv(C, C, order=2, edge_dim=E),
+        GatedWalkConv(C, C, order=2, edge_dim=E, act=torch.nn.PReLU()),
         GraphKernelConv(C, C, decay="learned", edge_dim=E, norm=torch.nn.LayerNorm(C)),
-        WLKernelConv(C, gated=True, edge_dim=E, norm=torch.nn.LayerNorm(C)),
+        WLKernelConv(C, gated=True, edge_dim=E, norm=torch.nn.LayerNorm(C), act=torch.nn.PReLU()),
     ):
         with torch.no_grad():
             for parameter in layer.parameters():
