@@ -42,11 +42,11 @@ def load_learner(run: str | Path, kind: "type[T]") -> "T":
     if not path.is_file():
         raise InputError(f"--checkpoint {path}: no such file")
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-        found = dict(dict(content)["hyper_parameters"])
+        content = dict(torch.load(path, map_location="cpu", weights_only=True))
+        found = dict(content["hyper_parameters"])
         name = dict(found["model"])["name"]
     except UNREADABLE as error:
-        what = "is not a checkpoint of this module, or damaged"
+        what = "is not a checkpoint of a network of this module, or damaged"
         raise InputError(f"--checkpoint {path} {what}") from error
     kept = set(inspect.signature(kind).parameters).difference(kind.UNSAVED)
     if not kept.difference(kind.ADDED) <= set(found) <= kept:

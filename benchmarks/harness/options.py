@@ -58,6 +58,7 @@ PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ),
     (r"Unexpected config: .*", "--config: it is no file of options"),
 )
+AS_GIVEN = ("data", "text", "sentences")  # of whose values one may be there twice
 MODE = "options"  # the name of the loader below
 LARGEST = 2**31 - 1
 LARGEST_WIDTH = 2**16
@@ -315,7 +316,8 @@ def parse(program: str, command: Command, words: Sequence[str]) -> Any:
     for one in fields(command.options):
         value = found[one.name] or one.default if one.metadata["positional"] else found[one.name]
         if isinstance(value, list):
-            value = tuple(dict.fromkeys(value) if get_args(types_[one.name])[-1] is ... else value)
+            once = get_args(types_[one.name])[-1] is ... and one.name not in AS_GIVEN
+            value = tuple(dict.fromkeys(value) if once else value)
         values[one.name] = value
     return command.options(**values)
 

@@ -214,7 +214,8 @@ class Study:
         models = found.get("models", {})
         for name, model in json.loads(json.dumps(dict(self.models))).items():
             held = models.get(name, model)
-            if held != model:
+            # What was not there yet when the folder was made was off.
+            if any(held.get(key) != value for key, value in model.items() if value or key in held):
                 both = dict.fromkeys([*held, *model])
                 other = {key: held.get(key) for key in both if held.get(key) != model.get(key)}
                 what = f"{name} of another size or with other options ({other})"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 from numpy.typing import NDArray
 from rdkit import Chem, rdBase
 from sklearn.base import clone
@@ -19,6 +18,7 @@ from torch_geometric.io import read_tu_data
 from benchmarks.harness.errors import InputError
 from benchmarks.kernels.options import MUTAG
 from pyg_kernels import kernels
+from pyg_kernels.tables import find_column, read_table
 
 OUTER, INNER = 10, 5  # folds
 DEPTHS = range(5)
@@ -85,9 +85,10 @@ def rows_of(name: str) -> list[list[str]]:
     if not path:
         raise InputError(f"--sets {name}: expected {MUTAG} or FILE:COLUMN")
     try:
-        table = pandas.read_csv(path, dtype=str, keep_default_na=False)
-        rows: list[list[str]] = table[["smiles", column]].to_numpy().tolist()
-    except (OSError, ValueError, KeyError) as error:
+        table = read_table(path)
+        names = [find_column(table.columns, name, path) for name in ("smiles", column)]
+        rows: list[list[str]] = table[names].fillna("").astype(str).to_numpy().tolist()
+    except (OSError, ValueError) as error:
         raise InputError(f"--sets {name}: {error}") from None
     return rows
 

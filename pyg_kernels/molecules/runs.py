@@ -136,7 +136,17 @@ def checked_parts(
     """The parts; what `fit` would refuse is refused, before anything is written."""
     models, weight = estimator.check_arguments(start, frozen), data.cells("weight")
     found = list(parts)
-    for rows in (part.fitted for part in found):
+    for part in found:
+        rows, valid = part.fitted, () if part.valid is None else part.valid
+        for name, cells in data.y.iloc[rows].items():
+            learned = np.delete(cells.notna().to_numpy(), valid)
+            number = cells.nunique() if data.classes else learned.sum()
+            if number < (least := 2 if data.classes else 1):
+                raise ValueError(
+                    f"{part.label}: the target {name!r} has {number} "
+                    f"{'classes' if data.classes else 'measurements'} among the {len(rows):,} "
+                    f"molecules to fit: expected at least {least}"
+                )
         own = read_weights(None if weight is None else weight[rows], len(rows))
         estimator.check_data(models, data.molecules.part(rows), own, start)
     return found

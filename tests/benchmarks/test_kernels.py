@@ -162,7 +162,11 @@ def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path
     values.parent.mkdir()
     values.write_bytes(b"")
     assert run(*words, "--report")[0] == 0 and values.exists()
-    for name, why in (("none.csv:y", "No such file"), ("nocolon", "expected MUTAG or FILE:COLUMN")):
+    for name, why in (
+        ("none.csv:y", "No such file"),
+        ("nocolon", "expected MUTAG or FILE:COLUMN"),
+        (f"{tmp_path / 'set.csv'}:absent", "'absent'; its columns are"),
+    ):
         assert_refused(run("--tasks", "accuracy", "--sets", name, "--overwrite"), why)
     for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
         assert measure.outcome(OPTIONS, options.Measurement("accuracy", name, 0), tmp_path)[

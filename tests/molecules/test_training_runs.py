@@ -162,7 +162,10 @@ def test_a_run_starts_from_another(folder: Path) -> None:
 
 def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
     frame = pd.read_csv(folder / "m.csv")
-    frame.assign(twice=1 + frame.index % 2).to_csv(folder / "m.csv", index=False)
+    part = np.array(["train", "valid", "test"])[np.minimum(frame.index % 5, 2)]
+    late = np.where(part == "train", np.nan, 1.0)
+    frame = frame.assign(twice=1 + frame.index % 2, part=part, once=part == "test", late=late)
+    frame.to_csv(folder / "m.csv", index=False)
     train(folder, "run", "y --model mean")
     before = {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
     for words, message in (
@@ -174,6 +177,8 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
         ("--model gp --weight-column twice", "takes no sample_weight"),
         (f"--model gin --start-from {folder}/run", "start_from has no 'gin'"),
         ("--model wl-ridge --folds 50", "number of splits"),
+        ("--target-columns late --split column --split-column part", "'late' has 0 measurements"),
+        ("--target-columns once --split column --split-column part", "has 1 classes"),
         ("--model wl-ridge --groups-column kind --fractions 0.8 0.8 0.1", "add up to 1"),
     ):
         assert message in train(folder, "run", f"y --overwrite {words}", status=2)
