@@ -324,7 +324,8 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         return (alike or ordered)[0]
 
     def _models(self) -> list[str]:
-        models = [self.model] if isinstance(self.model, str) else list(self.model)
+        several = isinstance(self.model, (list, tuple, np.ndarray))
+        models: list[Any] = list(self.model) if several else [self.model]
         if models == [AUTO]:
             return models
         known = [*KERNEL_METHODS, *NETWORKS]
@@ -518,6 +519,8 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         """
         from pyg_kernels.molecules.explanation import explained
 
+        for name, value in (("k", k), ("target", target)):
+            _check(name, value, Integral, min_val=0)
         molecules = self._read(X)
         members = list(zip(self.members_, self.member_weights(), strict=True))
         return explained(members, self.task_, molecules, k, target)
@@ -693,8 +696,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
 
         NaN for a target whose validation measurements are too few for this coverage.
         """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage={coverage!r}: expected a number in (0, 1)")
+        _check("coverage", coverage, Real, min_val=0, max_val=1, include_boundaries="neither")
         check_is_fitted(self, "members_")
         scales = []
         for column in self.scores_.T:

@@ -343,6 +343,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     ("wll", {}, "expected auto alone, one of gp, "),
     (["auto", "gp"], {}, "model='auto': expected auto alone, one of"),
     ([], {}, "at least one"),
+    *((model, {}, f"model={model}: expected auto alone") for model in (None, 3)),
     (["wl", "wl"], {}, "different models"),
     ("wl", {"ensemble_size": 0}, "ensemble_size == 0"),
     ("wl", {"epochs": 1.5}, "epochs must be an instance of"),
@@ -455,8 +456,12 @@ def test_a_coverage_that_the_validation_part_cannot_show_is_refused(ensemble_siz
     fitted.predict_interval(SMILES, coverage=0.8)
     with pytest.raises(ValueError, match=r"coverage=0.9 needs 9 validation .* there are 4"):
         fitted.predict_interval(SMILES, coverage=0.9)
-    with pytest.raises(ValueError, match="coverage=1"):
-        fitted.predict_interval(SMILES, coverage=1)
+    for coverage in (1, "0.9", None):
+        with pytest.raises(ValueError, match=r"^coverage "):
+            fitted.predict_interval(SMILES, coverage=coverage)
+    for wrong in ({"k": -1}, {"k": 1.5}, {"target": 0.5}, {"target": -1}):
+        with pytest.raises(ValueError, match=f"^{next(iter(wrong))} "):
+            fitted.explain(SMILES[:2], **wrong)
 
 
 @pytest.mark.parametrize("model", ["wl-gp", "wl-ridge"])
