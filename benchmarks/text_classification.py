@@ -75,7 +75,7 @@ class Predict(Application, TextColumns):
     ONE_OF: ClassVar[tuple[str, ...]] = ("data", "text")
     REQUIRED: ClassVar[tuple[str, ...]] = ("checkpoint",)
 
-    text: tuple[str, ...] = setting(())
+    text: tuple[str, ...] = setting((), repeats=True)
     explain: str | None = setting(None)
     limit: int = setting(20, least=1)
 

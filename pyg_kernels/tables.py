@@ -27,7 +27,7 @@ PARQUET = (".parquet", ".pq")
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Of all tables that are read.
 ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
-OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip")  # which are neither read nor written
+OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip")  # names that tables are not written under
 MISSING = frozenset(("", "na", "nan", "n/a", "null", "none"))
 LISTED = 10  # lines in a message
 DAMAGE = (csv.Error, EOFError, OSError, zlib.error, lzma.LZMAError)
@@ -74,7 +74,6 @@ def stream_table(
         ImportError: without pandas or, for Parquet, pyarrow.
     """
     pandas = _pandas()
-    _refuse_others(path)
     if str(path).endswith(PARQUET):
         yield from _parquet_frames(Path(path), rows)
         return
@@ -318,12 +317,6 @@ def refuse_existing(path: str | Path, overwrite: bool) -> Path:
     return path
 
 
-def _refuse_others(path: str | Path) -> None:
-    """Refuses a name that says that a file is no table of text and no Parquet."""
-    if str(path).lower().endswith(OTHERS):
-        raise FileError(f"{path}: expected a table whose name ends in {', '.join(ENDINGS)}")
-
-
 def table_files(folder: Path) -> list[Path]:
     """The tables in a folder, by their names; hidden files are none."""
     found = sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS))
@@ -369,7 +362,8 @@ class TableWriter:
         self, path: str | Path, overwrite: bool = False, like: str | Path | None = None
     ) -> None:
         self.path = refuse_existing(path, overwrite)
-        _refuse_others(path)
+        if str(path).lower().endswith(OTHERS):
+            raise FileError(f"{path}: expected a table whose name ends in {', '.join(ENDINGS)}")
         if self.path.is_dir() or not self.path.parent.is_dir():
             raise FileError(f"{path}: not a file in a folder that exists")
         self._partial = self.path.with_name(f".{self.path.name}.partial")

@@ -58,7 +58,6 @@ PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ),
     (r"Unexpected config: .*", "--config: it is no file of options"),
 )
-AS_GIVEN = ("data", "text", "sentences")  # of whose values one may be there twice
 MODE = "options"  # the name of the loader below
 LARGEST = 2**31 - 1
 LARGEST_WIDTH = 2**16
@@ -73,14 +72,21 @@ BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
 
 
 def setting(
-    default: Any, *alias: str, free: bool = False, positional: bool = False, **bounds: float
+    default: Any,
+    *alias: str,
+    free: bool = False,
+    positional: bool = False,
+    repeats: bool = False,
+    **bounds: float,
 ) -> Any:
     """A field of options; several values where the default is a tuple.
 
     Bounds are ``least``, ``most``, ``above``, ``below``, of each value. A continuation may have
     another value of a `free` one; a `positional` one has no flag, and is required if it is single.
+    Of several values each counts once, but where one `repeats`.
     """
     notes = {"alias": alias, "free": free, "positional": positional, "bounds": bounds}
+    notes["repeats"] = repeats
     return field(default=default, metadata=notes)
 
 
@@ -316,7 +322,7 @@ def parse(program: str, command: Command, words: Sequence[str]) -> Any:
     for one in fields(command.options):
         value = found[one.name] or one.default if one.metadata["positional"] else found[one.name]
         if isinstance(value, list):
-            once = get_args(types_[one.name])[-1] is ... and one.name not in AS_GIVEN
+            once = get_args(types_[one.name])[-1] is ... and not one.metadata["repeats"]
             value = tuple(dict.fromkeys(value) if once else value)
         values[one.name] = value
     return command.options(**values)

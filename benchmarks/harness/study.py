@@ -214,10 +214,14 @@ class Study:
         models = found.get("models", {})
         for name, model in json.loads(json.dumps(dict(self.models))).items():
             held = models.get(name, model)
-            # What was not there yet when the folder was made was off.
-            if any(held.get(key) != value for key, value in model.items() if value or key in held):
-                both = dict.fromkeys([*held, *model])
-                other = {key: held.get(key) for key in both if held.get(key) != model.get(key)}
+            # A setting that one of them does not know is off there.
+            pairs = {key: (held.get(key), model.get(key)) for key in {**held, **model}}
+            other = {
+                key: old
+                for key, (old, new) in pairs.items()
+                if old != new and (old or new or {key} <= held.keys() & model.keys())
+            }
+            if other:
                 what = f"{name} of another size or with other options ({other})"
                 raise InputError(f"{word}: {self.out} holds {what}")
 

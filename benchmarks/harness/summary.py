@@ -23,6 +23,7 @@ Column = Callable[[list[Run]], object]
 Columns = Mapping[str, Column]
 LINES = {"valid": "solid", "test": "dashed", "train": "dotted"}
 ROUNDS, SEED = 1000, 0  # of the bootstrap
+FEWEST_ITEMS = 6  # of fewer, differences of one sign are no surprise
 BOOTSTRAPPED = "minus best: 95 % by a paired bootstrap over {}; * beyond chance: 0 is outside"
 PART_NAMES = {"valid": "validation", "test": "test", "train": "training"}
 
@@ -117,23 +118,23 @@ def minus_best(
     Args:
         models: The runs of each; of one seed there may be several, on splits of the same data.
         of_items: The values of a run's test items, by what tells items apart; a higher mean is
-            better.
+            better. A dash stands for all where they share fewer than six.
         digits: The format.
     """
     tables = []
     for runs in models:
         seeds = groups(runs, lambda run: run.record["seed"]).values()
         tables.append(pandas.concat([pandas.concat(map(of_items, each)) for each in seeds], axis=1))
-    best = max(range(len(tables)), key=lambda k: tables[k].stack().mean())
-    others = [k for k in range(len(tables)) if k != best]
-    shared = pandas.concat([tables[k] for k in (best, *others)], axis=1, keys=(best, *others))
-    shared = shared.dropna()  # the items that all models and seeds have
-    cells = {models[best][0].record["model"]: "best"}
-    if len(shared):
-        values = [shared[k].to_numpy().T for k in (best, *others)]
+    # The items that all models and seeds have.
+    shared = pandas.concat(tables, axis=1, keys=range(len(tables))).dropna()
+    cells: dict[str, str] = {}
+    if len(shared) >= FEWEST_ITEMS:
+        order = sorted(range(len(tables)), key=lambda k: -float(shared[k].to_numpy().mean()))
+        values = [shared[k].to_numpy().T for k in order]
         found = paired_differences(lambda own, drawn: own @ drawn / len(own), len(shared), values)
-        for k, interval in zip(others, found[1:], strict=True):
-            cells[models[k][0].record["model"]] = difference_text(interval, digits)
+        names = [models[k][0].record["model"] for k in order]
+        cells = {n: difference_text(each, digits) for n, each in zip(names, found, strict=True)}
+        cells[names[0]] = "best"
     return lambda group: cells.get(group[0].record["model"], "-")
 
 

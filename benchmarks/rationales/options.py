@@ -137,7 +137,7 @@ class Rationales(TextColumns, Source, Networks):
 
     NAMED, OWN = NAMED, OWN
 
-    data: tuple[str, ...] = setting(("planted",), free=True)
+    data: tuple[str, ...] = setting(("planted",), free=True, repeats=True)
     target_column: str | None = setting(None)
     evidence_column: str | None = setting(None)
     task: Literal["classification", "regression"] | None = setting(None)

@@ -336,9 +336,8 @@ def _num_nodes(store: BaseStorage, counted: Sequence[str]) -> int | None:
     number: int | None = store.get("num_nodes")
     for name in (*_OF_NODES, *counted) if number is None else ():
         value = store.get(name)
-        if isinstance(value, list | tuple) or (
-            isinstance(value, Tensor | np.ndarray) and value.ndim
-        ):
+        words = name in counted and isinstance(value, list | tuple)
+        if words or (isinstance(value, Tensor | np.ndarray) and value.ndim):
             return len(value)
     return number
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, cast, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -58,9 +59,9 @@ def checked_combine(combine: str, name: str = "combine") -> Combine:
 
 def checked_flag(value: bool, name: str) -> bool:
     """True or False."""
-    if not isinstance(value, bool):
+    if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={value!r}: expected True or False")
-    return value
+    return bool(value)
 
 
 def checked_decay(decay: float | str) -> float | None:

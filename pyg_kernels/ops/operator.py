@@ -258,8 +258,15 @@ def is_plain(*tensors: Tensor | None) -> bool:
 
 
 def is_readable(*tensors: Tensor | None) -> bool:
-    """Whether Python may read what tensors hold: no compiler, no transform of ``torch.func``."""
-    return not torch.compiler.is_compiling() and is_plain(*tensors)
+    """Whether Python may read what tensors hold: not for compilers, nor for slices of a vmap."""
+    if torch.compiler.is_compiling():
+        return False
+    if not is_plain(*tensors):
+        try:
+            any(bool(tensor.any()) for tensor in tensors if tensor is not None)
+        except RuntimeError:
+            return False
+    return True
 
 
 def _is_traced() -> bool:

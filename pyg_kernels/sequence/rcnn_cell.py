@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -121,7 +121,11 @@ class RCNNCell(SequenceCell[State]):
         self.scalar_decay = scalar_decay
         self.readout, self.pooling = readout, pooling
         self.highway = highway
-        self.act = None
+        made = build_activation(act)
+        if isinstance(made, Module):
+            self.register_module("act", None)  # its place among the parameters
+        else:
+            self.act = made
         self._check(input_size, decay, output_map)
         width = 1 if scalar_decay else hidden_size
         recurrent = self.gate == "recurrent"
@@ -145,9 +149,8 @@ class RCNNCell(SequenceCell[State]):
         self._parameter("bias", hidden_size if bias else None)
         self.reset_parameters()
         place(self, device, dtype)
-        self.act = build_activation(act)  # as it is, whatever it has learned
-        if isinstance(self.act, Module):
-            self.act.to(device=device, dtype=dtype)
+        if isinstance(made, Module):
+            self.act = made.to(device=device, dtype=dtype)  # whatever it has learned
 
     def reset_parameters(self) -> None:
         for module in (*self.lins, *self.children()):
@@ -286,7 +289,7 @@ class RCNNCell(SequenceCell[State]):
             maps = (self.decay_recurrent, self.output_gate_recurrent)
             feed = torch.cat([weight_of(lin) for lin in maps if lin is not None]).to(h.dtype)
         if inside:
-            called = self._activated if act is None else None
+            called = self._activation(h) if act is None else None
             output_map = None if self.output_lin is None else weight_of(self.output_lin).to(h.dtype)
             given = products, params, c0, h, weight, x, feed, mask, called, output_map
             out, _, end = walk_scan(form, layout, *given)
@@ -348,7 +351,7 @@ class RCNNCell(SequenceCell[State]):
         if self.output_lin is not None:
             u = _mapped(u, self.output_lin)
         u = u if self.bias is None else u + self.bias
-        u = u if self.act is None else self._activated(u)
+        u = u if self.act is None else self._activation(u)(u)
         if output is not None:
             u = torch.sigmoid(_biased(output, self.output_gate_bias)) * u
         if highway is not None:
@@ -356,12 +359,15 @@ class RCNNCell(SequenceCell[State]):
             u = opened * u + (1 - opened) * cast(Tensor, x)
         return u
 
-    def _activated(self, u: Tensor) -> Tensor:
-        """The activation, which computes in its own precision where it has one."""
-        assert self.act is not None
-        if not isinstance(self.act, Module) or isinstance(self.act, KernelActivation):
-            return self.act(u)
-        return cast(Tensor, self.act(u.to(precision_of(self.act, u)))).to(u.dtype)
+    def _activation(self, like: Tensor) -> Callable[[Tensor], Tensor]:
+        """The activation of tensors in a precision; it computes in its own where it has one."""
+        act = self.act
+        assert act is not None
+        if isinstance(act, Module) and not isinstance(act, KernelActivation):
+            own, module = precision_of(act, like), act
+            if own != like.dtype:
+                return lambda u: cast(Tensor, module(u.to(own))).to(u.dtype)
+        return act
 
     def _check_selection(self, selection: Tensor | None) -> None:
         if selection is not None and self.pooling == "max":

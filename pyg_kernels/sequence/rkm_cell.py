@@ -124,8 +124,11 @@ class RKMCell(SequenceCell[State]):
             raise ValueError(f"filters={filters!r}: expected 'dense' or 'syncnet'")
         self.filter_kind = filters
         self.feedback = checked_feedback(feedback, cell, self.kind)
-        self.q = None
         given = checked_q(q, cell)
+        if isinstance(given, Module):
+            self.register_module("q", None)  # its place among the parameters
+        else:
+            self.q = given
         self.history = (max(self.ngram) - 1) * dilation
 
         gates = (*self.kind.gates, "candidate")
@@ -144,9 +147,8 @@ class RKMCell(SequenceCell[State]):
         self._init_static(static, learn_static)
         self.reset_parameters()
         place(self, device, dtype)
-        self.q = given  # as it is, whatever it has learned
         if isinstance(given, Module):
-            given.to(device=device, dtype=dtype)
+            self.q = given.to(device=device, dtype=dtype)  # whatever it has learned
 
     def reset_parameters(self) -> None:
         for filters in self.filters.values():

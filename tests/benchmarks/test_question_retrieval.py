@@ -18,7 +18,7 @@ from benchmarks.harness.retrieval import baselines
 from benchmarks.harness.retrieval.data import load_questions, question_batches
 from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.report import describe, reciprocal_ranks
-from benchmarks.harness.retrieval.task import METRICS, QuestionRanker, evaluate
+from benchmarks.harness.retrieval.task import METRICS, QuestionRanker, RetrievalTask, evaluate
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.training import Run
 from tests.benchmarks.conftest import (
@@ -91,6 +91,7 @@ def test_compares_encoders_with_and_without_pretraining(compared) -> None:
     table = table_of(out, dtype={"query": str, "candidate": str})
     columns = "model seed part query candidate relevant score"
     assert list(table) == columns.split()
+    task = RetrievalTask(load_questions(questions(compared.root)))
     for record, run in runs_of(out, table):
         for part in ("valid", "test"):
             lists = [rows for _, rows in run[run["part"] == part].groupby("query", sort=False)]
@@ -100,7 +101,8 @@ def test_compares_encoders_with_and_without_pretraining(compared) -> None:
             for key in METRICS:
                 name = part if key == "MRR" else f"{part}_{key}"
                 assert record[name] == pytest.approx(found[key])
-        assert reciprocal_ranks(Run(record, [], run)).mean() == pytest.approx(record["test"])
+        ranks = reciprocal_ranks(task, Run(record, [], run))
+        assert ranks.mean() == pytest.approx(record["test"])
     pretrained = metrics_of(out / "pretraining")
     assert [f"{r['model']}{r['seed']}" for r in pretrained] == ["rcnn0", "rcnn1", "cnn0", "cnn1"]
     written = (out / "table.md").read_text()

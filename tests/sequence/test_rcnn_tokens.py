@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -248,3 +249,17 @@ def test_dropout_of_what_gates_read(dtype: torch.dtype) -> None:
     layer = RCNN(6, 6, decay="recurrent", state_dropout=0.5).to(dtype)
     layer(torch.randn(5, 3, 6, dtype=dtype))[0].sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("options", [{"decay": "input"}, {"decay": "recurrent"}])
+@pytest.mark.parametrize("shape", [(20_000, 1), (200, 100)])
+def test_gradients_of_many_tokens_in_single_precision(options: Any, shape: tuple[int, int]) -> None:
+    """Those of parameters are sums over all tokens: short sums of the same sign, then of these."""
+    torch.manual_seed(0)
+    single, x = RCNN(3, 4, **options), torch.randn(*shape, 3)
+    double = copy.deepcopy(single).double()
+    for layer, tokens in ((single, x), (double, x.double())):
+        layer(tokens)[0].sum().backward()
+    for found, exact in zip(single.parameters(), double.parameters(), strict=True):
+        error = (found.grad.double() - exact.grad).abs().max() / exact.grad.abs().max()
+        assert error < 2e-6

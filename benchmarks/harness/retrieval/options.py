@@ -32,7 +32,7 @@ class Source(Options):
     NAMED: ClassVar[tuple[str, ...]]  # data sets with a name
     OWN: ClassVar[str]  # what data of one's own are called
 
-    data: tuple[str, ...] = setting((), free=True)
+    data: tuple[str, ...] = setting((), free=True, repeats=True)
     root: str | None = setting(None, free=True)
     vectors: str | None = setting(None, free=True)
     leave_out: bool = setting(False)
@@ -72,7 +72,7 @@ class Questions(Source):
 
     NAMED, OWN = ("msrp", "askubuntu"), "pairs"
 
-    data: tuple[str, ...] = setting(("msrp",), free=True)
+    data: tuple[str, ...] = setting(("msrp",), free=True, repeats=True)
     columns: tuple[str, ...] = setting(())
     encoding: str = setting("utf-8")
     tune_vectors: bool = setting(False)

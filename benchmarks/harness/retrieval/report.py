@@ -30,6 +30,7 @@ from benchmarks.harness.retrieval.task import (
     PretrainingTask,
     QuestionRanker,
     RetrievalTask,
+    placed,
 )
 from benchmarks.harness.study import RUNS, Report, grouped, rows_table
 from benchmarks.harness.table import Table
@@ -89,7 +90,7 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
     groups = summary.by_model(runs)
     keys = [part if key == "MRR" else f"{part}_{key}" for part in RANKED for key in METRICS]
     rows = [[name, "-", *_numbers([each]), "-", "-"] for name, each in baselines.measures.items()]
-    minus_best = summary.minus_best(groups, reciprocal_ranks, DIGITS)
+    minus_best = summary.minus_best(groups, partial(reciprocal_ranks, task), DIGITS)
     for group in groups:
         record, seconds = group[0].record, f"{summary.mean_seconds(group):.2f}"
         cells = [summary.spread([run.record[name] for run in group], DIGITS) for name in keys]
@@ -123,12 +124,12 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
     return Table(caption, ["method", "parameters", *names, "minus best", "s/epoch"], rows)
 
 
-def reciprocal_ranks(run: Run) -> pandas.Series:
-    """Those of the first similar candidate of each query of the test part, in percent."""
-    rows = run.predictions.query("part == 'test'").sort_values("score", ascending=False)
-    similar = rows[rows["relevant"].astype(int) == 1]
-    rank = 1 + rows.groupby("query").cumcount()
-    return 100 / rank.loc[similar.index].groupby(similar["query"]).min()
+def reciprocal_ranks(task: RetrievalTask, run: Run) -> pandas.Series:
+    """Those of the first similar candidate of each list of the test part, in percent."""
+    scores = torch.tensor(run.predictions.query("part == 'test'")["score"].to_numpy())
+    lists = placed(task.rankings("test", scores), task.relevance["test"])
+    ranks = [1 + len(places) - places[similar].max() for places, similar in lists if similar.any()]
+    return pandas.Series([100 / float(rank) for rank in ranks])
 
 
 def _perplexities(runs: Sequence[Run]) -> Table:

@@ -4,7 +4,7 @@ Of both what Lightning trains, and the task that the harness gives it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -55,15 +55,7 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
     """
     if any(bool(score.isnan().any()) for score in scores):
         return dict.fromkeys(METRICS, float("nan"))
-    generator = torch.Generator().manual_seed(TIES)
-    predicted, target = [], []
-    for score, similar in zip(scores, relevance, strict=True):
-        order = torch.randperm(len(score), generator=generator)
-        # Places from the worst, 1, up, for scores: torchmetrics need not keep equal scores in order
-        # and takes a candidate whose score is not positive, as a cosine can be, for not retrieved.
-        places = 1 + score.detach().cpu()[order].argsort(stable=True).argsort()
-        predicted.append(places.float())
-        target.append(similar.cpu()[order].bool())
+    predicted, target = zip(*placed(scores, relevance), strict=True)
     if not any(bool(similar.any()) for similar in target):
         raise ValueError("no query has a similar candidate")
     lengths = torch.tensor(list(map(len, target)))
@@ -76,6 +68,19 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
     }
     ranked = MetricCollection(measures)(torch.cat(predicted), torch.cat(target), indexes=queries)
     return {name: 100 * float(ranked[name]) for name in METRICS}
+
+
+def placed(
+    scores: Sequence[Tensor], relevance: Sequence[Tensor]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The places of each list's candidates, from the worst, 1, up, and which are similar."""
+    generator = torch.Generator().manual_seed(TIES)
+    for score, similar in zip(scores, relevance, strict=True):
+        order = torch.randperm(len(score), generator=generator)
+        # For scores: torchmetrics need not keep equal scores in order and takes a candidate whose
+        # score is not positive, as a cosine can be, for not retrieved.
+        places = 1 + score.detach().cpu()[order].argsort(stable=True).argsort()
+        yield places.float(), similar.cpu()[order].bool()
 
 
 def hinge_loss(scores: Tensor, margin: float) -> Tensor:

@@ -88,7 +88,7 @@ class Texts(TextColumns):
         folds: of mr, how many of its ten folds are the test part, in turn
     """
 
-    data: tuple[str, ...] = setting(("trec",), free=True)
+    data: tuple[str, ...] = setting(("trec",), free=True, repeats=True)
     root: str | None = setting(None, free=True)
     label_column: str | None = setting(None)
     vectors: str | None = setting(None, free=True)

@@ -39,6 +39,8 @@ def text_table(runs: Sequence[Run], data: TextData) -> Table:
     counted = {run.record["model"]: run.record["ngrams"] for run in runs if "ngrams" in run.record}
     for name, ngrams in counted.items():
         said += f"; {name} beside a linear classifier of {ngrams:,} n-grams"
+    if len({run.record["split"] for run in runs}) > 1:
+        said += "; numbers of texts, words and parameters are those of the first fold"
     if len(models) > 1:
         said += f"\n{summary.BOOTSTRAPPED.format('test texts and seeds')}"
     return summary.model_table(f"{describe(data)}\n{said}", runs, columns)

@@ -55,7 +55,7 @@ class Explanations(Device, Results):
     molecules: int = setting(30, least=1)
     drawn: int = setting(6, least=1, free=True)
     text_root: str | None = setting(None, free=True)
-    sentences: tuple[str, ...] = setting((), free=True)
+    sentences: tuple[str, ...] = setting((), free=True, repeats=True)
 
     def check(self) -> None:
         if self.data not in SMARTS and not self.smarts:

@@ -12,7 +12,7 @@ from pyg_kernels.ops.compiled import array, run
 from pyg_kernels.ops.product import products
 from pyg_kernels.ops.program import Program
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.loop import Tasks, along, along_fed, back_fed
+from pyg_kernels.ops.scan.loop import Tasks, along, along_fed, back_fed, rows_of
 from pyg_kernels.ops.scan.traced import Kernels, Memory
 
 
@@ -28,8 +28,10 @@ def _run(program: Program, layout: Layout, memory: Memory, fed: Sequence[Any], b
     run(back_fed if back else along_fed, *given, products(rows.dtype), *arrays)
 
 
-def _parts(texts: int) -> int:
-    return min(torch.get_num_threads(), texts)
+def _parts(layout: Layout, together: bool) -> int:
+    parts = layout.num_texts
+    parts = min(torch.get_num_threads(), parts) if together else parts
+    return parts * rows_of(layout, together)[1]
 
 
 kernels = partial(Kernels, Program, _run, _parts)

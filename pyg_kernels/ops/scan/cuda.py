@@ -407,4 +407,4 @@ def _back_fed(
             g_h.index_add_(0, steps.texts[t], given)  # a text once: in no order of its own
 
 
-kernels = partial(Kernels, Kernel, _run, int)
+kernels = partial(Kernels, Kernel, _run, lambda layout, together: layout.num_texts)

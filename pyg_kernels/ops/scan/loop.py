@@ -20,6 +20,7 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.traced import Index
 
 _NARROW = 32  # channels; a task has no fewer
+_TOGETHER = 256  # tokens whose gradients are added up one by one, and then with others'
 
 
 _TOKEN, _BEFORE, _TEXT, _PART = (int(i) for i in list(Index)[1:])
@@ -37,6 +38,8 @@ class Tasks(NamedTuple):
         channels: The number of channels.
         parts: The number of parts.
         blocks: The number of blocks of channels.
+        steps: The steps of a text whose gradients of parameters go to one row.
+        rows: The number of such rows of a part.
     """
 
     texts: np.ndarray
@@ -47,6 +50,8 @@ class Tasks(NamedTuple):
     channels: int
     parts: int
     blocks: int
+    steps: int
+    rows: int
 
     @classmethod
     def of(
@@ -69,11 +74,21 @@ class Tasks(NamedTuple):
             while parts * blocks < threads and channels // blocks >= 2 * _NARROW:
                 blocks *= 2
         order, start, length = map(array, (layout.order(), layout.start, layout.length))
-        return cls(order, start, length, layout.stride, layout.num_rows, channels, parts, blocks)
+        shared = parts, blocks, *rows_of(layout, together)
+        return cls(order, start, length, layout.stride, layout.num_rows, channels, *shared)
 
     @property
     def number(self) -> int:
         return self.parts * self.blocks
+
+
+def rows_of(layout: Layout, together: bool) -> tuple[int, int]:
+    """After how many steps gradients of parameters go to another row; the rows of a part.
+
+    So long sums are sums of short ones, as the sums of BLAS are.
+    """
+    steps = max(1, _TOGETHER // max(1, layout.num_texts)) if together else _TOGETHER
+    return steps, max(1, -(-layout.num_steps // steps))
 
 
 @inlined
@@ -82,7 +97,7 @@ def share_of(task, tasks):
 
     Texts of one length are those beside each other: threads stay off each other's cache lines.
     """
-    texts, _, length, _, _, channels, parts, blocks = tasks
+    texts, _, length, _, _, channels, parts, blocks, _, _ = tasks
     part, block = task // blocks, task % blocks
     first, last = channels * block // blocks, channels * (block + 1) // blocks
     own = texts[part::parts].copy()
@@ -101,14 +116,14 @@ def _place(index, text, t, start, stride, num_rows):
 @kernel
 def along(first_task, last_task, tasks, program, table, backwards):
     """Calls a program for all tokens of each text, perhaps from the last to the first."""
-    _, start, length, stride, num_rows, _, _, blocks = tasks
+    _, start, length, stride, num_rows, _, _, blocks, steps, rows = tasks
     index = np.zeros(8, np.int64)
     for task in range(first_task, last_task):
         texts, first, last = share_of(task, tasks)
-        index[_PART] = task // blocks
         for text in texts:
             for i in range(length[text]):
                 t = length[text] - 1 - i if backwards else i
+                index[_PART] = task // blocks * rows + t // steps
                 _place(index, text, t, start, stride, num_rows)
                 call(program, table.ctypes.data, index.ctypes.data, first, last)
 
@@ -125,11 +140,10 @@ def along_fed(first_task, last_task, tasks, program, table, products, feed, mask
         h: The outputs, (N, D), perhaps with those before the texts behind them.
         kept: The products, (N, R).
     """
-    _, start, length, stride, num_rows, channels, _, _ = tasks
+    _, start, length, stride, num_rows, channels, _, _, _, _ = tasks
     index = np.zeros(8, np.int64)
     for task in range(first_task, last_task):
         texts, first, last = share_of(task, tasks)
-        index[_PART] = task
         fed = padded(texts.size, feed.shape[0], h)
         before = padded(texts.size, channels, h)
         panels = panels_of(feed.T)
@@ -156,16 +170,15 @@ def back_fed(first_task, last_task, tasks, program, table, products, feed, mask,
         g_x: Those gradients in its first R columns, (N, K), which the program writes.
         g_h: The gradients of the outputs before, (B, D), to which theirs are added.
     """
-    _, start, length, stride, num_rows, channels, _, _ = tasks
+    _, start, length, stride, num_rows, channels, _, _, steps, rows = tasks
     index = np.zeros(8, np.int64)
     for task in range(first_task, last_task):
         texts, first, last = share_of(task, tasks)
-        index[_PART] = task
         g_fed = padded(texts.size, feed.shape[0], g_x)
         given = padded(texts.size, channels, g_x)
         panels = panels_of(feed)
         for t in range((length[texts[0]] if texts.size else 0) - 1, -1, -1):
-            active = 0
+            active, index[_PART] = 0, task * rows + t // steps
             while active < texts.size and length[texts[active]] > t:
                 _place(index, texts[active], t, start, stride, num_rows)
                 call(program, table.ctypes.data, index.ctypes.data, first, last)

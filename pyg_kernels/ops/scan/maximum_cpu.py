@@ -63,7 +63,7 @@ def _program(order: int, dtype: torch.dtype) -> Program:
 
 @kernel
 def _forward(first_task, last_task, tasks, program, rows, pool, sources, seen, grown):
-    _, start, length, stride, _, _, _, _ = tasks
+    _, start, length, stride, _, _, _, _, _, _ = tasks
     order, _, starts, _ = grown.shape
     index = np.zeros(8, np.int64)
     for task in range(first_task, last_task):
@@ -103,7 +103,7 @@ def _backward(
     first_task, last_task, tasks, pool, powers, sources, seen, won, made, g_z, g_grown, g_pool,
     g_decay,
 ):  # fmt: skip
-    _, start, length, stride, _, _, _, _ = tasks
+    _, start, length, stride, _, _, _, _, _, _ = tasks
     order = len(sources)
     for task in range(first_task, last_task):
         own, first, last = share_of(task, tasks)

@@ -145,7 +145,8 @@ class Kernels:
             outputs before, the outputs before the texts, and the outputs and the products of all
             tokens, in the derivative the gradients of the products and of the outputs before; else
             it is empty.
-        parts: Into how many parts so many texts are divided where there are products.
+        parts: Into how many rows, to be added up, go gradients of the parameters along texts, with
+            products or without.
         recurrence: The scan.
     """
 
@@ -153,7 +154,7 @@ class Kernels:
         self,
         make: Make,
         run: Callable[..., None],
-        parts: Callable[[int], int],
+        parts: Callable[[Layout, bool], int],
         recurrence: Recurrence,
     ) -> None:
         self.make, self._run, self._parts, self._recurrence = make, run, parts, recurrence
@@ -193,8 +194,8 @@ class Kernels:
         """The gradients of the tensors."""
         x, params, weight, beside, feed, mask, h0, c0 = tensors = _contiguous(tensors)
         h, c, _, *kept = outputs
-        rows, texts = layout.num_rows, layout.num_texts
-        parts = texts if feed is None else self._parts(texts)
+        rows = layout.num_rows
+        parts = self._parts(layout, feed is not None)
         g_out, g_states, g_end, *_ = _contiguous(grads)
         traced = self._traced_as(form, tensors)
         new = x.new_zeros if layout.form == "padded" else x.new_empty

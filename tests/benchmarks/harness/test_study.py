@@ -302,3 +302,24 @@ def test_peak_memory_counts_what_has_been_freed():
         np.ones(40 * MIB, dtype=np.uint8)
     if sys.platform == "linux":  # an earlier peak hides no later one
         assert 35 * MIB < second.peak < 70 * MIB
+
+
+def test_settings_that_one_side_does_not_know_are_off(tmp_path: Path) -> None:
+    """A folder of an earlier version, or of a later one, is continued where they are."""
+
+    def opened(model: dict[str, object], **how: bool) -> Study:
+        options = Squares(out=str(tmp_path / "out"), numbers=(1,), **how)
+        return Study("tests.squares", options, tmp_path / "out", models={"a": model})
+
+    opened({"width": 1, "counts": 0}).open()
+    for same in ({"width": 1}, {"width": 1, "counts": 0, "more": False}):
+        opened(same, resume=True).open()
+        opened({"width": 1, "counts": 0}, overwrite=True).open()
+    for other in (
+        {"width": 2, "counts": 0},
+        {"width": 1, "counts": 2},
+        {"width": 1, "more": 3},
+        {},
+    ):
+        with pytest.raises(InputError, match="holds a of another size or with other options"):
+            opened(other, resume=True).open()

@@ -245,6 +245,8 @@ def test_what_a_model_has_less_than_the_best_one_on_shared_items():
 
     column = minus_best(models, of_items, ".2f")
     assert [column(each) for each in models] == ["-3.00 to -3.00 *", "best", "-2.00 to -2.00 *"]
+    few = minus_best(models, lambda run: of_items(run)[:2], ".2f")
+    assert [few(each) for each in models] == ["-", "-", "-"]
 
 
 @pytest.mark.parametrize(
