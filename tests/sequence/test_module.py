@@ -362,6 +362,8 @@ def test_gradients_of_each_text_of_a_batch(variant: Variant) -> None:
         for k, length in enumerate(lengths):
             expected = slope(parameters, x[k], length)
             close({name: each[k] for name, each in found.items()}, expected, 1e-9, 1e-10)
+    with pytest.raises(ValueError, match="expected 0 to 6"):  # what can be read is looked at
+        torch.func.grad(partial(loss, masked=False))(parameters, x[0], torch.tensor(7))
 
 
 # Hooks on parts of a layer are called, and weights that are made of others are trained
