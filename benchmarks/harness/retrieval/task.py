@@ -55,7 +55,8 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
     """
     if any(bool(score.isnan().any()) for score in scores):
         return dict.fromkeys(METRICS, float("nan"))
-    predicted, target = zip(*placed(scores, relevance), strict=True)
+    found = list(placed(scores, relevance))
+    predicted, target = ([pair[k] for pair in found] for k in (0, 1))
     if not any(bool(similar.any()) for similar in target):
         raise ValueError("no query has a similar candidate")
     lengths = torch.tensor(list(map(len, target)))
