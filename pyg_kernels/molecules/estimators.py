@@ -399,7 +399,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         return self._scaled(self._cleaned(read_molecules(X, self.columns_)))
 
     def _validation(self, y: NDArray[np.float64], given: Any, random: Any) -> NDArray[Any]:
-        """The positions of the validation part; of each class its share."""
+        """The positions of the validation part; of each class its share, but not all of one."""
         if given is not None:
             try:
                 chosen = np.asarray(given)
@@ -423,7 +423,9 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         of_each = [order[y[order, 0] == code] for code in np.unique(y[~np.isnan(y)])]
         shares = [rows[: int(self.validation_fraction * len(rows))] for rows in of_each]
         positions = np.concatenate(shares)
-        return np.sort(positions if len(positions) else order[:number])
+        kept = [rows[0] for rows in of_each]  # of small classes, whose shares are none
+        others = order[~np.isin(order, kept)]
+        return np.sort(positions if len(positions) else others[:number])
 
     def _validated(self, member: Any, examples: Examples) -> Outputs:
         """The predictions of the validation part, and from them the member's noise.

@@ -391,7 +391,8 @@ class TrainedNetwork(Method):
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.mean, self.std = arrays["mean"], arrays["std"]
         extra = arrays.get("net.lin_extra.weight", np.zeros((0, 0)))
-        self.net = self.build(extra.shape[1])
+        with torch.random.fork_rng(devices=[]):  # for weights that are replaced
+            self.net = self.build(extra.shape[1])
         weights = {key: torch.from_numpy(arrays[f"net.{key}"]) for key in self.net.state_dict()}
         self.net.load_state_dict(weights)
         self.net.to(self.options.torch_device()).eval()

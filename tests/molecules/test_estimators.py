@@ -335,6 +335,13 @@ def test_networks_start_from_another_ones_weights(model: str) -> None:
         regressor(model).fit(tables[1], LOGP, start_from=first)
 
 
+def test_a_class_is_never_held_out_as_a_whole() -> None:
+    """Where all are too small for a share of their own."""
+    for seed in range(12):
+        made = MoleculeClassifier("wl-ridge", random_state=seed).fit(SMILES[:5], [*"aaaab"])
+        assert made.classes_.tolist() == ["a", "b"]
+
+
 BAD = [*SMILES[:3], "C1CC", *SMILES[4:], "", "not"]
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     ("tests.molecules.nets:no_class", {}, "expected a class of torch.nn.Module"),

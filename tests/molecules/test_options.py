@@ -162,7 +162,9 @@ def test_folders_with_files_are_left_alone(fitted: MoleculeRegressor, tmp_path: 
     assert (tmp_path / "notes.txt").read_text() == "mine"
     smaller = MoleculeRegressor("mean").fit(SMILES, LOGP)
     smaller.save(tmp_path, overwrite=True)
+    drawn = torch.get_rng_state()
     np.testing.assert_array_equal(load(tmp_path).predict(SMILES), smaller.predict(SMILES))
+    assert torch.equal(torch.get_rng_state(), drawn)
 
 
 def test_a_flipped_bit_is_an_error_of_one_line(tmp_path: Path) -> None:
