@@ -338,7 +338,7 @@ BAD_INPUT = {
     "texts predict": [
         ("--text a --checkpoint nowhere.ckpt", "nowhere.ckpt: no such file"),
         ("--text a --checkpoint IN", "has neither best.ckpt nor runs"),
-        ("--text a --checkpoint FILE", "is not a checkpoint of a network of this module"),
+        ("--text a --checkpoint FILE", "is not a checkpoint of this module's networks"),
         ("--checkpoint x", "--data or --text must be given"),
         ("--data x.csv --checkpoint x", "--data needs --out FILE, --explain DIR"),
         ("--data x.csv --text a --checkpoint x", "--data and --text exclude each other"),
