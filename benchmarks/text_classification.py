@@ -93,16 +93,15 @@ def compare(options: TextClassification) -> None:
         from benchmarks.harness.text import report
         from benchmarks.harness.text.data import load_texts
         from benchmarks.harness.text.task import TextTask, text_model_configs
-    out, names = Path(options.out or f"runs/text-{options.dataset}"), [""]
-    if options.folds > 1:
-        names = [f"fold{k}" for k in range(options.folds)]
+    names = [f"fold{k}" for k in range(options.folds)] if options.folds > 1 else [""]
     tasks = {name: TextTask(load_texts(options, k), name) for k, name in enumerate(names)}
-    data = tasks[names[0]].data
+    task = tasks[names[0]]
+    data = task.data
     experiment = Experiment(
         program=PROGRAM,
         options=options,
-        out=out,
-        task=tasks[names[0]],
+        out=Path(options.out or f"runs/text-{options.dataset}"),
+        task=task,
         models=text_model_configs(options, data),
         training=options.training(),
         folds=tasks if options.folds > 1 else {},

@@ -24,7 +24,9 @@ Columns = Mapping[str, Column]
 LINES = {"valid": "solid", "test": "dashed", "train": "dotted"}
 ROUNDS, SEED = 1000, 0  # of the bootstrap
 FEWEST_ITEMS = 6  # of fewer, differences of one sign are no surprise
-BOOTSTRAPPED = "minus best: 95 % by a paired bootstrap over {}; * beyond chance: 0 is outside"
+BOOTSTRAPPED = (
+    "minus best: 95 % by a paired bootstrap over {}; * beyond chance: 0 is outside; -: too few"
+)
 PART_NAMES = {"valid": "validation", "test": "test", "train": "training"}
 
 

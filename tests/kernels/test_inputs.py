@@ -469,3 +469,21 @@ def test_nodes_that_one_attribute_alone_counts() -> None:
     eye = [torch.eye(2, dtype=torch.float64)] * 3
     kernel = WLKernel(RandomWalkKernel(1, node_feature="f"), eye, num_iterations=1)
     close(kernel(vectors), kernel(given))
+
+
+@pytest.mark.parametrize("kind", [ShortestPathKernel, LabelSequenceKernel, WLSubtreeKernel])
+def test_no_more_graphs_are_counted_at_once_than_memory_allows(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs, numbers = rings(16), list[int]()
+    occurrences = kind._occurrences
+
+    def watched(self: Any, graphs: Any, complete: bool = False) -> Any:
+        numbers.append(len(graphs))
+        return occurrences(self, graphs, complete)
+
+    monkeypatch.setattr(kind, "_occurrences", watched)
+    expected = kind(node_label=None)(graphs)
+    assert numbers == [16]
+    close(kind(node_label=None, max_memory=1)(graphs), expected)
+    assert numbers == [16] + [1] * 16
