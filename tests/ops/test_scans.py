@@ -84,6 +84,28 @@ def test_activations_in_single_precision(case: Case) -> None:
     check(case._replace(**given), 2e-5)
 
 
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("threads", [2, 3], indirect=True)
+@pytest.mark.parametrize("green", ["relu", "gaussian"])
+def test_statistics_that_threads_share(green: str) -> None:
+    """Of so many numbers that several threads have them, and of texts that end one by one."""
+    ends = (torch.arange(301) % 7).cumsum(0)
+    case = ACTIVATIONS[f"{green}, norm, line"]._replace(channels=40)
+    check(case._replace(layout=Layout.of_ptr(ends, 6, int(ends[-1]))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_gradients_of_what_statistics_take_away(dtype: torch.dtype) -> None:
+    """They are zero: the same for all texts of a step, where these differ little."""
+    torch.manual_seed(0)
+    case = ACTIVATIONS["relu, norm"]._replace(layout=Layout.of_grid(1, 30, CPU), dtype=dtype)
+    x, *others = case.tensors()
+    x = (3 + 0.005 * x.detach()).requires_grad_()
+    others[0].detach().zero_()
+    (slope,) = gradients([case.run([x, *others])[0]], [x])
+    assert slope.sum(0).abs().max() < 20 * torch.finfo(dtype).eps * slope.abs().max()
+
+
 @some_cases
 def test_two_threads_at_once(case: Case) -> None:
     case = case._replace(layout=Layout.of_grid(20, 40, CPU), channels=70)

@@ -254,12 +254,13 @@ def test_dropout_of_what_gates_read(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("options", [{"decay": "input"}, {"decay": "recurrent"}])
 @pytest.mark.parametrize("shape", [(20_000, 1), (200, 100)])
 def test_gradients_of_many_tokens_in_single_precision(options: Any, shape: tuple[int, int]) -> None:
-    """Those of parameters are sums over all tokens: short sums of the same sign, then of these."""
+    """Those of biases are sums over all tokens: short sums of the same sign, then of these."""
     torch.manual_seed(0)
     single, x = RCNN(3, 4, **options), torch.randn(*shape, 3)
     double = copy.deepcopy(single).double()
     for layer, tokens in ((single, x), (double, x.double())):
         layer(tokens)[0].sum().backward()
-    for found, exact in zip(single.parameters(), double.parameters(), strict=True):
-        error = (found.grad.double() - exact.grad).abs().max() / exact.grad.abs().max()
-        assert error < 2e-6
+    exact = dict(double.named_parameters())
+    for name, found in single.named_parameters():
+        error = (found.grad.double() - exact[name].grad).abs().max() / exact[name].grad.abs().max()
+        assert error < (1e-6 if name.endswith("bias") else 1e-5)  # others are PyTorch's products

@@ -188,6 +188,7 @@ def _step_back(
         shift = tl.load(norm + units + unit, mask=there, other=0.0)[None, :]
         turned = tl.zeros([UNITS], g_out.dtype.element_ty)
         plain = tl.zeros([UNITS], g_out.dtype.element_ty)
+        left = tl.zeros([UNITS], g_out.dtype.element_ty)  # by rounding, which may be magnified
         for first in range(begin, active, stride_of):
             at, slot, inside = _places(start, first, unit, stride, units, t, active, ROWS)
             now = tl.load(g_out + at, mask=inside, other=0.0)
@@ -195,12 +196,13 @@ def _step_back(
             now *= tl.load(slopes + at, mask=inside, other=0.0)
             apart = (tl.load(before + at, mask=inside, other=0.0) - mean) * inverse
             turned += tl.sum(tl.where(inside, now * apart, 0.0), axis=0)
+            left += tl.sum(tl.where(inside, apart, 0.0), axis=0)
             plain += tl.sum(now, axis=0)
         place = g_norm + unit
         tl.store(place, tl.load(place, mask=there) + turned, mask=there)
         place += units
         tl.store(place, tl.load(place, mask=there) + plain, mask=there)
-        turned, plain = turned / active, plain / active
+        turned, plain, left = turned / active, plain / active, left / active
     for first in range(begin, active, stride_of):
         at, slot, inside = _places(start, first, unit, stride, units, t, active, ROWS)
         total = tl.load(g_out + at, mask=inside, other=0.0)
@@ -209,6 +211,7 @@ def _step_back(
         if NORM:
             apart = (tl.load(before + at, mask=inside, other=0.0) - mean) * inverse
             tl.store(inputs + at, apart * scale + shift, mask=inside)
+            apart -= left[None, :]
             now = (now - plain[None, :] - apart * turned[None, :]) * inverse * scale
         tl.store(reaching + at, total, mask=inside)
         tl.store(g_x + at, now, mask=inside)
