@@ -20,6 +20,7 @@ from benchmarks.harness.checkpoint import load_finished, load_learner
 from benchmarks.harness.errors import InputError, naming_files, say
 from benchmarks.harness.figures import panels, picture_grid
 from benchmarks.harness.files import write_text
+from benchmarks.harness.retrieval.report import reciprocal_ranks
 from benchmarks.harness.study import Report, grouped
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run
@@ -110,8 +111,23 @@ def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -
 
     own = {"test_precision": ".1f", "test_share": ".1f"}
     columns = {name: summary.measured(key, own.get(key, digits)) for name, key in keys.items()}
+    said += f"; {summary.seeds_text(runs)}"
+    models, of_items, what = summary.by_model(runs), minus_errors, "with the rationale alone"
+    if isinstance(task, RankingRationales):
+        of_items, what = partial(reciprocal_ranks, task.ranking), "of the MRR"
+    if len(models) > 1:
+        columns["minus best"] = summary.minus_best(models, of_items, digits)
+        said += f"\n{summary.BOOTSTRAPPED.format(f'the test part and seeds, {what}')}"
     columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.1f}"
-    return summary.model_table(f"{task.about}\n{said}; {summary.seeds_text(runs)}", runs, columns)
+    return summary.model_table(f"{task.about}\n{said}", runs, columns)
+
+
+def minus_errors(run: Run) -> pandas.Series:
+    """Those of test items that are read from the rationale alone, by their positions."""
+    rows = run.predictions.query("part == 'test'").set_index("row")
+    if "label" in rows:
+        return -100.0 * (rows["label"] != rows["predicted"])
+    return -((rows["y"] - rows["prediction"]) ** 2)
 
 
 def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[Table]:

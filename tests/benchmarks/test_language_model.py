@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from benchmarks.corpora.language import LanguageCorpus
 from benchmarks.harness import training
-from benchmarks.harness.language_model import task
+from benchmarks.harness.language_model import report, task
 from benchmarks.harness.language_model.trained import load_model
 from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed, runs_of
 from tests.benchmarks.small_data import write_corpus
@@ -57,10 +57,13 @@ def test_compares_presets(compare, corpus: Path, tmp_path: Path, monkeypatch) ->
     found = {(r["dataset"], r["metric"], r["epochs"], r["training_words"]) for r in records}
     assert found == {("ptb", "perplexity", 3, len(streams["train"]))}
     for record, rows in runs_of(tmp_path / "out"):
-        assert len(rows) == len(streams)
-        for part, words, loss in rows[["part", "words", "loss"]].itertuples(index=False):
-            assert words == len(streams[part])
-            assert record[part] == pytest.approx(math.exp(loss))
+        for part, stretches in rows.groupby("part"):
+            words, losses = stretches["words"], stretches["loss"]
+            assert words.sum() == len(streams[part])
+            assert stretches["before"].tolist() == [0, *words.cumsum()[:-1]]
+            assert record[part] == pytest.approx(math.exp((words * losses).sum() / words.sum()))
+        found = report.log_likelihoods(training.Run(record, [], rows))
+        assert found.mean() == pytest.approx(-math.log(record["test"]))
     for path in (tmp_path / "out" / "runs").glob("*/record.json"):
         history = json.loads(path.read_text())["history"]
         assert [list(epoch) for epoch in history] == [EPOCH.split()] * 3

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.harness.retrieval.data import question_batch
+from benchmarks.harness.training import Run
 from benchmarks.rationales import report
 from benchmarks.rationales.learner import ClassGoal, RankingGoal, SelectionCost, cosines
 from benchmarks.rationales.networks import SELECTED, ModelConfig, RationaleNet, Reading, network
@@ -75,7 +76,10 @@ def test_compares_all_models_over_seeds(whole: Path) -> None:
         assert record["test_share"] == pytest.approx(100 * len(selected) / len(words))
         precision = pytest.approx(100 * sum(known) / len(known)) if known else None
         assert record.get("test_precision") == precision
+        of_items = report.minus_errors(Run(record, [], run))
+        assert -of_items.mean() == pytest.approx(record["test"])
     text = (out / "table.md").read_text()
+    assert re.search(r"\| best +\| [\d.]+ \|\n", text) and " to " in text
     for kind in kinds:
         assert re.search(rf"^\| {kind} \| [\d,]+ ", text, re.MULTILINE)
     assert re.search(r"of the words selected of the 1\d texts with evidence", text)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import product
 
+import pandas
 from matplotlib.figure import Figure
 
 from benchmarks.corpora.language import TextStreams
@@ -40,7 +41,19 @@ def comparison(runs: Sequence[Run], corpus: TextStreams) -> Table:
         ),
     }
     said = f"Perplexity at the best epoch of the validation part; {summary.seeds_text(runs)}"
+    models = summary.by_model(runs)
+    if len(models) > 1:
+        columns["minus best"] = summary.minus_best(models, log_likelihoods, ".3f")
+        drawn = "stretches of the test part and seeds, nats a word"
+        said += f"\n{summary.BOOTSTRAPPED.format(drawn)}"
     return summary.model_table(f"{describe(corpus)}\n{said}", runs, columns)
+
+
+def log_likelihoods(run: Run) -> pandas.Series:
+    """Those of stretches of the test part, which have the words' mean as their own."""
+    rows = run.predictions.query("part == 'test'").set_index(["before", "words"])
+    words = rows.index.get_level_values("words")
+    return -rows["loss"] * words / words.to_numpy().mean()
 
 
 def by_epoch(runs: Sequence[Run]) -> Table:

@@ -87,9 +87,15 @@ class LanguageTask(Task):
         }
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        loss, words = predictions.double().sum(dim=0).tolist()
-        mean = loss / words
-        return {"words": [int(words)], "loss": mean, "perplexity": perplexity(mean)}
+        """Of each stretch of words how many stand before it, how many it has, and its loss."""
+        loss, words = predictions.double().t()
+        counts = words.long()
+        before = counts.cumsum(0) - counts
+        return {
+            "before": before.tolist(),
+            "words": counts.tolist(),
+            "loss": (loss / words).tolist(),
+        }
 
 
 def language_setups(options: LanguageModel, corpus: TextStreams) -> list[Preset]:
