@@ -112,7 +112,11 @@ def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -
     own = {"test_precision": ".1f", "test_share": ".1f"}
     columns = {name: summary.measured(key, own.get(key, digits)) for name, key in keys.items()}
     said += f"; {summary.seeds_text(runs)}"
-    models, of_items, what = summary.by_model(runs), minus_errors, "with the rationale alone"
+    models, of_items, what = (
+        summary.by_model(runs),
+        minus_errors,
+        "of minus the error with the rationale alone",
+    )
     if isinstance(task, RankingRationales):
         of_items, what = partial(reciprocal_ranks, task.ranking), "of the MRR"
     if len(models) > 1:

@@ -18,16 +18,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 import torch
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from torch import Tensor
 
 # Not nnan and ninf: NaN and infinity go through kernels as through PyTorch's ops.
@@ -100,65 +97,9 @@ def run(kernel: Callable[..., None], tasks: int, work: int, *args: Any) -> None:
     else:
         others = [_workers().submit(work_off) for _ in range(parts - 1)]
         work_off()
-        futures.wait(other for other in others if not other.cancel())
+        wait(other for other in others if not other.cancel())
     if errors:
         raise errors[0]
-
-
-ALONE = np.zeros(2, np.int64)  # the barrier of tasks that do not wait
-
-
-def team(work: int) -> int:
-    """How many threads :func:`run_in_step` asks for."""
-    return 1 if work <= _SMALL or _openmp() is None else torch.get_num_threads()
-
-
-def run_in_step(kernel: Callable[..., None], tasks: int, work: int, *args: Any) -> None:
-    """As :func:`run`, for tasks that wait for each other: ``kernel(first, last, barrier, *args)``.
-
-    Every thread has one range, which may be empty, and calls :func:`wait` as often.
-    """
-    openmp = _openmp()
-    if openmp is None or team(work) == 1 or tasks < 2:
-        kernel(0, tasks, ALONE, *args)
-        return
-    address = ctypes.cast(openmp.GOMP_barrier, ctypes.c_void_p).value
-    errors = list[BaseException]()
-
-    def take_part(_: Any) -> None:
-        waited = False
-        while not waited:
-            barrier = np.array([address, 0])
-            try:
-                here, size = openmp.omp_get_thread_num(), openmp.omp_get_num_threads()
-                kernel(tasks * here // size, tasks * (here + 1) // size, barrier, *args)
-                return
-            except BaseException as error:
-                errors.append(error)
-                # The others would wait for ever for a thread that was interrupted before.
-                waited = bool(barrier[1]) or not isinstance(error, KeyboardInterrupt)
-
-    openmp.GOMP_parallel(_REGION(take_part), None, torch.get_num_threads(), 0)
-    if errors:
-        raise errors[0]
-
-
-@intrinsic
-def _arrive(typing, barrier):  # type: ignore[no-untyped-def]
-    def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        kind = ir.FunctionType(ir.VoidType(), [])
-        builder.call(builder.inttoptr(values[0], kind.as_pointer()), [])
-        return context.get_dummy_value()
-
-    return types.void(types.intp), generate
-
-
-@inlined
-def wait(barrier):  # type: ignore[no-untyped-def]
-    """Waits until all threads are here; see :func:`run_in_step`."""
-    if barrier[0]:
-        barrier[1] += 1
-        _arrive(barrier[0])
 
 
 def array(tensor: Tensor | None, like: Tensor | None = None, dims: int = 2) -> np.ndarray:
@@ -196,8 +137,8 @@ def _openmp() -> ctypes.CDLL | None:
 
 
 @functools.cache
-def _workers() -> futures.ThreadPoolExecutor:
-    return futures.ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="pyg_kernels")
+def _workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="pyg_kernels")
 
 
 _forked = False

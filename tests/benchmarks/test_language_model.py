@@ -64,6 +64,8 @@ def test_compares_presets(compare, corpus: Path, tmp_path: Path, monkeypatch) ->
             assert record[part] == pytest.approx(math.exp((words * losses).sum() / words.sum()))
         found = report.log_likelihoods(training.Run(record, [], rows))
         assert found.mean() == pytest.approx(-math.log(record["test"]))
+        whole = rows.drop_duplicates("part").drop(columns="before")  # as was written once
+        assert len(report.log_likelihoods(training.Run(record, [], whole))) == 1
     for path in (tmp_path / "out" / "runs").glob("*/record.json"):
         history = json.loads(path.read_text())["history"]
         assert [list(epoch) for epoch in history] == [EPOCH.split()] * 3

@@ -50,26 +50,6 @@ def test_errors_of_any_thread_reach_the_caller(where: int) -> None:
         compiled.run(fail, 3, MUCH)
 
 
-@pytest.mark.usefixtures("pool")
-def test_threads_wait_for_each_other_and_for_one_that_is_interrupted() -> None:
-    counts, interrupted = np.zeros((2, 7), dtype=int), []
-
-    def count(first: int, last: int, barrier: np.ndarray) -> None:
-        if not interrupted:
-            interrupted.append(first)
-            raise KeyboardInterrupt
-        counts[0, first:last] += 1
-        compiled.wait(barrier)
-        counts[1, first:last] += counts[0].sum()
-
-    for _ in range(3):
-        with pytest.raises(KeyboardInterrupt):
-            compiled.run_in_step(count, 7, MUCH)
-        if compiled._openmp() is not None:
-            assert (counts == [[1], [7]]).all()
-        counts[:], interrupted[:] = 0, []
-
-
 def _sum_in_child() -> None:
     torch.set_num_threads(2)
     found = np.zeros(2)

@@ -84,16 +84,6 @@ def test_activations_in_single_precision(case: Case) -> None:
     check(case._replace(**given), 2e-5)
 
 
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("threads", [2, 3], indirect=True)
-@pytest.mark.parametrize("green", ["relu", "gaussian"])
-def test_statistics_that_threads_share(green: str) -> None:
-    """Of so many numbers that several threads have them, and of texts that end one by one."""
-    ends = (torch.arange(301) % 7).cumsum(0)
-    case = ACTIVATIONS[f"{green}, norm, line"]._replace(channels=40)
-    check(case._replace(layout=Layout.of_ptr(ends, 6, int(ends[-1]))))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_gradients_of_what_statistics_take_away(dtype: torch.dtype) -> None:
     """They are zero: the same for all texts of a step, where these differ little."""

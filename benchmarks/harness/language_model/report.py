@@ -44,14 +44,16 @@ def comparison(runs: Sequence[Run], corpus: TextStreams) -> Table:
     models = summary.by_model(runs)
     if len(models) > 1:
         columns["minus best"] = summary.minus_best(models, log_likelihoods, ".3f")
-        drawn = "stretches of the test part and seeds, nats a word"
+        drawn = "stretches of the test part and seeds, of the log-likelihood in nats a word"
         said += f"\n{summary.BOOTSTRAPPED.format(drawn)}"
     return summary.model_table(f"{describe(corpus)}\n{said}", runs, columns)
 
 
 def log_likelihoods(run: Run) -> pandas.Series:
     """Those of stretches of the test part, which have the words' mean as their own."""
-    rows = run.predictions.query("part == 'test'").set_index(["before", "words"])
+    rows = run.predictions.query("part == 'test'")
+    rows = rows.reindex(columns=["before", "words", "loss"], fill_value=0)  # once there was one row
+    rows = rows.set_index(["before", "words"])
     words = rows.index.get_level_values("words")
     return -rows["loss"] * words / words.to_numpy().mean()
 

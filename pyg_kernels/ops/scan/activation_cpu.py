@@ -1,8 +1,8 @@
 # mypy: disable-error-code="no-untyped-def"
 """Recurrent networks with learned activations on CPU: their steps, forward and backward.
 
-Threads share the texts, and wait for each other's sums where a step has statistics. The backward
-goes through time with the slopes at each token alone; the gradients of the functions and of the
+Threads share the texts, unless steps have statistics, which need all of them. The backward goes
+through time with the slopes at each token alone; the gradients of the functions and of the
 recurrent map are taken for all tokens afterwards.
 """
 
@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pyg_kernels.ops.compiled import ALONE, array, inlined, kernel, run, run_in_step, team, wait
+from pyg_kernels.ops.compiled import array, inlined, kernel, run
 from pyg_kernels.ops.expansion.cpu import backward as of_expansion
 from pyg_kernels.ops.expansion.cpu import blocks_of, gaussian_program, piece_table, read
 from pyg_kernels.ops.product import multiply, panels_of, products
@@ -27,17 +27,14 @@ from pyg_kernels.ops.scan.activation import Form
 from pyg_kernels.ops.scan.loop import add, copy
 
 
-def _shares(
-    form: Form, layout: Layout, units: int
-) -> tuple[Tensor, tuple[np.ndarray, np.ndarray, int, int]]:
+def _shares(form: Form, layout: Layout) -> tuple[Tensor, tuple[np.ndarray, np.ndarray, int, int]]:
     """The texts of each task, (P, M), the longest first, and the rows of their tokens.
 
     M is a multiple of four, as products take rows; what is no text has the number of all texts.
     """
     layout.check()
     texts = layout.num_texts
-    threads = team(layout.num_rows * units) if form.normalize else torch.get_num_threads()
-    parts = max(1, min(threads, texts))
+    parts = 1 if form.normalize else max(1, min(torch.get_num_threads(), texts))
     text = F.pad(layout.order(), (0, -texts % parts), value=texts)
     text = text.view(parts, -1) if layout.full else text.view(-1, parts).t()
     text = F.pad(text, (0, -text.size(1) % 4), value=texts).contiguous()  # where nothing is added
@@ -49,7 +46,7 @@ def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor,
     """h, a, what says the slopes, the table and order of pieces, and the statistics."""
     x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
     new = x.new_zeros if layout.form == "padded" else x.new_empty
-    text, tokens = _shares(form, layout, x.size(1))
+    text, tokens = _shares(form, layout)
     carried = F.pad(h0, (0, 0, 0, 1))[text]
     h, before, a, fed = new(x.shape), new(x.shape), torch.empty_like(carried), _products(carried)
     statistics = x.new_empty(2, layout.num_steps * form.normalize, x.size(1))
@@ -72,10 +69,10 @@ def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor,
     line = None if slope is None else torch.stack((slope, intercept)).expand(2, x.size(1))
     given = (
         *map(array, (carried, fed, a, found, steep, x, before, h, entries, slopes, statistics)),
-        *(_norm(form, x, weight, bias), _sums(form, text, x), form.eps, array(line, x)),
+        *(_norm(form, x, weight, bias), form.eps, array(line, x)),
         *(array(table), blocks, *program[:2], *centers.shape),
     )
-    _run(form, _forward, len(text), h.numel(), tokens, products(x.dtype), array(feed), *given)
+    run(_forward, len(text), h.numel(), tokens, products(x.dtype), array(feed), *given)
     return h, before, slopes if is_gaussian else entries, table, order, statistics
 
 
@@ -98,14 +95,14 @@ def backward(
     if form.green != "gaussian":
         slopes = table[3].flatten().index_select(0, kept.flatten()).view(x.shape)
     slopes = slopes if slope is None else slopes + slope
-    text, tokens = _shares(form, layout, x.size(1))
+    text, tokens = _shares(form, layout)
     fed = x.new_zeros(*text.shape, x.size(1))
     carried, norm, g_norm = _products(fed), _norm(form, x, weight, bias), np.zeros((2, x.size(1)))
     reaching, g_x = new(x.shape), new(x.shape)
     inputs = new(x.shape) if form.normalize else before
     arrays = map(array, (carried, fed, g_out, slopes, reaching, g_x, before, inputs, statistics))
-    given = *arrays, norm, g_norm, _sums(form, text, x)
-    _run(form, _backward, len(text), h.numel(), tokens, products(x.dtype), array(feed), *given)
+    given = *arrays, norm, g_norm
+    run(_backward, len(text), h.numel(), tokens, products(x.dtype), array(feed), *given)
     g_h0 = x.new_empty(len(h0) + 1, x.size(1))
     g_h0[text] = carried[:, :, : len(feed)]
     of_functions: Sequence[Tensor | None] = (None, None)
@@ -117,13 +114,6 @@ def backward(
         of_line = [t.sum(0).sum_to_size(slope.shape) for t in (reaching * inputs, reaching)]
     of_norm = [torch.from_numpy(g).to(x.dtype) for g in g_norm.copy()]
     return [g_x, g_h0[:-1], g_x.t() @ layout.before(h, h0), *of_functions, *of_line, *of_norm]
-
-
-def _run(form: Form, kernel: Any, tasks: int, work: int, *args: Any) -> None:
-    if form.normalize:
-        run_in_step(kernel, tasks, work, *args)
-    else:
-        run(kernel, tasks, work, ALONE, *args)
 
 
 def _products(like: Tensor) -> Tensor:
@@ -139,11 +129,6 @@ def _norm(form: Form, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> 
     return array(torch.stack((scale, torch.zeros_like(scale) if bias is None else bias)))
 
 
-def _sums(form: Form, text: Tensor, x: Tensor) -> np.ndarray:
-    """Memory for the sums of each task, which steps use by turns: (2, 3, P, H)."""
-    return np.empty((2, 3, len(text), x.size(1) if form.normalize else 0))
-
-
 @inlined
 def _list_rows(tokens, task, t, out):
     """Writes the rows of the tokens of a step, and says how many there are."""
@@ -157,14 +142,13 @@ def _list_rows(tokens, task, t, out):
 
 @kernel
 def _forward(
-    first_task, last_task, barrier, tokens, products, feed,
+    first_task, last_task, tokens, products, feed,
     carried, fed, a, found, steep, x, before, h, entries, slopes, statistics,
-    norm, sums, eps, line, table, blocks, program, places, num_functions, num_centers,
+    norm, eps, line, table, blocks, program, places, num_functions, num_centers,
 ):  # fmt: skip
-    """The steps of some tasks.
+    """The steps of each task.
 
     Args:
-        barrier: What :func:`wait` takes.
         tokens, products, feed: The rows, see `_shares`; the functions for `multiply`, and the
             recurrent map.
         carried, fed, a: The outputs of the texts, their products, and inputs, (P, M, H).
@@ -172,27 +156,25 @@ def _forward(
         entries, slopes: The same of all tokens, (N, H) or (0, 0).
         statistics: Means and inverse deviations, (2, T, H).
         norm, line: Scale and shift, slopes and intercepts, (2, H) or (0, 0).
-        sums: See `_sums`.
         table, blocks, program, places: The pieces and the centres to search for them; or the
             program of Gaussians and its table.
     """
     most, units = carried.shape[1:]
     rows, index = np.empty(most, np.int64), np.zeros(4, np.int64)
-    panels = panels_of(feed.T)
-    for t in range(tokens[3]):
-        for task in range(first_task, last_task):
+    for task in range(first_task, last_task):
+        panels, out = panels_of(feed.T), carried[task]
+        for t in range(tokens[3]):
             active = _list_rows(tokens, task, t, rows)
-            multiply(products, carried[task], active, panels, units, fed[task])
+            if active == 0:
+                break
+            multiply(products, out, active, panels, units, fed[task])
             for m in range(active):
                 given, product = x[rows[m]], fed[task, m]
                 now, own = before[rows[m]], a[task, m]
                 for k in range(units):
                     now[k] = own[k] = given[k] + product[k]
-        if norm.size:
-            tasks = first_task, last_task, barrier, tokens, t
-            _normalize(tasks, a, statistics[:, t], norm, sums[t % 2], eps)
-        for task in range(first_task, last_task):
-            active, out = _list_rows(tokens, task, t, rows), carried[task]
+            if norm.size:
+                _normalize(a[task, :active], statistics[0, t], statistics[1, t], norm, eps)
             if program:
                 for i in range(active * units):
                     index[1] = task * most * units + i
@@ -211,8 +193,8 @@ def _forward(
 
 @kernel
 def _backward(
-    first_task, last_task, barrier, tokens, products, feed,
-    carried, fed, g_out, slopes, reaching, g_x, before, inputs, statistics, norm, g_norm, sums,
+    first_task, last_task, tokens, products, feed,
+    carried, fed, g_out, slopes, reaching, g_x, before, inputs, statistics, norm, g_norm,
 ):  # fmt: skip
     """The derivative of the steps.
 
@@ -224,112 +206,65 @@ def _backward(
         g_norm: The gradients of scale and shift, (2, H).
     """
     most, units = fed.shape[1:]
-    rows, panels = np.empty(most, np.int64), panels_of(feed)
-    for t in range(tokens[3] - 1, -1, -1):
-        for task in range(first_task, last_task):
-            for m in range(_list_rows(tokens, task, t, rows)):
+    rows = np.empty(most, np.int64)
+    for task in range(first_task, last_task):
+        panels = panels_of(feed)
+        for t in range(tokens[3] - 1, -1, -1):
+            active = _list_rows(tokens, task, t, rows)
+            for m in range(active):
                 given, total, now = g_out[rows[m]], reaching[rows[m]], g_x[rows[m]]
                 arrived, slope = carried[task, m], slopes[rows[m]]
                 for k in range(units):
                     total[k] = given[k] + arrived[k]
                     now[k] = total[k] * slope[k]
-        if norm.size:
-            tasks, own = (first_task, last_task, barrier, tokens, t), sums[t % 2]
-            _normalize_back(tasks, before, statistics[:, t], norm, inputs, g_x, g_norm, own)
-        for task in range(first_task, last_task):
-            active = _list_rows(tokens, task, t, rows)
+            if norm.size:
+                means, inverse = statistics[0, t], statistics[1, t]
+                _normalize_back(rows[:active], before, means, inverse, norm, inputs, g_x, g_norm)
             for m in range(active):
                 copy(g_x[rows[m]], fed[task, m])
             multiply(products, fed[task], active, panels, units, carried[task])
 
 
 @inlined
-def _normalize(tasks, a, statistics, norm, sums, eps):
+def _normalize(a, means, inverse, norm, eps):
     """Rows less their mean over their deviation, scaled and shifted, in place; and both."""
-    first_task, last_task, barrier, tokens, t = tasks
-    size, units = _count(tokens, 0, len(a), t), a.shape[2]
-    (means, inverse), (scale, shift) = np.empty((2, units), a.dtype), norm
-    for task in range(first_task, last_task):
-        plain = sums[0, task]
-        plain[:] = 0.0
-        for m in range(_count(tokens, task, task + 1, t)):
-            add(a[task, m], plain)
-    wait(barrier)
-    _average(sums[0], size, means)
-    for task in range(first_task, last_task):
-        squared = sums[1, task]
-        squared[:] = 0.0
-        for m in range(_count(tokens, task, task + 1, t)):
-            own = a[task, m]
-            for k in range(units):
-                away = own[k] - means[k]
-                squared[k] += away * away
-    wait(barrier)
-    _average(sums[1], size, inverse)
+    (size, units), total = a.shape, np.zeros((2, a.shape[1]))
+    for m in range(size):
+        add(a[m], total[0])
     for k in range(units):
-        inverse[k] = 1.0 / math.sqrt(inverse[k] + eps)
-    for task in range(first_task, last_task):
-        for m in range(_count(tokens, task, task + 1, t)):
-            own = a[task, m]
-            for k in range(units):
-                own[k] = (own[k] - means[k]) * inverse[k] * scale[k] + shift[k]
-    if first_task == 0 < last_task:
-        statistics[0], statistics[1] = means, inverse
+        means[k] = total[0, k] / size
+    for m in range(size):
+        for k in range(units):
+            away = a[m, k] - means[k]
+            total[1, k] += away * away
+    for k in range(units):
+        inverse[k] = 1.0 / math.sqrt(total[1, k] / size + eps)
+    for m in range(size):
+        for k in range(units):
+            a[m, k] = (a[m, k] - means[k]) * inverse[k] * norm[0, k] + norm[1, k]
 
 
 @inlined
-def _normalize_back(tasks, before, statistics, norm, inputs, g_x, g_norm, sums):
+def _normalize_back(rows, before, means, inverse, norm, inputs, g_x, g_norm):
     """From the gradients of normalized rows to those of the rows, in place."""
-    first_task, last_task, barrier, tokens, t = tasks
-    means, inverse, scale, shift = statistics[0], statistics[1], norm[0], norm[1]
-    units = means.size
-    rows, mean = np.empty(tokens[0].shape[1], np.int64), np.empty((3, units), norm.dtype)
-    for task in range(first_task, last_task):
-        sums[:, task] = 0.0
-        # The last are what rounding left, which may be magnified.
-        turned, plain, left = sums[0, task], sums[1, task], sums[2, task]
-        for row in rows[: _list_rows(tokens, task, t, rows)]:
-            own, now, normalized = before[row], g_x[row], inputs[row]
-            for k in range(units):
-                apart = (own[k] - means[k]) * inverse[k]
-                normalized[k] = apart * scale[k] + shift[k]
-                turned[k] += now[k] * apart
-                plain[k] += now[k]
-                left[k] += apart
-    wait(barrier)
-    size = _count(tokens, 0, sums.shape[1], t)
-    of_turned, of_plain, of_left = mean[0], mean[1], mean[2]
+    scale, shift, units = norm[0], norm[1], means.size
+    sums, mean = np.zeros((3, units)), np.empty((3, units), g_x.dtype)
+    # The last are what rounding left, which may be magnified.
+    turned, plain, left = sums[0], sums[1], sums[2]
+    for row in rows:
+        own, now, normalized = before[row], g_x[row], inputs[row]
+        for k in range(units):
+            apart = (own[k] - means[k]) * inverse[k]
+            normalized[k] = apart * scale[k] + shift[k]
+            turned[k] += now[k] * apart
+            plain[k] += now[k]
+            left[k] += apart
+    g_norm += sums[:2]
     for i in range(3):
-        _average(sums[i], size, mean[i])
-    for task in range(first_task, last_task):
-        for row in rows[: _list_rows(tokens, task, t, rows)]:
-            own, now = before[row], g_x[row]
-            for k in range(units):
-                apart = (own[k] - means[k]) * inverse[k] - of_left[k]
-                centered = now[k] - of_plain[k] - apart * of_turned[k]
-                now[k] = centered * inverse[k] * scale[k]
-    if first_task == 0 < last_task:
-        for task in range(sums.shape[1]):
-            g_norm += sums[:2, task]
-
-
-@inlined
-def _count(tokens, first_task, last_task, t):
-    """How many texts of some tasks have a token at a step."""
-    count, length = 0, tokens[1]
-    for task in range(first_task, last_task):
-        m = 0
-        while m < length.shape[1] and length[task, m] > t:
-            m += 1
-        count += m
-    return count
-
-
-@inlined
-def _average(sums, size, out):
-    """The sums of all tasks, (P, H), over a number."""
-    for k in range(out.size):
-        total = 0.0
-        for task in range(len(sums)):
-            total += sums[task, k]
-        out[k] = total / size
+        for k in range(units):
+            mean[i, k] = sums[i, k] / max(rows.size, 1)
+    for row in rows:
+        own, now = before[row], g_x[row]
+        for k in range(units):
+            apart = (own[k] - means[k]) * inverse[k] - mean[2, k]
+            now[k] = (now[k] - mean[1, k] - apart * mean[0, k]) * inverse[k] * scale[k]
