@@ -76,6 +76,7 @@ def test_compares_presets(compare, corpus: Path, tmp_path: Path, monkeypatch) ->
         assert re.search(rf"{name} .* \d+\.\d\d ± \d+\.\d\d .*\n", out)
     line = r"lstm-5m \(seed 1\): epoch (\d+)/3, valid perplexity \S+, test \S+ \("
     assert re.findall(line, out) == ["1", "2", "3"]
+    assert "| minus best |" in written and "of the log-likelihood in nats a word" in written
     assert "| epoch | rcnn-5m valid | rcnn-5m test | lstm-5m valid | lstm-5m test |" in written
     assert re.search(r"\n\| 2( \| \d+\.\d\d ± \d+\.\d\d){4} \|\n", written)
 

@@ -79,7 +79,9 @@ def test_compares_all_models_over_seeds(whole: Path) -> None:
         of_items = report.minus_errors(Run(record, [], run))
         assert -of_items.mean() == pytest.approx(record["test"])
     text = (out / "table.md").read_text()
-    assert re.search(r"\| best +\| [\d.]+ \|\n", text) and " to " in text
+    assert (
+        len(re.findall(r" \| (?:best|[+-][\d.]+ to [+-][\d.]+(?: \*)?) \| [\d.]+ \|\n", text)) == 5
+    )
     for kind in kinds:
         assert re.search(rf"^\| {kind} \| [\d,]+ ", text, re.MULTILINE)
     assert re.search(r"of the words selected of the 1\d texts with evidence", text)

@@ -52,7 +52,8 @@ def comparison(runs: Sequence[Run], corpus: TextStreams) -> Table:
 def log_likelihoods(run: Run) -> pandas.Series:
     """Those of stretches of the test part, which have the words' mean as their own."""
     rows = run.predictions.query("part == 'test'")
-    rows = rows.reindex(columns=["before", "words", "loss"], fill_value=0)  # once there was one row
+    # Folders of earlier versions have one row a part, and nothing before it.
+    rows = rows.reindex(columns=["before", "words", "loss"], fill_value=0)
     rows = rows.set_index(["before", "words"])
     words = rows.index.get_level_values("words")
     return -rows["loss"] * words / words.to_numpy().mean()
