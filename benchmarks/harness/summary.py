@@ -68,13 +68,28 @@ def measured(key: str, digits: str) -> Column:
     return lambda group: spread_or_dash([run.record.get(key) for run in group], digits)
 
 
-def model_table(caption: str, runs: Sequence[Run], columns: Columns) -> Table:
-    """A table that has a row for each model: its name, its parameters, and further columns."""
+def model_table(
+    caption: str,
+    runs: Sequence[Run],
+    columns: Columns,
+    of_items: Callable[[Run], pandas.Series] | None = None,
+    digits: str = "",
+    drawn: str = "",
+) -> Table:
+    """A table that has a row for each model: its name, its parameters, and further columns.
+
+    Of several models, with `of_items`, the last one is that of :func:`minus_best`; the caption says
+    what is `drawn`.
+    """
+    models = by_model(runs)
+    if of_items is not None and len(models) > 1:
+        columns = {**columns, "minus best": minus_best(models, of_items, digits)}
+        caption += f"\n{BOOTSTRAPPED.format(drawn)}"
     first: Columns = {
         "model": lambda group: group[0].record["model"],
         "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
     }
-    return rows_table(caption, by_model(runs), {**first, **columns})
+    return rows_table(caption, models, {**first, **columns})
 
 
 def paired_differences(

@@ -111,19 +111,13 @@ def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -
 
     own = {"test_precision": ".1f", "test_share": ".1f"}
     columns = {name: summary.measured(key, own.get(key, digits)) for name, key in keys.items()}
-    said += f"; {summary.seeds_text(runs)}"
-    models, of_items, what = (
-        summary.by_model(runs),
-        minus_errors,
-        "of minus the error with the rationale alone",
-    )
-    if isinstance(task, RankingRationales):
-        of_items, what = partial(reciprocal_ranks, task.ranking), "of the MRR"
-    if len(models) > 1:
-        columns["minus best"] = summary.minus_best(models, of_items, digits)
-        said += f"\n{summary.BOOTSTRAPPED.format(f'the test part and seeds, {what}')}"
+    caption = f"{task.about}\n{said}; {summary.seeds_text(runs)}"
     columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.1f}"
-    return summary.model_table(f"{task.about}\n{said}", runs, columns)
+    of_items, what = minus_errors, "minus the error with the rationale alone"
+    if isinstance(task, RankingRationales):
+        of_items, what = partial(reciprocal_ranks, task.ranking), "the MRR"
+    drawn = f"the test part and seeds, of {what}"
+    return summary.model_table(caption, runs, columns, of_items, digits, drawn)
 
 
 def minus_errors(run: Run) -> pandas.Series:

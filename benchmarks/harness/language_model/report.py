@@ -41,12 +41,9 @@ def comparison(runs: Sequence[Run], corpus: TextStreams) -> Table:
         ),
     }
     said = f"Perplexity at the best epoch of the validation part; {summary.seeds_text(runs)}"
-    models = summary.by_model(runs)
-    if len(models) > 1:
-        columns["minus best"] = summary.minus_best(models, log_likelihoods, ".3f")
-        drawn = "stretches of the test part and seeds, of the log-likelihood in nats a word"
-        said += f"\n{summary.BOOTSTRAPPED.format(drawn)}"
-    return summary.model_table(f"{describe(corpus)}\n{said}", runs, columns)
+    drawn = "stretches of the test part and seeds, of the log-likelihood in nats a word"
+    caption = f"{describe(corpus)}\n{said}"
+    return summary.model_table(caption, runs, columns, log_likelihoods, ".3f", drawn)
 
 
 def log_likelihoods(run: Run) -> pandas.Series:

@@ -26,10 +26,8 @@ PANELS_A_ROW = 4
 
 def text_table(runs: Sequence[Run], data: TextData) -> Table:
     """The comparison of models and, of recurrent kernel machines, the weights of their cells."""
-    digits, models = TextTask.measure.digits, summary.by_model(runs)
+    digits = TextTask.measure.digits
     columns = {part: summary.measured(part, digits) for part in PARTS}
-    if len(models) > 1:
-        columns["minus best"] = summary.minus_best(models, correct, digits)
     columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.2f}"
     said = "Accuracy in percent at the best epoch of the validation part; "
     said += summary.seeds_text(runs)
@@ -41,9 +39,8 @@ def text_table(runs: Sequence[Run], data: TextData) -> Table:
         said += f"; {name} beside a linear classifier of {ngrams:,} n-grams"
     if len({run.record["split"] for run in runs}) > 1:
         said += "; numbers of texts, words and parameters are those of the first fold"
-    if len(models) > 1:
-        said += f"\n{summary.BOOTSTRAPPED.format('test texts and seeds')}"
-    return summary.model_table(f"{describe(data)}\n{said}", runs, columns)
+    caption = f"{describe(data)}\n{said}"
+    return summary.model_table(caption, runs, columns, correct, digits, "test texts and seeds")
 
 
 def describe(data: TextData) -> str:

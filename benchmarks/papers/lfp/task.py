@@ -327,8 +327,7 @@ def _comparison(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
         f"{describe(recordings)}\n"
         f"{record['hidden_size']} {record['filters']} filters of {record['ngram']} samples; "
         "accuracy in percent, mean ± standard deviation over the subjects left out, "
-        f"{averaged if len(seeds) > 1 else 'one seed'}; the largest class has {100 * largest:.2f}\n"
-        f"{summary.BOOTSTRAPPED.format('the subjects left out and seeds')}"
+        f"{averaged if len(seeds) > 1 else 'one seed'}; the largest class has {100 * largest:.2f}"
     )
 
     def spread_of(part: str) -> summary.Column:
@@ -337,10 +336,10 @@ def _comparison(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
     columns: dict[str, summary.Column] = {
         "subjects": lambda group: len({run.record["subject"] for run in group}),
         **{part: spread_of(part) for part in PARTS},
-        "minus best": summary.minus_best(groups, _of_subject, DIGITS),
         "s/epoch": lambda group: f"{summary.mean_seconds(group):.2f}",
     }
-    return summary.model_table(caption, runs, columns)
+    drawn = "the subjects left out and seeds"
+    return summary.model_table(caption, runs, columns, _of_subject, DIGITS, drawn)
 
 
 def _by_subject(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
