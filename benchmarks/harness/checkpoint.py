@@ -3,6 +3,8 @@
 import inspect
 import pickle
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +22,21 @@ DAMAGE = (
     *(AttributeError, LookupError, TypeError, ArithmeticError),
 )
 UNREADABLE = (*DAMAGE, OSError)
+
+
+@contextmanager
+def naming_damage(path: Path, remove: Path | None = None) -> Iterator[None]:
+    """Turns the errors of reading a file of an earlier run into one that names it, and what to
+    remove, itself or more.
+    """
+    try:
+        yield
+    except PermissionError:
+        raise
+    except UNREADABLE as error:
+        what = "damaged" if path.exists() else "missing"
+        hint = f"remove {remove or path}, and --resume does this run again"
+        raise InputError(f"{path} is {what}; {hint}") from error
 
 
 def checkpoint_of(run: str | Path) -> Path:
@@ -61,9 +78,5 @@ def load_learner(run: str | Path, kind: "type[T]") -> "T":
 
 def load_finished(path: Path, kind: "type[T]") -> "T":
     """The learner of a finished run, which can be done again where its checkpoint is lost."""
-    try:
+    with naming_damage(path, path.parent):
         return load_learner(path, kind)
-    except InputError as error:
-        what = "damaged" if path.is_file() else "missing"
-        hint = f"remove {path.parent}, and --resume does this run again"
-        raise InputError(f"{path} is {what}; {hint}") from error

@@ -113,4 +113,5 @@ class Learner(lightning.LightningModule, ABC):
 
     def on_validation_epoch_end(self) -> None:
         error = self.valid_error.compute()
-        self.log("valid_error", error, logger=False)  # EpochHistory logs all of an epoch
+        # EpochHistory logs all of an epoch.
+        self.log("valid_error", error, logger=False, prog_bar=True)

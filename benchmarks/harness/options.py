@@ -281,15 +281,10 @@ class Command:
     details: str = ""  # what follows the options in its help
 
 
-def run_command(program: str, command: Command, words: Sequence[str] | None = None) -> int:
-    """Runs a command line and gives its exit status."""
-    return run_commands(program, {"": command}, words)
-
-
 def run_commands(
     program: str, commands: Mapping[str, Command], words: Sequence[str] | None = None
 ) -> int:
-    """The same of a program whose first word chooses among several commands.
+    """Runs a command line, whose first word may choose among several commands; the exit status.
 
     The command of the empty word is the one without such a word.
     """

@@ -155,6 +155,7 @@ class Study:
         try:
             with tqdm(total=len(cells), initial=done, disable=show != "bar", leave=False) as bar:
                 for number, cell in enumerate(todo, done + 1):
+                    bar.set_description_str(cell.title)
                     folder = self.folder(cell.name)
                     with naming_files(self.out):
                         folder.mkdir(parents=True, exist_ok=True)
@@ -164,7 +165,6 @@ class Study:
                         write_text(folder / RECORD, json.dumps(record, indent=1))
                         (folder / BEGUN).unlink(missing_ok=True)
                         self._write_metrics(self.records())
-                    bar.set_description_str(cell.title, refresh=False)
                     bar.update()
                     if show == "lines":
                         say(f"{number}/{len(cells)} {cell.title}: {outcome(record)}")
@@ -270,19 +270,13 @@ def commit_of_code() -> str | None:
 
     ``None`` outside a repository, or where git is missing or does not answer.
     """
-    here, said = Path(__file__).resolve(), ""
-    # An installed package may lie within the repository of something else, which does not track it.
-    for words in (
-        ("ls-files", "--error-unmatch", here.name),
-        ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"),
-    ):
-        command = ["git", "-C", str(here.parent), "--no-optional-locks", *words]
-        how: dict[str, Any] = {"stderr": subprocess.PIPE, "timeout": GIT_SECONDS}
-        try:
-            said = subprocess.check_output(command, text=True, **how)
-        except (OSError, subprocess.SubprocessError):
-            return None
-    return said.strip()
+    words = ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+")
+    command = ["git", "-C", str(Path(__file__).resolve().parent), "--no-optional-locks", *words]
+    how: dict[str, Any] = {"stderr": subprocess.PIPE, "timeout": GIT_SECONDS}
+    try:
+        return subprocess.check_output(command, text=True, **how).strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def grouped(records: Sequence[Record], *keys: str) -> list[list[Record]]:

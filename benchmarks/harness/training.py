@@ -10,8 +10,7 @@ import math
 import statistics
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,8 @@ from lightning.pytorch import LightningModule, Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from torch import Tensor
-from tqdm import tqdm
 
-from benchmarks.harness.checkpoint import UNREADABLE
+from benchmarks.harness.checkpoint import naming_damage
 from benchmarks.harness.devices import accelerator, now
 from benchmarks.harness.errors import DivergenceError, InputError, naming_files, say
 from benchmarks.harness.files import write_bytes
@@ -54,10 +52,10 @@ class Run:
     def read(cls, folder: Path) -> "Run | None":
         if not (folder / RECORD).exists() or not (folder / PREDICTIONS).exists():
             return None
-        with _naming_damage(folder / RECORD):
+        with naming_damage(folder / RECORD):
             record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
             history = record.pop("history")
-        with _naming_damage(folder / PREDICTIONS):
+        with naming_damage(folder / PREDICTIONS):
             frame = pandas.read_csv(
                 folder / PREDICTIONS,
                 dtype=COLUMN_TYPES,
@@ -65,17 +63,6 @@ class Run:
                 na_values={"y": [""], "prediction": [""]},
             )
         return cls(record, history, frame)
-
-
-@contextmanager
-def _naming_damage(path: Path) -> Iterator[None]:
-    """Turns the errors of reading a file of an earlier run into one that names it."""
-    try:
-        yield
-    except PermissionError:
-        raise
-    except UNREADABLE as e:
-        raise InputError(f"{path} is damaged; remove it to train this run again") from e
 
 
 def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Path) -> Run:
@@ -94,7 +81,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     batches = task.batches(learner, config.batch_size, seed)
     history = EpochHistory(seed, task.measure)
     name = task.run_name(model.name, seed)
-    shown = [] if config.show == "nothing" else [Shown(name, history, config.show)]
+    shown = [Shown(name, history, config.show)] if config.show in ("lines", "epochs") else []
     trainer = _trainer(config, [history, *shown, KeepCheckpoints(folder, history)], folder)
     try:
         with naming_files(folder):
@@ -168,15 +155,7 @@ def quieten_lightning() -> None:
     """Leaves out Lightning's tips and its advice on data loader workers, which do not apply."""
     for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    for message in (
-        r".*does not have many workers.*",
-        r".*have no `val_dataloader`.*",
-        r".*Checkpoint directory .* exists and is not empty.*",
-        r".*Trying to infer the `batch_size`.*",
-        r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",
-        r".*number of training batches .* is smaller than the logging interval.*",
-    ):
-        warnings.filterwarnings("ignore", message=message)
+    warnings.filterwarnings("ignore", module="lightning")
 
 
 class EpochHistory(Callback):
@@ -231,29 +210,14 @@ class EpochHistory(Callback):
 
 
 class Shown(Callback):
-    """One compact bar for a whole run on a terminal, lines elsewhere."""
+    """Lines on a run: the last and the best validation measure, for the first, the last and about
+    every tenth of the epochs, or each.
+    """
 
     def __init__(self, name: str, history: EpochHistory, show: str) -> None:
         self.name, self.history, self.show = name, history, show
-        self._bar: tqdm[Any] = tqdm(disable=True)
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._bar = tqdm(
-            total=(trainer.max_epochs or 0) * int(trainer.num_training_batches),
-            initial=trainer.current_epoch * int(trainer.num_training_batches),
-            desc=self.name,
-            bar_format="{desc} {percentage:3.0f}%|{bar:24}| {elapsed}<{remaining}{postfix}",
-            dynamic_ncols=True,
-            disable=self.show != "bar",
-        )
-
-    def on_train_batch_end(self, *arguments: Any) -> None:
-        self._bar.update()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Shows the last and the best validation measure: in the bar, or on lines for the first,
-        the last and about every tenth of the epochs, or each.
-        """
         total, epoch = trainer.max_epochs or 0, trainer.current_epoch + 1
         measure, last, best = self.history.measure, self.history.epochs[-1], self.history.best()
         key = f"valid_{measure.key}"
@@ -265,16 +229,8 @@ class Shown(Callback):
             f"(best epoch {best['epoch']}: {best[key]:{digits}})"
         )
         apart = 1 if self.show == "epochs" else max(1, total // LINES_PER_RUN)
-        if self.show == "bar":
-            self._bar.set_postfix_str(line, refresh=False)
-        elif epoch in (1, total) or epoch % apart == 0:
+        if epoch in (1, total) or epoch % apart == 0:
             say(f"{self.name}: {line}")
-
-    def on_train_end(self, *arguments: Any) -> None:
-        self._bar.close()
-
-    def on_exception(self, *arguments: Any) -> None:
-        self._bar.close()
 
 
 class KeepCheckpoints(Checkpoint):
@@ -309,7 +265,7 @@ def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) ->
         gradient_clip_val=config.clip or None,
         callbacks=[*callbacks, stopping],
         logger=config.logger != "none" and loggers[config.logger](folder, config.logger),
-        enable_progress_bar=False,
+        enable_progress_bar=config.show == "bar",
         enable_model_summary=False,
         num_sanity_val_steps=0,
         reload_dataloaders_every_n_epochs=1,
@@ -323,7 +279,7 @@ def _where_it_stopped(folder: Path, wanted: int) -> tuple[Path | None, int]:
     last = folder / LAST
     if not last.exists():
         return None, wanted
-    with _naming_damage(last):
+    with naming_damage(last):
         checkpoint = torch.load(last, map_location="cpu", weights_only=True)
         states = checkpoint["callbacks"].values()
         if any(state.get("stopped_epoch", 0) > 0 for state in states):
@@ -336,7 +292,7 @@ def _where_it_stopped(folder: Path, wanted: int) -> tuple[Path | None, int]:
 def _predict(trainer: Trainer, learner: Learner, batches: Any, best: Path) -> dict[str, Tensor]:
     """The predictions of every part with the weights of the best epoch."""
     # Not through ckpt_path, which would take the history back to the best epoch as well.
-    with _naming_damage(best):
+    with naming_damage(best):
         checkpoint = torch.load(best, map_location="cpu", weights_only=True)
         learner.load_state_dict(checkpoint["state_dict"])
     loaders = [batches.parts[part] for part in PARTS]

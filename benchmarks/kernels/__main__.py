@@ -3,6 +3,7 @@
 Heavy imports happen after the options have been read.
 """
 
+import hashlib
 import sys
 from dataclasses import replace
 from functools import partial
@@ -10,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.errors import as_input_error, naming_extras
-from benchmarks.harness.options import Command, run_command
-from benchmarks.kernels.options import MUTAG, TASKS, Kernels, Measurement, planned
+from benchmarks.harness.options import Command, run_commands
+from benchmarks.kernels.options import MUTAG, TASKS, Kernels, planned
 
 PROGRAM = "benchmarks.kernels"
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "rdkit", "grakel")
@@ -45,17 +46,19 @@ def carry_out(asked: Kernels) -> None:
     with as_input_error():
         number = len(libraries.load(options))
     train = len(libraries.parts_of(number)["train"])
+    data: dict[str, Any] = {"molecules": number}
     for name in options.sets if "accuracy" in options.tasks and not options.report else ():
         if name != MUTAG:
-            accuracy.rows_of(name)
+            rows = repr(accuracy.rows_of(name)).encode()
+            data[f"set {name}"] = hashlib.sha256(rows).hexdigest()[:16]
     out = Path(options.out or f"runs/kernels-{options.dataset}")
-    study = Study(PROGRAM, options, out, {"molecules": number}, PACKAGES)
+    study = Study(PROGRAM, options, out, data, PACKAGES)
     study.open()
     cells = [one for one in planned(options, number, train) if one.task in options.tasks]
     study.run(
         cells,
         compute=lambda cell, folder: measure.measured(options, cell, folder),
-        is_done=_is_done,
+        is_done=lambda cell, record: "failed" not in record,
         outcome=report.outcome,
     )
     if not options.report:  # those of a study that still runs are needed
@@ -66,13 +69,8 @@ def carry_out(asked: Kernels) -> None:
     study.finish(Report(tables))
 
 
-def _is_done(cell: Measurement, record: dict[str, Any]) -> bool:
-    """Whether it has been measured, on the file's present content."""
-    return "failed" not in record and cell.content in (None, record.get("content"))
-
-
 PURPOSE = "Measures the exact kernels beside GraKeL, and random features beside them."
-main = partial(run_command, PROGRAM, Command(Kernels, carry_out, PURPOSE, DETAILS))
+main = partial(run_commands, PROGRAM, {"": Command(Kernels, carry_out, PURPOSE, DETAILS)})
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import unbatch, unbatch_edge_index
+from torch_geometric.utils import sort_edge_index, unbatch, unbatch_edge_index
 
 from benchmarks.harness.errors import InputError
 from benchmarks.kernels.options import (
@@ -108,26 +108,17 @@ def walk_gram(batch: Batch, bonds: str | None) -> np.ndarray:
 
 def repeated(batch: Batch, copies: int, seed: int) -> Batch:
     """The graphs of a batch, and copies of each with its nodes in other orders, `copies` in all."""
-    generator, number = torch.Generator().manual_seed(seed), batch.num_nodes
-    parts = []
+    generator, found = torch.Generator().manual_seed(seed), []
     for copy in range(copies):
-        order = torch.arange(number)
-        if copy:
-            mixed = torch.rand(number, generator=generator, dtype=torch.float64)
-            order = torch.argsort(batch.batch + mixed)  # within each graph
-        edges = order.argsort()[batch.edge_index]
-        sorted_edges = torch.argsort(edges[1] * number + edges[0])
-        mixed_copy = {
-            "atom": batch.atom[order],
-            "element": batch.element[order],
-            "bond": batch.bond[sorted_edges],
-            "edge_index": edges[:, sorted_edges] + copy * number,
-            "batch": batch.batch + copy * batch.num_graphs,
-            "ptr": batch.ptr[min(copy, 1) :] + copy * number,
-        }
-        parts.append(mixed_copy)
-    joined = {key: torch.cat([part[key] for part in parts], dim=-1) for key in parts[0]}
-    return Batch(_base_cls=Data, num_nodes=copies * number, **joined)
+        for graph in as_list(batch):
+            order = torch.arange(graph.num_nodes)
+            if copy:
+                order = torch.randperm(graph.num_nodes, generator=generator)
+            edges = order.argsort()[graph.edge_index]
+            edges, bond = sort_edge_index(edges, graph.bond, graph.num_nodes, sort_by_row=False)
+            labels = {"atom": graph.atom[order], "element": graph.element[order], "bond": bond}
+            found.append(Data(**labels, edge_index=edges, num_nodes=graph.num_nodes))
+    return Batch.from_data_list(found)
 
 
 def as_list(batch: Batch) -> list[Data]:

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, get_args
 
 from benchmarks.harness.errors import InputError
@@ -84,14 +83,6 @@ class Measurement:
         if self.task != "accuracy" or self.method == MUTAG:
             return name
         return f"{name}-{hashlib.sha256(self.method.encode()).hexdigest()[:8]}"
-
-    @property
-    def content(self) -> str | None:
-        """A fingerprint of the file of a set; None where there is none."""
-        file = Path(self.method.rpartition(":")[0])
-        if self.task != "accuracy" or not file.is_file():
-            return None
-        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
     @property
     def title(self) -> str:

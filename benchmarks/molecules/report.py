@@ -17,16 +17,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.metrics import PrecisionRecallDisplay, PredictionErrorDisplay, RocCurveDisplay
 
+from benchmarks.harness import summary
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import RECORD, Report, groups, rows_table
-from benchmarks.harness.summary import (
-    BOOTSTRAPPED,
-    difference_text,
-    learning_curves,
-    paired_differences,
-    spread_or_dash,
-)
 from benchmarks.harness.table import Table, number_format, one_line
 from benchmarks.harness.task import Measure
 from benchmarks.harness.training import Run
@@ -90,7 +84,7 @@ class Line:
     cells: list[FinishedCell]
 
     def spread(self, part: str, digits: str) -> str:
-        return spread_or_dash([cell.record[part] for cell in self.cells], digits)
+        return summary.spread_or_dash([cell.record[part] for cell in self.cells], digits)
 
     def covered(self) -> str:
         """The shares of the test part within intervals, the mean over seeds."""
@@ -130,7 +124,7 @@ class Section:
         def of(prediction: NDArray[Any], drawn: NDArray[Any]) -> float:
             return score(self.metric, y, prediction, drawn)
 
-        return paired_differences(of, len(y), predictions, rounds)
+        return summary.paired_differences(of, len(y), predictions, rounds)
 
     @cached_property
     def tables(self) -> list[Table]:
@@ -144,7 +138,7 @@ class Section:
         seeds = ", ".join(map(str, sorted({cell.record["seed"] for cell in cells})))
         caption = (
             f"{self.about}\n{title} of {listed}{more}{mean}; mean ± standard deviation over the "
-            f"seeds, of {seeds}.\n{BOOTSTRAPPED.format('test molecules and seeds')}"
+            f"seeds, of {seeds}.\n{summary.BOOTSTRAPPED.format('test molecules and seeds')}"
         )
         columns: dict[str, Callable[[Line], object]] = {
             "model": lambda line: line.label,
@@ -167,13 +161,14 @@ class Section:
 
     def _difference(self, line: Line, digits: str) -> str:
         place = self.lines.index(line)
-        return difference_text(self.differences[place], digits) if place else "best"
+        return summary.difference_text(self.differences[place], digits) if place else "best"
 
     def _each_target(self, digits: str) -> Table:
         rows = []
         for line in self.lines:
             scores = np.array([each_score(self.metric, *cell.test) for cell in line.cells])
-            rows.append([line.label, *(spread_or_dash(each.tolist(), digits) for each in scores.T)])
+            spread = [summary.spread_or_dash(each.tolist(), digits) for each in scores.T]
+            rows.append([line.label, *spread])
         header, caption = ["model", *self.targets], f"Test {TITLES[self.metric]} of each target"
         if len(self.targets) > MOST_COLUMNS:
             header, *rows = map(list, zip(["target", *self.targets], *rows, strict=True))
@@ -234,7 +229,7 @@ class Section:
         ]
         squared = "squared error of standardized targets"
         label = squared if self.metric == "rmse" else "cross-entropy"
-        return learning_curves(runs, Measure("loss", label), label, self.name)
+        return summary.learning_curves(runs, Measure("loss", label), label, self.name)
 
     def provenance(self) -> list[str]:
         """Of each results folder what it says of its making, in one line."""

@@ -191,13 +191,12 @@ def _times(content: dict[str, Any]) -> dict[tuple[str, str, str], float]:
     }
 
 
-PURPOSE = (
-    "Forward and backward time of the layers beside their bare matrix products and the layers that "
-    "they replace."
-)
-SPEED = Command(Speed, carry_out, PURPOSE, DETAILS)
-COMPARE = Command(Compare, compare, "Ratios of the times in two metrics.json.")
-COMMANDS = {"": SPEED, "scale": SCALE, "compare": COMPARE}
+PURPOSE = "Times layers beside their bare matrix products and the layers that they replace."
+COMMANDS = {
+    "": Command(Speed, carry_out, PURPOSE, DETAILS),
+    "scale": SCALE,
+    "compare": Command(Compare, compare, "Ratios of the times in two metrics.json."),
+}
 main = partial(run_commands, PROGRAM, COMMANDS)
 
 if __name__ == "__main__":

@@ -16,17 +16,6 @@ from benchmarks.papers.activations import report, trials
 from benchmarks.papers.activations.__main__ import COMMANDS
 from benchmarks.papers.activations.options import FUNCTIONS, Charging, Init, LongTerm, Xor
 from benchmarks.papers.activations.report import accuracy_plot, activation_plot, steep
-from benchmarks.papers.activations.trials import (
-    CHECKPOINT,
-    ChargingTrial,
-    Expansion,
-    LongTermTrial,
-    Training,
-    XorTrial,
-    expansions,
-    patterns,
-    trained_network,
-)
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.nn.activation import Init as LibraryInit
 from tests.benchmarks.conftest import assert_refused, metrics_of, outcome, printed
@@ -45,7 +34,7 @@ WORDS: dict[str, tuple[object, ...]] = {
 @pytest.fixture
 def train(call, tmp_path: Path, monkeypatch):
     """Trains tiny networks into ``out`` unless the words say otherwise."""
-    for kind in (LongTermTrial, ChargingTrial):
+    for kind in (trials.LongTermTrial, trials.ChargingTrial):
         monkeypatch.setattr(kind, "test_sequences", 500)
     return lambda command, *words: call(command, *WORDS[command], "--out", tmp_path / "out", *words)
 
@@ -53,7 +42,8 @@ def train(call, tmp_path: Path, monkeypatch):
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Interrupts training at an iteration, counted over all trials."""
     counter = count(1)
-    interrupt_once(monkeypatch, Training, "iterate", lambda training: next(counter) == number)
+    now = lambda training: next(counter) == number  # noqa: E731
+    interrupt_once(monkeypatch, trials.Training, "iterate", now)
 
 
 def test_more_iterations_go_on_where_fewer_had_ended(train, tmp_path) -> None:
@@ -64,7 +54,7 @@ def test_more_iterations_go_on_where_fewer_had_ended(train, tmp_path) -> None:
     assert train("long-term", "--max-iterations", 20, "--resume")[0] == 0
     assert train("long-term", "--max-iterations", 20, "--out", tmp_path / "long")[0] == 0
     longer, whole = outcome(runs), outcome(tmp_path / "long" / "runs")
-    for path in (path for path in first if path.endswith(CHECKPOINT)):
+    for path in (path for path in first if path.endswith(trials.CHECKPOINT)):
         assert longer[path] == whole[path]
         record = json.loads((runs / path).with_name("record.json").read_text())
         assert [check["iteration"] for check in record["history"]] == [12, 20]
@@ -87,7 +77,7 @@ def test_report_of_what_is_finished(train, tmp_path, monkeypatch, drawn) -> None
 def test_damaged_checkpoints_are_named(train, tmp_path, drawn) -> None:
     small = ("--max-iterations", 1, "--l1", 0)
     assert train("xor", *small)[0] == 0
-    (path,) = (tmp_path / "out" / "runs").glob(f"*/{CHECKPOINT}")
+    (path,) = (tmp_path / "out" / "runs").glob(f"*/{trials.CHECKPOINT}")
     whole = path.read_bytes()
     for size in (40, len(whole) // 2):  # of half of one PyTorch says that an argument is invalid
         path.write_bytes(whole[:size])
@@ -97,7 +87,7 @@ def test_damaged_checkpoints_are_named(train, tmp_path, drawn) -> None:
 
 def step_accuracy(trial: Any, folder: Path, running: bool) -> float:
     """Accuracy of a KBRN of the long-term problem, by its equations in float64."""
-    net = trained_network(trial, folder).double()
+    net = trials.trained_network(trial, folder).double()
     cell = net.recurrent.cells[0]
     function, norm = cell.activation, cell.activation.norm
     x, y = trial.test_set()
@@ -118,7 +108,7 @@ def test_accuracies_are_by_the_statistics_of_steps_and_by_running_ones(train, tm
     assert train("long-term", *words)[0] == 0
     (record,) = metrics_of(tmp_path / "out")
     place = {"function": "or", "length": 6}
-    trial = LongTermTrial(LongTerm(centers=7, hidden=3), "cpu", "kbrn", 0, place)
+    trial = trials.LongTermTrial(LongTerm(centers=7, hidden=3), "cpu", "kbrn", 0, place)
     folder = tmp_path / "out" / "runs" / trial.name
     for key, kind in (("accuracy", False), ("accuracy_running", True)):
         # 500 sequences; one may lie on the other side in single precision.
@@ -150,9 +140,9 @@ def test_xor_of_two_bits_is_solved_by_one_unit(train, tmp_path) -> None:
         assert record["learned"] and record["iterations"] == 200
         assert record["solved_after"] % 100 == 0
         place = {"inputs": 2, "centers": 20, "l1": record["l1"]}
-        trial = XorTrial(Xor(), "cpu", "unit", 0, place)
-        unit = trained_network(trial, tmp_path / "out" / "runs" / trial.name).double()
-        z, y = patterns(2, "cpu")
+        trial = trials.XorTrial(Xor(), "cpu", "unit", 0, place)
+        unit = trials.trained_network(trial, tmp_path / "out" / "runs" / trial.name).double()
+        z, y = trials.patterns(2, "cpu")
         error = (unit(z.double()) - y).square().mean().item()
         assert record["squared_error"] == pytest.approx(error, abs=1e-9)
         # No two centres coincide, so each bends f by twice its coefficient.
@@ -160,7 +150,6 @@ def test_xor_of_two_bits_is_solved_by_one_unit(train, tmp_path) -> None:
         assert record["variation"] == pytest.approx(bends.sum().item(), rel=1e-5)
         centers, a = unit.activation.centers.flatten(), unit.lin(z.double())
         bent = bends[(centers > a.min()) & (centers < a.max())].sum().item()
-        assert record["variation_over_data"] == pytest.approx(bent, rel=1e-5)
         scaled = bent * (a.max() - a.min()).item()
         assert record["variation_times_range"] == pytest.approx(scaled, rel=1e-5)
     assert smooth["variation"] < plain["variation"]
@@ -171,23 +160,23 @@ def test_charging_table_has_means_over_seeds() -> None:
     def record(seed: int, accuracies: list[float], ended: bool) -> dict[str, Any]:
         history = [{"iteration": 10**k, "accuracy": a} for k, a in enumerate(accuracies)]
         known = {"model": "kbrn", "seed": seed, "device": "cpu", "num_parameters": 45}
-        times = {"iterations": history[-1]["iteration"], "seconds": 9.0, "cpu_seconds": 4.0}
+        times = {"iterations": history[-1]["iteration"], "seconds": 9.0}
         return {**known, **times, "accuracy": accuracies[-1], "learned": ended, "history": history}
 
     records = [record(1, [0.5, 0.75, 1.0], True), record(0, [0.25, 0.5, 0.7, 0.6], False)]
     (table,) = report.charging_report(Charging(), records, None).tables
     (row,) = table.rows
-    assert row[:5] == ["KBRN", "45", "0, 1", "80.00 ± 28.28", "85.00 ± 21.21"]
-    assert row[5:] == ["85.00 ± 21.21", "80.00 ± 28.28", "1 of 2", "550", f"{8000 / 1100:.1f}"]
+    assert row[:4] == ["KBRN", "45", "0, 1", "80.00 ± 28.28"]
+    assert row[4:] == ["80.00 ± 28.28", "1 of 2", "550", "18"]
     records[1] = record(0, [0.25, 0.5, 0.7], False)  # that never came to iteration 1,000
     (table,) = report.charging_report(Charging(), records, None).tables
-    assert table.rows[0][5:7] == ["85.00 ± 21.21", "-"]
+    assert table.rows[0][4] == "-"
 
 
 def test_a_trial_that_diverges_ends_as_not_learned(train, tmp_path, monkeypatch, drawn) -> None:
-    loss = ChargingTrial.loss
+    loss = trials.ChargingTrial.loss
     spoilt = lambda *words: tuple(each * np.nan for each in loss(*words))  # noqa: E731
-    monkeypatch.setattr(ChargingTrial, "loss", spoilt)
+    monkeypatch.setattr(trials.ChargingTrial, "loss", spoilt)
     assert "0 of 1" in printed(train("charging", "--models", "kbrn"))
     (record,) = metrics_of(tmp_path / "out")
     assert record["diverged"] and not record["learned"] and record["iterations"] == 1
@@ -203,7 +192,6 @@ def test_presets_are_the_grids_of_the_paper_and_of_two_cores() -> None:
     assert len(paper) == len(set(paper)) == 6 * 4 * 2 * 5 + 5 * 5
     assert [cell[0] for cell in paper] == sorted(cell[0] for cell in paper)
     assert {cell[1:3] for cell in paper if cell[0] > 50} == {("equivalence", "kbrn")}
-    assert {cell[3] for cell in paper if cell[0] == 200} == {0, 1, 2, 3, 4}
     words = ("--preset", "practical", "--lengths", "7", "9", "7")
     assert {cell[0] for cell in grid(*words)} == {7, 9, 60, 100}
     assert {cell[0] for cell in grid(*words, "--models", "lstm")} == {7, 9}
@@ -222,9 +210,7 @@ def test_class_of_a_sequence_depends_on_its_first_two_bits_alone(name) -> None:
     assert set(x.flatten().tolist()) == {-1.0, 1.0}
     places = 2 * (x[0] > 0) + 1 * (x[1] > 0)
     assert y.tolist() == [float(TRUTH[name][place]) for place in places.tolist()]
-    # All 64 sequences are there about equally often: 6.25 times on average.
-    codes, counts = x.t().unique(dim=0, return_counts=True)
-    assert len(codes) >= 60 and counts.max() <= 18
+    assert len(x.t().unique(dim=0)) >= 60  # of 64
 
 
 def test_charging_sequences_follow_equation_7() -> None:
@@ -241,10 +227,7 @@ def test_charging_sequences_follow_equation_7() -> None:
             h = int(entry) + (h - 1 if h - 1 > 0 else 0)
             assert state == (h > 0)
     assert set(x.flatten().tolist()) == set(range(10))
-    charges = (x > 0).sum(dim=0)
-    # Three entries of 0 to 9, so (9/10)^3 of the sequences have three positive ones.
-    assert charges.max() == 3
-    assert (charges == 3).double().mean().item() == pytest.approx(0.729, abs=0.07)
+    assert (x > 0).sum(dim=0).max() == 3
     assert ((x > 0).sum(dim=1) > 0).all()
     assert [each.shape for each in trial.test_set()] == [(30, 25_000)] * 2
 
@@ -257,11 +240,8 @@ def test_patterns_and_checks() -> None:
         assert sorted(map(tuple, z.tolist())) == sorted(corners)
         # An odd number of ones makes the product's sign that of (-1)^(inputs - 1).
         assert torch.equal(z.prod(dim=1), (1 - 2 * y) * (-1) ** inputs)
-    checks = sorted(trials.log_spaced(10_000))
-    assert checks[:10] == [1, 2, 3, 4, 5, 6, 8, 10, 13, 16]
-    ratios = np.array(checks[10:]) / np.array(checks[9:-1])
-    np.testing.assert_allclose(ratios, 10**0.1, rtol=0.03)
-    assert checks[-1] == 10_000 and trials.log_spaced(1) == {1}
+    checks = [1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 79, 100, 126, 158]
+    assert sorted(trials.log_spaced(170)) == [*checks, 170] and trials.log_spaced(1) == {1}
     assert get_args(LibraryInit) == get_args(Init)  # the command line repeats them
 
 
@@ -285,15 +265,15 @@ def test_recurrent_networks_beside_the_learned_ones() -> None:
     assert torch.equal(ours.weight_hh_l0, plain.weight_hh_l0)
 
 
-def random_expansion(green: str, seed: int = 0, **options: Any) -> Expansion:
+def random_expansion(green: str, seed: int = 0, **options: Any) -> trials.Expansion:
     """Centres in about [-3, 3], some of them coincident."""
     draw = np.random.default_rng(seed)
     centers = draw.normal(0, 1.5, 12)
     centers[5] = centers[2]
-    return Expansion(green, centers, draw.normal(0, 0.6, 12), **options)
+    return trials.Expansion(green, centers, draw.normal(0, 0.6, 12), **options)
 
 
-def direct(function: Expansion, a: float) -> float:
+def direct(function: trials.Expansion, a: float) -> float:
     """The sum of equation 4, a term after the other."""
     total = function.slope * a + function.intercept
     for z, coefficient in zip(a - function.centers, function.coefficients, strict=True):
@@ -301,7 +281,7 @@ def direct(function: Expansion, a: float) -> float:
     return float(total)
 
 
-def numerical_slope(function: Expansion, a: float, step: float = 1e-6) -> float:
+def numerical_slope(function: trials.Expansion, a: float, step: float = 1e-6) -> float:
     return (direct(function, a + step) - direct(function, a - step)) / (2 * step)
 
 
@@ -341,7 +321,7 @@ def test_expansions_are_the_functions_of_the_module(green, options) -> None:
     module.norm = None
     a = torch.linspace(-4, 4, 33, dtype=torch.double)
     expected = module(a[:, None].expand(-1, 3)).detach()
-    found = torch.stack([torch.from_numpy(f(a.numpy())) for f in expansions(module)], dim=1)
+    found = torch.stack([torch.from_numpy(f(a.numpy())) for f in trials.expansions(module)], dim=1)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
@@ -369,20 +349,16 @@ def test_picture_marks_exactly_the_steep_parts(green, options) -> None:
 
 def test_accuracy_curve_keeps_the_last_accuracy_of_a_trial_that_ended() -> None:
     records = [
-        {"model": model, "history": [{"iteration": n, "accuracy": a} for n, a in checks]}
+        {"model": model, "history": [{"iteration": n, "accuracy": a} for n, a in checks.items()]}
         for model, checks in (
-            ("kbrn", [(1, 0.5), (10, 1.0)]),
-            ("kbrn", [(1, 0.7), (10, 0.8), (100, 0.6)]),
-            ("lstm", [(1, 0.25), (7, 0.75)]),
+            ("kbrn", {1: 0.5, 10: 1.0}),
+            ("kbrn", {1: 0.7, 10: 0.8, 100: 0.6}),
+            ("lstm", {1: 0.25, 7: 0.75}),
         )
     ]
     (axes,) = accuracy_plot(records).axes
-    lines = [np.asarray(line.get_xydata()).tolist() for line in axes.lines]
-    assert lines == [
-        [[1, 0.5], [7, 0.5], [10, 1.0], [100, 1.0]],
-        [[1, 0.7], [7, 0.7], [10, 0.8], [100, 0.6]],
-        [[1, 0.6], [7, 0.6], [10, 0.9], [100, 0.8]],
-        [[1, 0.25], [7, 0.75]],
-        [[1, 0.25], [7, 0.75]],
-    ]
+    lines = [line.get_ydata(orig=False).tolist() for line in axes.lines]
+    assert axes.lines[0].get_xdata(orig=False).tolist() == [1, 7, 10, 100]
+    assert lines[:3] == [[0.5, 0.5, 1, 1], [0.7, 0.7, 0.8, 0.6], [0.6, 0.6, 0.9, 0.8]]
+    assert lines[3:] == [[0.25, 0.75]] * 2
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["KBRN", "LSTM"]

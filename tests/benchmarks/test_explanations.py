@@ -49,7 +49,7 @@ def test_explains_and_reports(explain, tmp_path) -> None:
     saved = tmp_path / "out" / "runs" / "planted" / "model" / "estimator.npz"
     content = saved.read_bytes()
     saved.write_bytes(b"other")
-    assert "and --resume trains it again" in explain("--report")[2]
+    assert "and --resume does this run again" in explain("--report")[2]
     saved.write_bytes(content)
     paths = tmp_path.glob("out/runs/*-*/record.json")
     records = {path.parent.name: json.loads(path.read_text()) for path in paths}

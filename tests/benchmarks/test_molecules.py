@@ -37,7 +37,7 @@ def rmse(rows: pandas.DataFrame) -> float:
     return math.sqrt(((rows["prediction"] - rows["y"]) ** 2).mean())
 
 
-def test_compares_models_over_seeds_and_splits(compare, molecules_csv, tmp_path, drawn):
+def test_compares_models_over_seeds_and_splits(compare, molecules_csv, tmp_path):
     words = ("--data", molecules_csv, "--model", "gine", "mean", "--seeds", 0, 1)
     out = printed(compare(*words, "--split", "random", "scaffold"))
     records, table = metrics_of(tmp_path / "out"), table_of(tmp_path / "out")
@@ -64,15 +64,8 @@ def test_compares_models_over_seeds_and_splits(compare, molecules_csv, tmp_path,
     for line, smiles, y in table[["row", "smiles", "y"]].head(60).itertuples(index=False):
         assert source[line - 1].startswith(smiles)
         assert float(source[line - 1].rpartition(",")[2]) == pytest.approx(y)
-
-    pictures = sorted(path.name for path in (tmp_path / "out").glob("*.png"))
-    kinds = ("learning-molecules", "predictions-molecules")
-    assert pictures == [f"{kind}-{split}.png" for kind in kinds for split in ("random", "scaffold")]
-    for text in (out, (tmp_path / "out" / "table.md").read_text()):
-        assert re.search(r"gine .* yes .* \d\.\d{3} ± \d\.\d{3}", text)
-        assert re.search(r"mean .* no ", text)
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 4 and "<script" not in page
+    assert re.search(r"gine .* yes .* \d\.\d{3} ± \d\.\d{3}", out)
+    assert re.search(r"mean .* no ", out)
 
 
 def test_runs_are_those_of_the_estimator_and_of_its_command(
@@ -282,8 +275,6 @@ def test_results_are_ogbs_own(compare, root, tmp_path, dataset, metric, title, t
     if targets > 1:  # more targets than columns: a row each, a dash where a class is absent
         rows = [line.split() for line in out.splitlines() if line.startswith("c3 ")]
         assert rows == [["c3", "-", "-", "-"]]
-    name = f"predictions-{dataset}-official.png"
-    assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
 
 
 def test_classes_of_a_csv(compare, write_csv, tmp_path):

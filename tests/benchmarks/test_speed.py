@@ -3,7 +3,6 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils import parameters_to_vector
 from torch_geometric.utils import contains_self_loops, is_undirected
 
@@ -22,7 +21,7 @@ from benchmarks.harness.language_model.models import LanguageModel, fitted
 from benchmarks.harness.language_model.options import PRESETS
 from benchmarks.harness.options import parse
 from benchmarks.speed import cases, scale
-from benchmarks.speed.__main__ import SPEED, TABLES
+from benchmarks.speed.__main__ import COMMANDS, TABLES
 from benchmarks.speed.timing import Case, Contestant, medians, table
 from pyg_kernels import datasets
 from pyg_kernels.nn import KernelActivation
@@ -36,12 +35,11 @@ SMALL = ("--shapes", "3x2x8", "--rounds", 1, "--threads", 1)
 
 
 def test_tables_of_a_file(tmp_path) -> None:
-    file = tmp_path / "speed.yaml"
-    file.write_text("tables: [kbrn, rkm]\nthreads: 1\n")
-    for words, expected in (([], ("kbrn", "rkm")), (["scan"], ("scan",))):
-        assert parse("", SPEED, [*words, "--config", str(file)]).tables == expected
-    assert parse("", SPEED, []).tables == TABLES[:6]
-    found = parse("", SPEED, ["--config", str(file), "--models", "wl"])  # a list takes no tables
+    (tmp_path / "speed.yaml").write_text("tables: [kbrn, rkm]\nthreads: 1\n")
+    given, file = partial(parse, "", COMMANDS[""]), ["--config", str(tmp_path / "speed.yaml")]
+    assert given([]).tables == TABLES[:6]
+    assert given(["scan", *file]).tables == ("scan",)
+    found = given([*file, "--models", "wl"])  # a list takes no tables
     assert (found.tables, found.models) == (("kbrn", "rkm"), ("wl",))
 
 
@@ -84,14 +82,12 @@ def test_all_tables_and_their_comparison(device: str, tmp_path, call, monkeypatc
 
 
 def test_random_molecules() -> None:
-    generator = torch.Generator().manual_seed(0)
-    edge_index, edge_attr = cases.random_molecules(5, generator)
+    edge_index, edge_attr = cases.random_molecules(5, torch.Generator().manual_seed(0))
     bonds = cases.ATOMS - 1 + cases.RINGS
-    assert edge_index.shape == (2, 5 * 2 * bonds) and edge_attr.sum(1).eq(1).all()
+    assert edge_index.unique(dim=1).shape == edge_index.shape == (2, 5 * 2 * bonds)
     atoms = edge_index // cases.ATOMS
     assert torch.equal(atoms[0], atoms[1]) and atoms.unique().tolist() == list(range(5))
     assert is_undirected(edge_index, edge_attr) and not contains_self_loops(edge_index)
-    assert edge_index.unique(dim=1).size(1) == edge_index.size(1)
 
 
 def test_a_step_is_the_gradient_of_input_and_parameters() -> None:
@@ -179,20 +175,15 @@ def linear(rows: int, inputs: int, outputs: int, grad_input: bool = True) -> Cou
 
 def test_every_form_of_a_product_counts_once(epoch) -> None:
     a, b = torch.randn(2, 3), torch.randn(3, 4)
-    out, batched = torch.zeros(2, 4), torch.randn(5, 2, 3)
-    calls: list[Callable[[], Tensor]] = [
-        lambda: torch.mm(a, b),
-        lambda: torch.addmm(out, a, b),
-        lambda: a @ b,
-        lambda: torch.bmm(batched, batched.transpose(1, 2)),
-        lambda: torch.baddbmm(torch.zeros(5, 2, 2), batched, batched.transpose(1, 2)),
-        lambda: nn.functional.linear(batched, b.t().contiguous()),
-    ]
-    flop = [2 * 2 * 3 * 4] * 3 + [2 * 5 * 2 * 3 * 2] * 2 + [2 * 5 * 2 * 3 * 4]
-    for call, expected in zip(calls, flop, strict=True):
-        with epoch.RecordProducts() as recording:
-            call()
-        assert [epoch.flop(product) for product in recording.products] == [expected]
+    batched = torch.randn(5, 2, 3)
+    with epoch.RecordProducts() as recording:
+        torch.mm(a, b)
+        torch.addmm(torch.zeros(2, 4), a, b)
+        torch.bmm(batched, batched.transpose(1, 2))
+        torch.baddbmm(torch.zeros(5, 2, 2), batched, batched.transpose(1, 2))
+        nn.functional.linear(batched, b.t().contiguous())
+    expected = [2 * 2 * 3 * 4] * 2 + [2 * 5 * 2 * 3 * 2] * 2 + [2 * 5 * 2 * 3 * 4]
+    assert [epoch.flop(product) for product in recording.products] == expected
     with epoch.RecordProducts() as recording:  # vectors and sums of rows are no products
         rows = torch.tensor([0, 2, 2])
         nn.functional.embedding_bag(rows, torch.randn(4, 3), torch.tensor([0, 1]), mode="sum")

@@ -8,8 +8,7 @@ import math
 import operator
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count, product, takewhile
@@ -21,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.harness.checkpoint import UNREADABLE
-from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.checkpoint import naming_damage
+from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.study import Record
 from benchmarks.papers.activations.options import KBRN, LSTM, Charging, Recurrent, Xor
@@ -272,13 +271,11 @@ class XorTrial(Trial):
         solved = [one["iteration"] for one in history if one["accuracy"] == 1]
         function, a, targets = parity(network, self.place["inputs"])
         low, high = float(a.min()), float(a.max())
-        over_data = function.variation(low, high)
         return {
             "solved_after": solved[0] if solved else None,
             "squared_error": float(((function(a) - targets) ** 2).mean()),
             "variation": function.variation(),
-            "variation_over_data": over_data,
-            "variation_times_range": over_data * (high - low),
+            "variation_times_range": function.variation(low, high) * (high - low),
         }
 
 
@@ -376,7 +373,8 @@ class Training:
         self.progress: Record = {"iteration": 0, "seconds": 0.0, "cpu_seconds": 0.0, "history": []}
         self._test_set = trial.test_set()
         if self.checkpoint.exists():
-            with _reading(self.checkpoint) as content:
+            with naming_damage(self.checkpoint, folder):
+                content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
                 self.network.load_state_dict(content["network"])
                 self.optimizer.load_state_dict(content["optimizer"])
                 self.generator.set_state(content["generator"])
@@ -494,15 +492,8 @@ def fresh_network(trial: Trial) -> nn.Module:
 def trained_network(trial: Trial, folder: Path) -> Any:
     """The network of a trial as its checkpoint has it, on the CPU, in evaluation mode."""
     network = fresh_network(trial)
-    with _reading(folder / CHECKPOINT) as content:
+    path = folder / CHECKPOINT
+    with naming_damage(path, folder):
+        content = torch.load(path, map_location="cpu", weights_only=True)
         network.load_state_dict(content["network"])
     return network.eval()
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        yield torch.load(path, map_location="cpu", weights_only=True)
-    except UNREADABLE as error:
-        hint = "remove its folder to train this trial again"
-        raise InputError(f"{path} is damaged; {hint}") from error

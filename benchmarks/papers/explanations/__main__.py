@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.harness.errors import naming_extras, say
-from benchmarks.harness.options import Command, run_command
+from benchmarks.harness.options import Command, run_commands
 from benchmarks.papers.explanations.options import Explanations
 
 PROGRAM = "benchmarks.papers.explanations"
@@ -48,7 +48,7 @@ def carry_out(options: Explanations) -> None:
 COMMAND = Command(
     Explanations, carry_out, "Compares explanations of networks by what was planted.", DETAILS
 )
-main = partial(run_command, PROGRAM, COMMAND)
+main = partial(run_commands, PROGRAM, {"": COMMAND})
 
 if __name__ == "__main__":
     sys.exit(main())

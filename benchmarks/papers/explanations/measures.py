@@ -3,7 +3,6 @@ text classifier with exact attributions of what it says: tokens, n-grams and gat
 """
 
 import copy
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from torch_geometric.explain import (
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.metric import fidelity
 
+from benchmarks.harness.devices import now
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.study import Record
@@ -107,11 +107,9 @@ def explain(explainer: Explainer, molecule: Data, seed: int) -> tuple[Tensor, fl
     ``(N,)``; and the seconds that it took.
     """
     torch.manual_seed(seed)
-    _finish(molecule)
-    start = time.perf_counter()
+    start = now(molecule.x.device)
     found: Explanation = explainer(molecule.x, molecule.edge_index, **graph_arguments(molecule))
-    _finish(molecule)
-    seconds = time.perf_counter() - start
+    seconds = now(molecule.x.device) - start
     attribution = found.get("contributions")
     nodes = found.node_mask.sum(dim=1) if attribution is None else attribution.nodes
     return nodes.detach().cpu(), seconds
@@ -159,11 +157,6 @@ def _explainer(
 ) -> Explainer:
     masks = {"node_mask_type": nodes, "edge_mask_type": "object"}
     return Explainer(net, algorithm, explanation_type="model", model_config=config, **masks)
-
-
-def _finish(molecule: Data) -> None:
-    if molecule.x.is_cuda:
-        torch.cuda.synchronize(molecule.x.device)
 
 
 @dataclass(frozen=True)

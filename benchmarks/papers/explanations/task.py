@@ -3,8 +3,6 @@ the table, the pictures and the page of what is found.
 """
 
 import base64
-import hashlib
-import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from torch import Tensor
 from torch_geometric.explain import Explainer
 
 from benchmarks.corpora.planted_substructure import PlantedSubstructure
-from benchmarks.harness.checkpoint import load_finished
+from benchmarks.harness.checkpoint import load_finished, naming_damage
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.figures import picture_grid
@@ -40,6 +38,7 @@ from benchmarks.papers.explanations import measures
 from benchmarks.papers.explanations.options import METHODS, SMARTS, Explanations
 from pyg_kernels.explain import draw_molecule, draw_text, text_html
 from pyg_kernels.molecules import MoleculeExplanation, load
+from pyg_kernels.molecules.runs import Run
 
 MODEL, PLANTED, MEASURED, TEXTS = "model", "planted", "measured", "texts"
 BEST_WALKS = 8
@@ -96,7 +95,8 @@ class Task:
         self.target: str = self.measured.data.source.target_names[0]
         self.given = None if options.run is None else given_run(options.run, self.target)
         if self.given is not None:
-            _drawn(self.target, self.given, self.measured, spread_places(self.measured, 1))
+            places = spread_places(self.measured, 1)
+            _drawn(self.target, self.given.estimator, self.measured, places)
         self.texts, self.words = None, []
         if options.text_root is not None:
             self.texts = load_texts(Texts(data=("sst-binary",), root=options.text_root))
@@ -108,15 +108,11 @@ class Task:
 
     def identity(self) -> dict[str, str | None]:
         """Fingerprints of molecules, texts and the network of ``--run``."""
-        run, weights = self.options.run, None
-        if run is not None:
-            saved = (Path(run) / MODEL / "estimator.npz").read_bytes()
-            weights = hashlib.sha256(saved).hexdigest()[:16]
         return {
             "molecules": self.measured.digest,
             "planted target": self.planted.digest,
             "texts": None if self.texts is None else self.texts.identity()["digest"],
-            "network of --run": weights,
+            "network of --run": None if self.given is None else self.given.digest()[:16],
         }
 
     def cells(self) -> list[Cell]:
@@ -140,7 +136,7 @@ class Task:
         places = self.places[: self.options.drawn]
         chosen = spread_places(self.measured, self.options.drawn)
         about = f"{self.options.data}: the number of {self.smarts}"
-        measured = self.given or _trained(self.runs / MEASURED)
+        measured = self.given.estimator if self.given else _trained(self.runs / MEASURED)
         sentences = []
         if self.texts is not None:
             classifier = load_finished(self.runs / TEXTS / BEST, TextClassifier)
@@ -220,10 +216,8 @@ class Task:
 
 def _trained(run: Path) -> Any:
     """The estimator that a finished training left."""
-    try:
+    with naming_damage(run / MODEL, run):
         return load(run / MODEL)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{error}; remove {run}, and --resume trains it again") from error
 
 
 def planted(measured: Split, smarts: str) -> tuple[Split, list[Tensor]]:
@@ -255,19 +249,18 @@ def spread_places(split: Split, number: int) -> list[int]:
     return [int(place) for place in order[chosen]]
 
 
-def given_run(path: str, target: str) -> Any:
-    """The estimator of ``--run``."""
+def given_run(path: str, target: str) -> Run:
+    """What ``--run`` names."""
     try:
-        settings = json.loads((Path(path) / "run.json").read_text(encoding="utf-8"))
-        found, task = settings["targets"][0], settings["task"]
-        estimator = load(Path(path) / MODEL)
+        run = Run(path, trust=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"--run {path} is no finished run: {error}") from error
+    found = run.names[0]
     if found != target:
         raise InputError(f"--run {path} was trained on the target {found!r}, not on {target!r}")
-    if task != "regression":
+    if run.classes:
         raise InputError(f"--run {path} classifies, but {target!r} is a number here")
-    return estimator
+    return run
 
 
 def _drawn(title: str, estimator: Any, split: Split, places: Sequence[int]) -> Drawn:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.harness.errors import naming_extras
-from benchmarks.harness.options import Command, run_command
+from benchmarks.harness.options import Command, run_commands
 from benchmarks.papers.lfp.options import Lfp
 
 PROGRAM = "benchmarks.papers.lfp"
@@ -57,7 +57,7 @@ COMMAND = Command(
     "Classifies multi-channel recordings, leaving out one subject at a time.",
     DETAILS,
 )
-main = partial(run_command, PROGRAM, COMMAND)
+main = partial(run_commands, PROGRAM, {"": COMMAND})
 
 if __name__ == "__main__":
     sys.exit(main())
