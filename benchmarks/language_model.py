@@ -112,6 +112,7 @@ def compare(options: LanguageModel) -> None:
 def generate(options: Generate) -> None:
     """Draws words and prints them."""
     with naming_extras("bench"):
+        from benchmarks.corpora.language import END
         from benchmarks.harness.language_model.trained import load_model, unknown_words
     model = load_model(options.checkpoint or "", options.device)
     text = options.prompt or ""
@@ -124,22 +125,21 @@ def generate(options: Generate) -> None:
         raise InputError(f"--prompt: {vocabulary} has none of these")
     if unknown:
         tell(f"{PROGRAM}: --prompt: {unknown_words(unknown)}")
-    end, place = model.vocabulary.words[model.vocabulary.end], ""
-    for word in prompt:
-        say(place + word, end="")
-        place = " "
+    sentence = list(prompt)
     draws = (options.length, options.temperature, options.top_k, options.seed)
     for word in model.generate(prompt, *draws):
-        say("\n" if word == end else place + word, end="")
-        place = "" if word == end else " "
-    if place:
-        say("")
+        if word == END:
+            say(" ".join(sentence))
+            sentence = []
+        else:
+            sentence.append(word)
+    if sentence:
+        say(" ".join(sentence))
 
 
 def score(options: Score) -> None:
     """Prints the perplexity of a text."""
     with naming_extras("bench"):
-        from benchmarks.harness.language_model import scoring
         from benchmarks.harness.language_model.trained import load_model, unknown_words
         from pyg_kernels.datasets.text.lines import read_lines
     lines = (options.text or "").splitlines()
@@ -149,11 +149,11 @@ def score(options: Score) -> None:
     model = load_model(options.checkpoint or "", options.device)
     split = str.split if options.words else model.split
     words = [split(line) for line in lines]
-    scores = scoring.score(model, words if options.words else [line for line in words if line])
+    scores = model.score(words if options.words else [line for line in words if line])
     unknown = unknown_words(scores.unknown)
     if unknown:
         tell(f"{PROGRAM}: {unknown}")
-    say(scoring.score_table(scores, options.data or "whole text", options.each_line).text())
+    say(scores.table(options.data or "whole text", options.each_line).text())
 
 
 COMMANDS = {

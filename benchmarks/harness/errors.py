@@ -66,10 +66,10 @@ def naming_extras(extras: str) -> Iterator[None]:
         raise InputError(f"{package} is not installed: pip install '.[{extras}]'") from error
 
 
-def say(text: str, end: str = "\n") -> None:
+def say(text: str) -> None:
     """Prints on standard output; where nobody reads it any more, work goes on in silence."""
     try:
-        print(text, end=end, flush=True)
+        print(text, flush=True)
     except OSError as error:
         # What is left in the buffer would fail again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

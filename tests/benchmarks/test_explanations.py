@@ -231,7 +231,7 @@ def test_words_and_constant_are_the_score(rcnn_readout: str, decay: object) -> N
     with torch.no_grad():
         first, last = learner.net(TextBatch(ids, ptr, torch.zeros(1)))[0].tolist()
         x = learner.net.embedding(ids)
-        h, _ = learner.net.encoder.rcnn(x, ptr=ptr)
+        h, _ = learner.net.encoder.layers[0](x, ptr=ptr)
     found = attributed(learner, TEXT)
     assert found.score == pytest.approx(last - first, abs=1e-5)
     assert found.gap < 1e-10
@@ -243,7 +243,7 @@ def test_words_and_constant_are_the_score(rcnn_readout: str, decay: object) -> N
     if decay == 0.5:
         assert found.gates.unique().tolist() == [0.5]
     elif decay != "learned":
-        cell = learner.net.encoder.rcnn.cells[0].float()
+        cell = learner.net.encoder.layers[0].cells[0].float()
         logits = cell.decay_lin(x) + cell.decay_bias
         if decay == "recurrent":
             logits = logits + cell.decay_recurrent(torch.cat((torch.zeros_like(h[:1]), h[:-1])))

@@ -7,13 +7,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
-import torch.nn.functional as F
 
 from benchmarks.corpora.language import LanguageCorpus
 from benchmarks.harness import training
-from benchmarks.harness.language_model import report, task
-from benchmarks.harness.language_model.trained import load_model
+from benchmarks.harness.language_model import report, task, trained
 from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed, runs_of
 from tests.benchmarks.small_data import write_corpus
 
@@ -64,8 +61,6 @@ def test_compares_presets(compare, corpus: Path, tmp_path: Path, monkeypatch) ->
             assert record[part] == pytest.approx(math.exp((words * losses).sum() / words.sum()))
         found = report.log_likelihoods(training.Run(record, [], rows))
         assert found.mean() == pytest.approx(-math.log(record["test"]))
-        whole = rows.drop_duplicates("part").drop(columns="before")  # as was written once
-        assert len(report.log_likelihoods(training.Run(record, [], whole))) == 1
     for path in (tmp_path / "out" / "runs").glob("*/record.json"):
         history = json.loads(path.read_text())["history"]
         assert [list(epoch) for epoch in history] == [EPOCH.split()] * 3
@@ -105,35 +100,37 @@ def test_options_replace_the_presets_settings(compare, tmp_path: Path) -> None:
     assert (setup["model"]["hidden"], setup["model"]["num_layers"]) == (8, 1)
 
 
-def test_score_of_the_validation_part(call, checkpoint: Path) -> None:
+def test_score_of_the_validation_part(call, checkpoint: Path, monkeypatch) -> None:
+    monkeypatch.setattr(trained, "CHUNK", 7)
     out, root = checkpoint.parents[2], checkpoint.parents[3] / "corpus"
     (record,) = metrics_of(out)
     path = root / "wiki.valid.tokens"
     words = ("--checkpoint", out, "--data", path, "--words", "--device", "cpu")
-    status, out, err = call("score", *words)
+    status, out, err = call("score", *words, "--each-line")
     assert status == 0
     assert err == "benchmarks.language_model: 1 word is not in the vocabulary: 'only-valid'\n"
     words_in_all = len(LanguageCorpus(root).streams["valid"])
     assert re.search(rf" {words_in_all} +1 +{record['valid']:.2f}\n", out)
-    status, out, _ = call("score", *words, "--each-line")
     lines = path.read_text().splitlines()
     first = [line.split()[:1] for line in out.splitlines()[4:-1] if line[:1] != " "]
     assert first == [line.split()[:1] for line in lines if line]
 
 
-def test_score_of_a_text(call, checkpoint: Path) -> None:
-    text = "W1 w3 zzz w9\nw7 zzz, w1"
-    status, out, err = call("score", "--checkpoint", checkpoint, "--text", text, "--device", "cpu")
-    said = "benchmarks.language_model: 2 words are not in the vocabulary: 'zzz'\n"
-    assert (status, err) == (0, said)
-    model = load_model(str(checkpoint), "cpu")
-    words = ["w1", "w3", "<unk>", "w9", "<eos>", "w7", "<unk>", "w1", "<eos>"]
-    numbers = [model.vocabulary.words.index(word) for word in words]
-    ids = torch.tensor([model.vocabulary.words.index("<eos>"), *numbers]).unsqueeze(1)
-    with torch.no_grad():
-        scores = model.net.scores(model.net(ids[:-1])[0][:, 0])
-        expected = F.cross_entropy(scores, ids[1:, 0]).exp().item()
-    assert re.search(rf"whole text +9 +2 +{expected:.2f}\n", out)
+def test_lines_without_words_end_sentences_in_a_corpus(call, checkpoint, tmp_path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("\ufeffw1\u2028w3\r\n\nw9\n", encoding="utf-8")
+    score = partial(call, "score", "--checkpoint", checkpoint)
+    tables = []
+    for words in (("--text", "w1 w3\n \n,\nw9"), ("--file", path), ("--file", path, "--words")):
+        out = printed(score(*words, "--each-line"))
+        tables.append([line.split()[-3:] for line in out.splitlines()[4:]])
+    assert [row[:2] for row in tables[0]] == [["3", "0"], ["2", "0"], ["5", "0"]]
+    assert tables[1] == tables[0]
+    assert [row[:2] for row in tables[2]] == [["3", "0"], ["1", "0"], ["2", "0"], ["6", "0"]]
+    path.write_text("\n  \n")
+    assert_refused(score("--file", path), "the text to score has no words")
+    damaged = path.rename(tmp_path / "damaged.gz")
+    assert_refused(score("--file", damaged), "damaged.gz cannot be decompressed")
 
 
 def test_generate(call, checkpoint: Path) -> None:
@@ -147,32 +144,8 @@ def test_generate(call, checkpoint: Path) -> None:
     status, _, err = call(*words, "w3 nowhere")
     said = "--prompt: 1 word is not in the vocabulary: 'nowhere'"
     assert (status, err) == (0, f"benchmarks.language_model: {said}\n")
-
-
-def test_bad_input(call, checkpoint: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_text("\n  \n")
-    (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
-    for command, words, said in (
-        ("generate", "--prompt zzz", "the model's vocabulary of 22 words (wikitext) has none"),
-        ("generate", "--prompt ...", "--prompt has no words: the vocabulary is without"),
-        ("score", "--file IN/empty.txt", "the text to score has no words"),
-        ("score", "--file IN/none.txt", "No such file"),
-        ("score", "--file IN/damaged.gz", "damaged.gz"),
-    ):
-        given = words.replace("IN", str(tmp_path)).split()
-        assert_refused(call(command, "--checkpoint", checkpoint, *given), said)
-
-
-def test_lines_without_words_end_sentences_in_a_corpus(call, checkpoint, tmp_path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_text("\ufeffw1\u2028w3\r\n\nw9\n", encoding="utf-8")
-    tables = []
-    for words in (("--text", "w1 w3\n \n,\nw9"), ("--file", path), ("--file", path, "--words")):
-        out = printed(call("score", "--checkpoint", checkpoint, *words, "--each-line"))
-        tables.append([line.split()[-3:] for line in out.splitlines()[4:]])
-    assert [row[:2] for row in tables[0]] == [["3", "0"], ["2", "0"], ["5", "0"]]
-    assert tables[1] == tables[0]
-    assert [row[:2] for row in tables[2]] == [["3", "0"], ["1", "0"], ["2", "0"], ["6", "0"]]
+    assert_refused(call(*words, "zzz"), "vocabulary of 22 words (wikitext) has none of these")
+    assert_refused(call(*words, "..."), "--prompt has no words: the vocabulary is without")
 
 
 def test_a_text_file_of_one_s_own(compare, call, tmp_path: Path) -> None:
@@ -181,17 +154,13 @@ def test_a_text_file_of_one_s_own(compare, call, tmp_path: Path) -> None:
     file.write_text("".join(lines), encoding="latin-1")
     words = ("--data", file, "--preset", "rcnn-5m", "--hidden", 4, "--epochs", 1)
     assert_refused(compare(*words), "story.txt is not in the encoding utf-8: ")
-    assert compare(*words, "--encoding", "latin-1", "--logger", "csv")[0] == 0
+    assert compare(*words, "--encoding", "latin-1")[0] == 0
     (record,) = metrics_of(tmp_path / "out")
     assert (record["dataset"], record["split"]) == ("story", "lines in order")
-    assert list(tmp_path.glob("out/runs/*/csv/version_0/metrics.csv"))
-    checkpoint = tmp_path / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
-    scored = ("score", "--checkpoint", checkpoint, "--file", file, "--device", "cpu")
-    assert "is not in the encoding utf-8" in call(*scored)[2]
+    scored = ("score", "--checkpoint", tmp_path / "out", "--file", file, "--device", "cpu")
+    assert_refused(call(*scored), "is not in the encoding utf-8")
     out = printed(call(*scored, "--encoding", "latin-1"))
     assert "320 " in out  # seven words and an end, 40 times
-    file.write_bytes("\n".join(lines).encode("utf-16-le"))
-    assert "story.txt is not in the encoding utf-8: " in compare(*words)[2]
     file.write_text("a b\n" * 9)
     assert "story.txt has 9 lines with words; 10 or more" in compare(*words)[2]
 

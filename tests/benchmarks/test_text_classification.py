@@ -25,15 +25,9 @@ from benchmarks.harness.text.options import Texts
 from benchmarks.harness.text.task import TextClassifier, TextTask, text_model_configs
 from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification
 from pyg_kernels.datasets.text import TextBatch, TextCorpus
-from tests.benchmarks.conftest import (
-    assert_refused,
-    metrics_of,
-    outcome,
-    printed,
-    runs_of,
-    table_of,
-)
-from tests.benchmarks.small_data import write_file, write_glove, write_trec
+from tests.benchmarks import conftest, small_data
+from tests.benchmarks.conftest import assert_refused, metrics_of, printed, table_of
+from tests.benchmarks.small_data import write_file, write_glove
 
 SMALL = ("--hidden", 5, "--embedding", 4, "--batch-size", 16, "--vectors", "none", "--epochs", 2)
 SMALL += ("--quiet",)
@@ -53,7 +47,7 @@ def names_of(options: TextClassification) -> list[str]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return write_trec(tmp_path / "trec")
+    return small_data.write_trec(tmp_path / "trec")
 
 
 @pytest.fixture
@@ -69,26 +63,22 @@ def vectors_of(run: Path) -> torch.Tensor:
 
 def test_compares_all_models_over_seeds(compare, root, tmp_path) -> None:
     out = printed(compare("--seeds", 0, 1))
-    records = metrics_of(tmp_path / "out")
+    records, table = metrics_of(tmp_path / "out"), table_of(tmp_path / "out")
     names = [(name, seed) for name in ("rcnn", "lstm", "cnn") for seed in (0, 1)]
     assert [(r["model"], r["seed"]) for r in records] == names
-    assert {(r["dataset"], r["metric"], r["epochs"]) for r in records} == {("trec", "accuracy", 2)}
-    assert {r["split"] for r in records} == {OFFICIAL}
-
-    table = table_of(tmp_path / "out")
+    found = {(r["dataset"], r["metric"], r["epochs"], r["split"]) for r in records}
+    assert found == {("trec", "accuracy", 2, OFFICIAL)}
     assert list(table) == ["model", "seed", "part", "row", "text", "label", "predicted"]
-    for record, run in runs_of(tmp_path / "out", table):
+    for record, run in conftest.runs_of(tmp_path / "out", table):
         assert sorted(run["row"]) == list(range(150))
         assert run["part"].value_counts().to_dict() == {"train": 108, "valid": 12, "test": 30}
+        right = (100.0 * (run["label"] == run["predicted"])).groupby(run["part"]).mean()
         for part in ("train", "valid", "test"):
-            rows = run[run["part"] == part]
-            accuracy = 100 * (rows["label"] == rows["predicted"]).mean()
-            assert record[part] == pytest.approx(accuracy)
+            assert record[part] == pytest.approx(right[part])
     files = (root / name for name in ("train_5500.label", "TREC_10.label"))
     lines = "".join(file.read_text() for file in files).splitlines()
     for row, text, label in table[["row", "text", "label"]].head(150).itertuples(index=False):
         assert lines[row] == f"{label}:{'a' if label == 'NUM' else 'b'} {text}"
-
     assert "108 train, 12 valid, 30 test" in out and "with learned vectors" in out
     for text in (out, (tmp_path / "out" / "table.md").read_text()):
         for name in ("rcnn", "lstm", "cnn"):
@@ -102,32 +92,35 @@ def test_folds_of_reviews_in_turn(call, tmp_path) -> None:
     for name, word in (("pos", "fine"), ("neg", "dull")):
         lines = "".join(f"{word} w{k} film\n" for k in range(30))
         write_file(tmp_path / "mr" / f"rt-polarity.{name}", lines)
-    write_glove(tmp_path / "mr" / "glove.txt", ["fine", "dull", "film", *(f"w{k}" for k in (0, 3))])
+    write_glove(tmp_path / "mr" / "glove.txt", ["fine", "dull", "film", "w0", "w3"])
     words = ("--data", "mr", "--root", tmp_path / "mr", "--hidden", 4, "--epochs", 1, "--device")
     words = (*words, "cpu", "--folds", 3, "--quiet", "--out", tmp_path / "out")
-    out = printed(call(*words, "--model", "rcnn", "cnn"))
-    assert "over 3 folds and seed 0" in out
+    words = (*words, "--model", "rcnn", "cnn")
+    assert "over 3 folds and seed 0" in printed(call(*words))
     records, table = metrics_of(tmp_path / "out"), table_of(tmp_path / "out")
     assert [r["model"] for r in records] == ["rcnn"] * 3 + ["cnn"] * 3
     assert len({r["split"] for r in records}) == 3
     tested = table[(table["model"] == "rcnn") & (table["part"] == "test")]["row"]
     assert len(set(tested)) == len(tested) == 18
-    sizes_of = {}
     for k in range(3):
         data = torch.load(tmp_path / "out" / f"runs/fold{k}-rcnn-seed0" / "best.ckpt")
-        sizes_of[k] = data["hyper_parameters"]["model"]["num_ngrams"]
-        assert len(data["state_dict"]["net.counts.ngrams"]) == sizes_of[k] > 0
-    assert call(*words, "--model", "rcnn", "cnn", "--resume")[0] == 0
-    refused = call("--data", "trec", "--folds", 2, "--root", tmp_path)
-    assert_refused(refused, "--folds goes with mr, not trec")
+        number = data["hyper_parameters"]["model"]["num_ngrams"]
+        assert len(data["state_dict"]["net.counts.ngrams"]) == number > 0
+    assert call(*words, "--resume")[0] == 0
 
 
-@pytest.mark.parametrize("model", ["rcnn cnn", "rkm-lstm --ngram 2"])
-def test_learns_the_order_of_words(compare, tmp_path, model) -> None:
+def test_learns_the_order_of_words_and_has_cells_beside_networks(compare, tmp_path) -> None:
     words = ("--epochs", 8, "--lr", 0.1, "--dropout", 0, "--hidden", 12)
-    printed(compare("--model", *model.split(), *words))
-    for record in metrics_of(tmp_path / "out"):
+    printed(compare("--model", "rcnn", "cnn", *words))
+    out = printed(compare("--model", "rkm-lstm", "--ngram", 2, *words, "--resume"))
+    records = metrics_of(tmp_path / "out")
+    for record in records:
         assert min(record["valid"], record["test"]) > 85
+    weights = 12 * (4 * 2 * 4 + 4 * 12)
+    keys = ("model", "cell", "ngram", "input_size", "hidden_size", "cell_parameters")
+    assert [records[2][key] for key in keys] == ["rkm-lstm-2gram", "rkm-lstm", 2, 4, 12, weights]
+    assert re.search(rf"\nrkm-lstm-2gram .* {weights} .*\n", out)
+    assert re.search(r"\| cnn \| .* \| - \|", (tmp_path / "out" / "table.md").read_text())
 
 
 def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) -> None:
@@ -140,53 +133,39 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
     unseen = {learned.vocabulary[word] for word in ("once", "nowhere", "elsewhere")}
     assert unseen == {learned.vocabulary.unknown} != {learned.vocabulary["how"]}
     glove = write_glove(tmp_path / "glove" / "glove.6d.txt", known)
+    out, tuned = tmp_path / "out", tmp_path / "tuned"
     words = ("--root", root, "--model", "lstm", "--hidden", 5, "--epochs", 1, "--device", "cpu")
-    out = printed(call(*words, "--out", tmp_path / "out"))
-    assert "with fixed vectors of 6 numbers from glove.6d.txt" in out
-    assert "lstm (seed 0): epoch 1/1, valid accuracy" in out
+    said = printed(call(*words, "--out", out))
+    assert "with fixed vectors of 6 numbers from glove.6d.txt" in said
+    assert "lstm (seed 0): epoch 1/1, valid accuracy" in said
     data = load_texts(Texts(root=str(root)))
     assert data.file == glove
     assert "elsewhere" in data.vocabulary  # in no training text, but it has a vector
     assert "nowhere" not in data.vocabulary
-    assert torch.equal(vectors_of(tmp_path / "out/runs/lstm-seed0"), data.vectors.vectors)
-    (record,) = metrics_of(tmp_path / "out")
+    assert torch.equal(vectors_of(out / "runs/lstm-seed0"), data.vectors.vectors)
+    (record,) = metrics_of(out)
     lstm = 4 * 5 * (6 + 5 + 2) + 4 * 5 * (5 + 5 + 2)
     assert record["num_parameters"] == lstm + 2 * (5 + 1)
     # The file may have moved, and is named; other vectors are not taken for the same.
     moved = glove.rename(tmp_path / "vectors.txt")
-    resumed = (*words, "--out", tmp_path / "out", "--resume", "--vectors")
+    resumed = (*words, "--out", out, "--resume", "--vectors")
     assert call(*resumed, moved)[0] == 0
     other = write_glove(tmp_path / "other.txt", [*known, "w25"])
     assert_refused(call(*resumed, other), "vectors")
     # Trained too on request.
-    out = tmp_path / "tuned"
-    words = (*words, "--model", "linear", "--vectors", moved, "--out", out)
+    words = (*words, "--model", "linear", "--vectors", moved, "--out", tuned)
     said = printed(call(*words, "--tune-vectors"))
     assert "with vectors to start from of 6 numbers from vectors.txt, trained" in said
-    weight, place = vectors_of(out / "runs/linear-1gram-seed0"), data.vocabulary["many"]
+    weight, place = vectors_of(tuned / "runs/linear-1gram-seed0"), data.vocabulary["many"]
     moved_by = (weight - data.vectors.vectors)[place].norm()
     assert 0 < moved_by < 0.5 * data.vectors.vectors[place].norm()
-    (record,) = metrics_of(out)
+    (record,) = metrics_of(tuned)
     cell = 5 * (6 + 5) + 2 * 5
     assert record["num_parameters"] == weight.numel() + cell + 5 * 6 + 2 * 6
     assert_refused(call(*words, "--resume"), "--tune-vectors True, not False")
 
 
-def test_cells_and_widths_in_one_table(compare, tmp_path) -> None:
-    out = printed(compare("--epochs", 1, "--model", "cnn", "rkm-cifg", "--ngram", 1, 3))
-    rows = [(cell, n) for cell in (("cnn", 1, 0), ("rkm-cifg", 3, 3)) for n in (1, 3)]
-    keys = ("model", "cell", "ngram", "input_size", "hidden_size", "cell_parameters")
-    found = zip(metrics_of(tmp_path / "out"), rows, strict=True)
-    for record, ((cell, filters, recurrent), n) in found:
-        weights = 5 * (filters * n * 4 + recurrent * 5)
-        expected = [f"{cell}-{n}gram", cell, n, 4, 5, weights]
-        assert [record[key] for key in keys] == expected
-        assert re.search(rf"\n{cell}-{n}gram .* {weights} .*\n", out)
-    assert compare("--epochs", 1, "--model", "cnn", "--resume")[0] == 0  # Kim's, in the same table
-    assert re.search(r"\| cnn \| .* \| - \|", (tmp_path / "out" / "table.md").read_text())
-
-
-def test_names_of_models_folders_of_corpora_and_sizes_of_cells(root) -> None:
+def test_names_of_models_folders_of_corpora_and_sizes(root, monkeypatch) -> None:
     for words, names in (
         ("", "rcnn lstm cnn"),
         ("--models cnn rcnn cnn", "cnn rcnn"),
@@ -203,7 +182,6 @@ def test_names_of_models_folders_of_corpora_and_sizes_of_cells(root) -> None:
     assert tuple(models.MODELS) == options.MODELS
     assert {*options.MODELS, *options.CELLS} == set(get_args(options.ModelName))
     assert tuple(CORPORA) == (*options.ROOTS, options.OWN)
-    assert set(options.ALIASES.values()) <= set(CORPORA)
     # Cells have 300 units unless said otherwise.
     data = load_texts(Texts(root=str(root), vectors="none"))
     words = "--model gated-cnn --embedding 4"
@@ -212,6 +190,10 @@ def test_names_of_models_folders_of_corpora_and_sizes_of_cells(root) -> None:
     (fitted,) = text_model_configs(parsed(f"{words} --parameters 2000"), data)
     wider = replace(fitted, hidden=fitted.hidden + 1)
     assert models.count_parameters(fitted) <= 2000 < models.count_parameters(wider)
+    # Word vectors that are learned count; without: (3 + 4 + 5) * 40 * 2 + 6, and 6 * 2 + 2.
+    monkeypatch.setattr(sizes, "MOST_PARAMETERS", 1000)
+    with pytest.raises(InputError, match=r"width 2 has 2,\d{3} parameters; at most 1,000 "):
+        text_model_configs(parsed("--model cnn --hidden 2 --embedding 40"), data)
 
 
 def write_reviews(root: Path) -> Path:
@@ -219,40 +201,31 @@ def write_reviews(root: Path) -> Path:
     generator = random.Random(2)
     marks = ("awful", "bad", "plain", "good", "superb")
 
-    def lines(number: int) -> list[str]:
-        return [f"{k % 5} {marks[k % 5]} w{generator.randrange(9)} film\n" for k in range(number)]
+    def lines(number: int) -> str:
+        words = (f"{marks[k % 5]} w{generator.randrange(9)} film" for k in range(number))
+        return "".join(f"{k % 5} {text}\n" for k, text in enumerate(words))
 
     for part, number in (("train", 60), ("dev", 15), ("test", 20)):
-        write_file(root / f"stsa.fine.{part}", "".join(lines(number)))
-    phrases = [f"{k % 5} {marks[k % 5]}\n" for k in range(10)]
-    write_file(root / "stsa.fine.phrases.train", "".join([*lines(60), *phrases]))
+        write_file(root / f"stsa.fine.{part}", lines(number))
+    phrases = "".join(f"{k % 5} {marks[k % 5]}\n" for k in range(10))
+    write_file(root / "stsa.fine.phrases.train", lines(60) + phrases)
     write_glove(root / "glove.6d.txt", [*marks, "film", *[f"w{k}" for k in range(8)]])
     return root
 
 
-def test_preset_of_the_thesis() -> None:
+def test_preset_of_the_thesis(tmp_path) -> None:
+    """Its models are as large as its RCNN."""
     given = parsed(PRESET)
     names = "rcnn-decay-0.5 rcnn-decay-input rcnn-decay-recurrent lstm bi-lstm cnn bag-of-vectors"
-    assert names_of(given) == names.split()
+    names = names.split()
+    assert names_of(given) == names
     training = given.training()
     assert (training.epochs, training.patience) == (50, 16)
     assert training.optimizer == OptimizerConfig(0.001, "exponential", 0.95, 1e-6)
     assert (given.dataset, given.seeds, given.phrases) == ("sst-fine", (0, 1, 2, 3, 4), "auto")
-    words = f"{PRESET} --schedule cosine --models rcnn cnn --depths 1 2 --decay .30 0"
-    with pytest.raises(InputError, match=r"--lr-factor goes with --schedule .* \(null takes"):
-        parsed(words)
-    with pytest.raises(InputError, match="--batch-size null: expected a value"):
-        parsed(f"{words} --lr-factor null --batch-size null").training()
-    given = parsed(f"{words} --lr-factor null --data {__file__}")
-    assert (given.dataset, given.lr_factor) == ("csv", None)
-    names = [f"rcnn-{n}layers-decay-{decay}" for n in (1, 2) for decay in ("0.3", "0")]
-    assert names_of(given) == [*names, "cnn"]
 
-
-def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
     data = load_texts(Texts(data=("sst-fine",), root=str(write_reviews(tmp_path / "sst"))))
-    given = parsed(PRESET)
-    configs, names = text_model_configs(given, data), names_of(given)
+    configs = text_model_configs(given, data)
     assert [config.name for config in configs] == names
     sizes = {config.name: models.count_parameters(config) for config in configs}
     assert {c.name: c.hidden for c in configs if "rcnn" in c.name} == dict.fromkeys(names[:3], 200)
@@ -262,6 +235,18 @@ def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
         assert 0.97 * sizes["rcnn-decay-input"] < sizes[name] <= sizes["rcnn-decay-input"]
     narrow = text_model_configs(parsed(f"{PRESET} --hidden 7"), data)
     assert {config.hidden for config in narrow} == {7}
+
+
+def test_options_take_those_of_a_preset_back() -> None:
+    words = f"{PRESET} --schedule cosine --models rcnn cnn --depths 1 2 --decay .30 0"
+    with pytest.raises(InputError, match=r"--lr-factor goes with --schedule .* \(null takes"):
+        parsed(words)
+    with pytest.raises(InputError, match="--batch-size null: expected a value"):
+        parsed(f"{words} --lr-factor null --batch-size null").training()
+    given = parsed(f"{words} --lr-factor null --data {__file__}")
+    assert (given.dataset, given.lr_factor) == ("csv", None)
+    names = [f"rcnn-{n}layers-decay-{decay}" for n in (1, 2) for decay in ("0.3", "0")]
+    assert names_of(given) == [*names, "cnn"]
 
 
 def test_layers_and_decays_with_pictures_and_an_explanation(
@@ -275,15 +260,15 @@ def test_layers_and_decays_with_pictures_and_an_explanation(
     assert "official parts, training on phrases too: 70 train, 15 valid, 20 test" in output
     assert "fixed vectors of 6 numbers from glove.6d.txt scaled to length 1" in output
     data = load_texts(Texts(data=("sst-fine",), root=str(root), unit_norm=True, phrases="auto"))
-    said = "Words of the texts that are without a vector in the file: "
+    said = []
     for part, number in (("train", 190), ("valid", 45), ("test", 60)):
         count = sum(text.count("w8") for text in data.corpus.part(part))
-        said += rf"{count} of {number} in {part} \(.*%\)" + ", " * (part != "test")
-    assert re.search(said, output)
+        said.append(rf"{count} of {number} in {part} \(.*%\)")
+    unknown = "Words of the texts that are without a vector in the file: "
+    assert re.search(unknown + ", ".join(said), output)
     lengths = data.vectors.vectors.norm(dim=1)
     torch.testing.assert_close(lengths, data.vectors.found.float())
-    records = metrics_of(out)
-    found = {record["model"]: (record["layers"], record.get("decay")) for record in records}
+    found = {record["model"]: (record["layers"], record.get("decay")) for record in metrics_of(out)}
     rcnn = {f"rcnn-{n}layers-decay-{d:g}": (n, d) for n in (1, 2) for d in (0.0, 0.5)}
     assert found == rcnn | {f"lstm-{n}layers": (n, None) for n in (1, 2)}
     for name in ("accuracy_by_layers.png", "accuracy_by_decay.png"):
@@ -304,13 +289,13 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     texts = ["sun today", "", "Rain w1", None, "zzz qqq"]
     pandas.DataFrame({"body": texts, "n": range(5)}).to_parquet(new)
     columns = ("--text-column", "body", "--label-column", "kind")
-    out = tmp_path / "out"
-    printed(call("--data", train, *columns, *LEARNING, "--quiet", "--out", out))
+    out, pages, file = tmp_path / "out", tmp_path / "explained", tmp_path / "p.csv"
+    _, _, err = call("--data", train, *columns, *LEARNING, "--unit-norm", "--quiet", "--out", out)
+    assert err == "--unit-norm: there are no word vectors, which it would scale\n"
     (record,) = metrics_of(out)
     assert record["test"] > 90
-    predict = ("predict", "--checkpoint", out, "--data", new, "--text-column", "body")
-    pages, file = tmp_path / "explained", tmp_path / "p.csv"
-    status, _, err = call(*predict, "--out", file, "--explain", pages, "--limit", 1)
+    predict = ("predict", "--checkpoint", out, "--text-column", "body", "--data")
+    status, _, err = call(*predict, new, "--out", file, "--explain", pages, "--limit", 1)
     assert (status, err.count("\n")) == (0, 2)
     assert "2 of 5 texts have no words and no class: lines 2, 4" in err
     assert "1 of 5 texts has no known word: lines 5" in err
@@ -323,51 +308,38 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     assert "sun today" in (pages / "explanation.md").read_text()
     assert "Rain" not in (pages / "explanation.md").read_text()
     assert (pages / "explanation.png").read_bytes().startswith(b"\x89PNG")
-    # Nothing is overwritten; one text at a time gives the same, in Parquet too.
-    assert call(*predict, "--out", file)[0] == 2
+    # One text at a time gives the same, in Parquet too.
     again = tmp_path / "p.parquet"
-    assert call(*predict, "--out", again, "--batch-size", 1)[0] == 0
+    assert call(*predict, new, "--out", again, "--batch-size", 1)[0] == 0
     whole = pandas.read_parquet(again)
     assert whole["predicted"].tolist() == table["predicted"].tolist()
     assert whole[scores[0]][0] == pytest.approx(float(table[scores[0]][0]), abs=1e-6)
     output = printed(call("predict", "--checkpoint", out, "--text", "sun", "rain rain"))
     assert re.search(r"sun +very good .*\nrain rain +null ", output)
+    # What cannot be written is refused before anything is, as is what lies there.
+    assert_refused(call(*predict, new, "--out", file), "p.csv exists; --overwrite replaces it")
+    into = ("--out", tmp_path / "q.csv", "--explain", file, "--overwrite")
+    assert_refused(call(*predict, new, *into), "p.csv is a file: expected a folder")
+    twice = write_file(tmp_path / "twice.csv", "body,n,n\nsun,1,2\n")
+    refused = call(*predict, twice, "--out", tmp_path / "q.parquet")
+    assert_refused(refused, "Parquet has no two columns named 'n'")
     # Without pyarrow, one line before any work.
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert_refused(call(*predict, "--out", file, "--overwrite"), "pip install 'pyg_kernels[scale]'")
-    other = call("--data", new, *columns, *LEARNING, "--out", tmp_path / "other")
-    assert_refused(other, "pyg_kernels[scale]")
+    said = "pip install 'pyg_kernels[scale]'"
+    assert_refused(call(*predict, new, "--out", file, "--overwrite"), said)
+    assert_refused(call("--data", new, *columns, *LEARNING, "--out", tmp_path / "other"), said)
 
 
-def test_predictions_read_and_write_tables_as_training_did(call, tmp_path) -> None:
-    """Line breaks written out, as in files without a header, and carriage returns in a cell."""
-    rows = [(1 + k % 2, rf"\n{('sun', 'rain')[k % 2]}\nw{k % 5}") for k in range(80)]
-    frame = pandas.DataFrame(rows, columns=["kind", "text"])
-    frame.to_csv(tmp_path / "train.csv", header=False, index=False)
-    out, new = tmp_path / "out", tmp_path / "new.csv"
-    words = (*LEARNING, "--unit-norm", "--quiet", "--out", out)
-    err = call("--data", tmp_path / "train.csv", *words)[2]
-    assert err.count("\n") == 1
-    assert "--unit-norm: there are no word vectors" in err
-    frame.assign(note="a\rb").to_csv(new, index=False, lineterminator="\r\n")
-    predict = ("predict", "--checkpoint", out, "--data", new, "--out")
-    printed(call(*predict, tmp_path / "p.csv"))
-    found = pandas.read_csv(tmp_path / "p.csv")
-    assert found["note"].tolist() == ["a\rb"] * len(frame)
-    assert (found["predicted"] == found["kind"]).mean() > 0.9
-    # What cannot be written is refused before anything is.
-    (tmp_path / "file").touch()
-    explained = (tmp_path / "q.csv", "--explain", tmp_path / "file", "--overwrite")
-    assert_refused(call(*predict, *explained), "file is a file: expected a folder")
-    new.write_text("text,n,n\nsun,1,2\n")
-    assert_refused(call(*predict, tmp_path / "q.parquet"), "Parquet has no two columns named 'n'")
-
-
-def test_new_texts_are_read_as_those_of_ag_news(tmp_path) -> None:
+@pytest.mark.parametrize("name", ["ag_news.test.csv", "train.csv"])
+def test_new_texts_are_read_as_those_of_the_corpus(tmp_path, name) -> None:
+    """AG News and other files without a header write line breaks and characters in their ways."""
     texts = [rf"oil\nominee &lt;wins&gt; Smith #39;s C:\new {k}" for k in range(80)]
     rows = pandas.DataFrame({"class": [1 + k % 4 for k in range(80)], "text": texts})
-    rows.to_csv(tmp_path / "ag_news.test.csv", header=False, index=False)
-    data = load_texts(Texts(data=("ag_news",), root=str(tmp_path), vectors="none"))
+    rows.to_csv(tmp_path / name, header=False, index=False)
+    source: dict[str, Any] = {"data": (str(tmp_path / name),)}
+    if name.startswith("ag_news"):
+        source = {"data": ("ag_news",), "root": str(tmp_path)}
+    data = load_texts(Texts(**source, vectors="none"))
     (config,) = text_model_configs(parsed("--model cnn --hidden 4 --embedding 4"), data)
     learner = TextTask(data).learner(config, OptimizerConfig())
     assert [learner.tokens(text) for text in texts] == data.corpus.texts
@@ -398,9 +370,8 @@ def test_own_texts(call, tmp_path) -> None:
     assert corpus(tmp_path / "named").texts[0] == ["sun", '"', "today", '"', "."]
 
     words = (*SMALL, "--model", "cnn", "--device", "cpu", "--out", tmp_path / "out")
-    assert f" {OFFICIAL}: " in printed(call("--data", train, test, *words))
-    (record,) = metrics_of(tmp_path / "out")
-    assert (record["dataset"], record["split"]) == ("csv", OFFICIAL)
+    out = printed(call("--data", train, test, *words))
+    assert f"csv: 100 texts of 2 classes, {OFFICIAL}: " in out
     moved = train.rename(tmp_path / "news" / "moved.csv")
     assert call("--data", moved, test, "--resume", *words)[0] == 0
 
@@ -422,13 +393,4 @@ def test_a_request_to_end_is_heard_after_the_last_epoch_too(compare, tmp_path, m
     assert status == 130 and "--resume" in err
     assert [path.name for path in (tmp_path / "out/runs").iterdir()] == ["cnn-seed0"]
     assert compare(*words, "--resume")[0] == 0
-    assert outcome(tmp_path / "out") == outcome(tmp_path / "whole")
-
-
-def test_learned_word_vectors_count_towards_what_is_allowed(compare, tmp_path, monkeypatch) -> None:
-    # Without word vectors: (3 + 4 + 5) * 40 * 2 + 6 in the windows, 6 * 2 + 2 in the head.
-    monkeypatch.setattr(sizes, "MOST_PARAMETERS", 1000)
-    status, out, err = compare("--model", "cnn", "--hidden", 2, "--embedding", 40)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert re.search(r"width 2 has 2,\d{3} parameters; at most 1,000 .*--embedding", err)
-    assert not (tmp_path / "out").exists()
+    assert conftest.outcome(tmp_path / "out") == conftest.outcome(tmp_path / "whole")

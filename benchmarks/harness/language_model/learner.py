@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import chain
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -13,14 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import SGD, Adam, Optimizer
-from torchmetrics import Metric
+from torchmetrics import MeanMetric
 
-from benchmarks.corpora.language_loader import IGNORED, LanguageBatch
+from benchmarks.corpora.language import IGNORED, LanguageBatch
 from benchmarks.harness.language_model.models import LanguageModel, penalty
 from benchmarks.harness.language_model.options import LanguageModelConfig, TrainingSettings
 from benchmarks.harness.learner import Learner
 
-LARGEST_EXPONENT = 700.0  # of a finite double
 NON_MONOTONE = 5  # evaluations without progress before averaging begins (Merity et al. 2018)
 
 
@@ -30,8 +27,9 @@ class NTASGD(SGD):
     Non-monotonically triggered averaged gradient descent (Merity et al. 2018, algorithm 1). Call
     :meth:`note` after each evaluation: once an error is above the lowest of those more than
     :obj:`non_monotone` evaluations before it, parameters are averaged over all steps from there on,
-    and :meth:`averaged` exchanges them for their averages, to evaluate and to keep. The learning
-    rate stays as it is. What was noted and the averages are part of ``state_dict()``.
+    and :meth:`exchange` puts their averages in their place, to evaluate and to keep, and takes them
+    out again. The learning rate stays as it is. What was noted and the averages are part of
+    ``state_dict()``.
     """
 
     def __init__(
@@ -44,37 +42,27 @@ class NTASGD(SGD):
 
     def note(self, error: float) -> bool:
         group = self.param_groups[0]
-        if group["triggered"]:
-            return False
-        before = group["noted"][: -self.non_monotone or None]
-        group["triggered"] = bool(before) and error > min(before)
+        before = group["noted"][: -self.non_monotone]
         group["noted"] = [*group["noted"], float(error)]
+        group["triggered"] = group["triggered"] or (bool(before) and error > min(before))
         return bool(group["triggered"])
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         loss = super().step(closure)
-        first = self.param_groups[0]
-        if first["triggered"]:
-            first["averaged_steps"] += 1
-            for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
+        (group,) = self.param_groups
+        if group["triggered"]:
+            group["averaged_steps"] += 1
+            for parameter in group["params"]:
                 state = self.state[parameter]
                 if "average" not in state:
                     state["average"] = parameter.clone()
-                state["average"].lerp_(parameter, 1.0 / first["averaged_steps"])
+                state["average"].lerp_(parameter, 1.0 / group["averaged_steps"])
         return loss
 
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
-        """While this lasts, the parameters are their averages; nothing changes before there are."""
-        self._exchange()
-        try:
-            yield
-        finally:
-            self._exchange()
-
     @torch.no_grad()
-    def _exchange(self) -> None:
+    def exchange(self) -> None:
+        """Parameters and their averages change places; nothing changes before there are any."""
         for parameter, state in self.state.items():
             if "average" in state:
                 kept = parameter.clone()
@@ -91,24 +79,22 @@ class RevertingAdam(Adam):
     back to and the lowest error are part of ``state_dict()``.
     """
 
-    def __init__(self, params: Iterable[Parameter], factor: float = 0.5, **options: Any) -> None:
+    def __init__(self, params: Iterable[Parameter], **options: Any) -> None:
         super().__init__(params, **options)
-        self.factor = factor
-        self.param_groups[0]["lowest"] = math.inf
+        self.param_groups[0].update(lowest=math.inf, kept=[])
 
     @torch.no_grad()
     def note(self, error: float) -> bool:
-        undo = not error < self.param_groups[0]["lowest"]
-        for group in self.param_groups:
-            if not undo:
-                group["kept"] = [parameter.clone() for parameter in group["params"]]
-                continue
-            group["lr"] *= self.factor
-            for parameter, kept in zip(group["params"], group.get("kept", ()), strict=False):
-                parameter.copy_(kept)
-        if not undo:
-            self.param_groups[0]["lowest"] = float(error)
-        return undo
+        """Whether the epoch was undone."""
+        (group,) = self.param_groups
+        if error < group["lowest"]:
+            group["lowest"] = float(error)
+            group["kept"] = [parameter.clone() for parameter in group["params"]]
+            return False
+        group["lr"] /= 2
+        for parameter, kept in zip(group["params"], group["kept"], strict=False):
+            parameter.copy_(kept)
+        return True
 
 
 def build_optimizer(settings: TrainingSettings, parameters: Iterable[Parameter]) -> Optimizer:
@@ -116,29 +102,6 @@ def build_optimizer(settings: TrainingSettings, parameters: Iterable[Parameter])
     adam = RevertingAdam if settings.revert else Adam
     kind: Any = {"sgd": SGD, "adam": adam, "nt-asgd": NTASGD}[settings.optimizer]
     return kind(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
-
-
-class WordLoss(Metric):
-    """The sum of losses over the number of words, in nats a word; NaN where one of them is.
-
-    ``MeanMetric`` takes no weights where it is to keep NaN.
-    """
-
-    full_state_update = False
-    total: Tensor
-    words: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_state("total", torch.tensor(0.0), dist_reduce_fx="sum")
-        self.add_state("words", torch.tensor(0.0), dist_reduce_fx="sum")
-
-    def update(self, total: Tensor, words: Tensor | int) -> None:
-        self.total += total
-        self.words += words
-
-    def compute(self) -> Tensor:
-        return self.total / self.words
 
 
 class LanguageLearner(Learner):
@@ -159,14 +122,12 @@ class LanguageLearner(Learner):
         self.settings = TrainingSettings(**training)
         self.save_hyperparameters(logger=False)
         self.net: LanguageModel = LanguageModel(LanguageModelConfig(**model))
-        self.train_error, self.valid_error, self.test_error = WordLoss(), WordLoss(), WordLoss()
+        self.test_error = MeanMetric(nan_strategy="disable")
         self._state: Any = None
-        self._averaged: AbstractContextManager[Any] = nullcontext()
 
     def epoch_measures(self) -> dict[str, float]:
         errors = {"train": self.train_error, "valid": self.valid_error, "test": self.test_error}
-        means = {part: error.compute().item() for part, error in errors.items()}
-        return {f"{part}_perplexity": perplexity(mean) for part, mean in means.items()}
+        return {f"{part}_perplexity": perplexity(errors[part].compute().item()) for part in errors}
 
     def configure_optimizers(self) -> Optimizer:
         return build_optimizer(self.settings, self.parameters())
@@ -182,52 +143,53 @@ class LanguageLearner(Learner):
             self._set_learning_rate(steps)
         reading = self.net.read(batch.ids, self._state)
         self._state = self.net.detach(reading.state)
-        loss = self._cross_entropy(reading.hidden, batch.targets)
-        words = batch.targets.numel()
-        self.train_error.update(loss.detach() * words, words)
-        loss = loss * steps if settings.sum_steps else loss
+        losses = self._losses(reading.hidden, batch.targets)
+        self.train_error.update(losses.detach())
+        loss = losses.mean() * (steps if settings.sum_steps else 1)
         return loss + penalty(reading, settings.alpha, settings.beta)
 
     def on_validation_epoch_start(self) -> None:
         super().on_validation_epoch_start()
         self.test_error.reset()
         self._set_learning_rate(self.settings.steps)
-        self._averaged = self._averages()
-        self._averaged.__enter__()
+        self._exchange_averages()
 
     def validation_step(
         self, batch: LanguageBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         error = self.test_error if dataloader_idx else self.valid_error
-        error.update(*self._evaluated(batch, batch_idx))
+        error.update(self._evaluated(batch, batch_idx))
 
     def on_validation_epoch_end(self) -> None:
-        self._averaged.__exit__(None, None, None)
+        self._exchange_averages()
         self._state = None
         super().on_validation_epoch_end()
         if isinstance(self._optimizer(), NTASGD | RevertingAdam):
             self._optimizer().note(self.valid_error.compute().item())
 
     def predict_step(self, batch: LanguageBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        return self._evaluated(batch, batch_idx).cpu().unsqueeze(0)
+        """The sum of the losses and the number of words."""
+        losses = self._evaluated(batch, batch_idx)
+        return torch.tensor([[losses.sum(), len(losses)]])
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if "optimizer_states" not in checkpoint:
-            with self._averages():
-                state = self.state_dict()
-                checkpoint["state_dict"] = {name: value.clone() for name, value in state.items()}
+            self._exchange_averages()
+            state = self.state_dict()
+            checkpoint["state_dict"] = {name: value.clone() for name, value in state.items()}
+            self._exchange_averages()
 
     def _evaluated(self, batch: LanguageBatch, batch_idx: int) -> Tensor:
-        """The sum of the losses and the number of words; the first batch of a part has no past."""
+        """The loss of each word; the first batch of a part has no past."""
         reading = self.net.read(batch.ids, self._state if batch_idx else None)
         self._state = reading.state
-        count = (batch.targets != IGNORED).sum()
-        return torch.stack([self._cross_entropy(reading.hidden, batch.targets) * count, count])
+        return self._losses(reading.hidden, batch.targets)[batch.targets.flatten() != IGNORED]
 
-    def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """The mean over the words that are to be predicted, in nats, by one product."""
+    def _losses(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Those of all words, in nats, by one product."""
         scores = self.net.scores(hidden.flatten(0, 1))
-        return F.cross_entropy(scores.float(), targets.flatten(), ignore_index=IGNORED)
+        flat = targets.flatten()
+        return F.cross_entropy(scores.float(), flat, ignore_index=IGNORED, reduction="none")
 
     def _set_learning_rate(self, steps: int) -> None:
         """That of the epoch, in proportion to the steps where these vary from batch to batch."""
@@ -237,9 +199,9 @@ class LanguageLearner(Learner):
         for group in self._optimizer().param_groups:
             group["lr"] = rate * steps / self.settings.steps
 
-    def _averages(self) -> AbstractContextManager[Any]:
-        optimizer = self._optimizer()
-        return optimizer.averaged() if isinstance(optimizer, NTASGD) else nullcontext()
+    def _exchange_averages(self) -> None:
+        if isinstance(self._optimizer(), NTASGD):
+            self._optimizer().exchange()
 
     def _optimizer(self) -> Any:
         return self.trainer.optimizers[0]
@@ -247,4 +209,4 @@ class LanguageLearner(Learner):
 
 def perplexity(error: float) -> float:
     """That of a cross-entropy in nats a word; infinite above what a double can hold."""
-    return math.exp(error) if error <= LARGEST_EXPONENT else error * math.inf
+    return torch.tensor(error, dtype=torch.double).exp().item()

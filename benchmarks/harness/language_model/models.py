@@ -20,8 +20,6 @@ from pyg_kernels.sequence import RCNN, RKM, RKMCell
 # More than other networks may have: of large vocabularies word vectors alone have 100 millions.
 MOST_PARAMETERS = 500_000_000
 AWD_RANGE = 0.1  # of word vectors at the start (Merity et al. 2018)
-
-
 # Those of a configuration that are arguments of its layers.
 RCNN_FIELDS = (
     *("num_layers", "order", "combine", "decay", "readout", "act", "output_gate", "highway"),
@@ -35,7 +33,7 @@ def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
         return x
     if not locked:
         return F.dropout(x, probability)
-    return x * torch.empty_like(x[:1]).bernoulli_(1 - probability).div_(1 - probability)
+    return x * F.dropout(torch.ones_like(x[:1]), probability)
 
 
 def drop_words(vectors: Tensor, probability: float, training: bool) -> Tensor:
@@ -43,62 +41,13 @@ def drop_words(vectors: Tensor, probability: float, training: bool) -> Tensor:
     return drop(vectors.t(), probability, training, locked=True).t()
 
 
-class WeightDrop(nn.Module):
-    """A parametrization of a matrix whose entries are dropped anew for each reading.
+def drop_weight(module: nn.Module, name: str, probability: float) -> None:
+    """Has the entries of a recurrent matrix dropped anew for each reading.
 
-    Recurrent dropout of Merity et al. (2018): the mask holds for all steps, so that a fused
-    recurrence stays one.
+    The mask of Merity et al. (2018) holds for all steps, so that a fused recurrence stays one.
     """
-
-    def __init__(self, probability: float) -> None:
-        super().__init__()
-        self.probability = probability
-
-    def forward(self, weight: Tensor) -> Tensor:
-        return F.dropout(weight, self.probability, self.training)
-
-
-class RCNNEncoder(nn.Module):
-    """Layers of the string-kernel recurrent convolution.
-
-    As all encoders from ``(T, B, F)`` and a state to ``(T, B, out_features)`` and the state after.
-    """
-
-    def __init__(self, config: LanguageModelConfig) -> None:
-        super().__init__()
-        self.out_features = config.hidden
-        options: dict[str, Any] = {name: getattr(config, name) for name in RCNN_FIELDS}
-        options |= {"bias": False, "dropout": config.hidden_dropout}
-        self.rcnn = RCNN(config.embedding_size, config.hidden, **options)
-
-    def reset_parameters(self) -> None:
-        self.rcnn.reset_parameters()
-
-    def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        return cast(Any, self.rcnn(x, state))
-
-
-class LSTMEncoder(nn.Module):
-    """torch's LSTM."""
-
-    def __init__(self, config: LanguageModelConfig) -> None:
-        super().__init__()
-        self.out_features = config.hidden
-        self.lstm = nn.LSTM(
-            config.embedding_size, config.hidden, config.num_layers, dropout=config.hidden_dropout
-        )
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        for weight in self.lstm.parameters():
-            if weight.dim() > 1:
-                bound = math.sqrt(3.0 / weight.size(1))
-                nn.init.uniform_(weight, -bound, bound)
-            else:
-                nn.init.zeros_(weight)
-
-    def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        return cast(Any, self.lstm(x, state))
+    if probability:
+        parametrize.register_parametrization(module, name, nn.Dropout(probability))
 
 
 class DroppedLSTM(nn.Module):
@@ -111,11 +60,7 @@ class DroppedLSTM(nn.Module):
     def __init__(self, input_size: int, hidden_size: int, weight_dropout: float) -> None:
         super().__init__()
         self.cell = nn.LSTMCell(input_size, hidden_size)
-        if weight_dropout:
-            parametrize.register_parametrization(self.cell, "weight_hh", WeightDrop(weight_dropout))
-
-    def reset_parameters(self) -> None:
-        self.cell.reset_parameters()
+        drop_weight(self.cell, "weight_hh", weight_dropout)
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         cell = self.cell
@@ -133,10 +78,8 @@ class DroppedLSTM(nn.Module):
 def dropped_rkm(input_size: int, hidden_size: int, cell: str, weight_dropout: float) -> RKM:
     """A layer of recurrent kernel machines with dropped recurrent weights."""
     rkm = RKM(input_size, hidden_size, cell=cell)
-    if weight_dropout:
-        for layer in rkm.cells:
-            for lin in cast(RKMCell, layer).recurrent.values():
-                parametrize.register_parametrization(lin, "weight", WeightDrop(weight_dropout))
+    for lin in cast(RKMCell, rkm.cells[0]).recurrent.values():
+        drop_weight(lin, "weight", weight_dropout)
     return rkm
 
 
@@ -149,8 +92,7 @@ class AWDEncoder(nn.Module):
 
     def __init__(self, config: LanguageModelConfig) -> None:
         super().__init__()
-        self.out_features = config.embedding_size
-        self.dropout, self.locked = config.hidden_dropout, config.locked
+        self.dropout = config.hidden_dropout
         between = [config.hidden] * (config.num_layers - 1)
         sizes = [config.embedding_size, *between, config.embedding_size]
         make = DroppedLSTM if config.cell == "lstm" else partial(dropped_rkm, cell=config.cell)
@@ -159,24 +101,40 @@ class AWDEncoder(nn.Module):
             for read, given in pairwise(sizes)
         )
 
-    def reset_parameters(self) -> None:
-        training = self.training
-        self.eval()  # a dropped weight is the parameter itself, not a copy of it
-        for layer in self.layers:
-            cast(Any, layer).reset_parameters()
-        self.train(training)
-
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         states = []
         for number, layer in enumerate(self.layers):
             if number:
-                x = drop(x, self.dropout, self.training, self.locked)
+                x = drop(x, self.dropout, self.training, locked=True)
             x, after = layer(x, None if state is None else state[number])
             states.append(after)
         return x, tuple(states)
 
 
-ENCODERS = {"rcnn": RCNNEncoder, "lstm": LSTMEncoder, "awd": AWDEncoder}
+def build_encoder(config: LanguageModelConfig) -> nn.Module:
+    """From ``(T, B, F)`` and a state to ``(T, B, D)`` and the state after."""
+    if config.encoder == "awd":
+        return AWDEncoder(config)
+    sizes = config.embedding_size, config.hidden
+    if config.encoder == "lstm":
+        lstm = nn.LSTM(*sizes, config.num_layers, dropout=config.hidden_dropout)
+        for weight in lstm.parameters():
+            start(weight)
+        return lstm
+    options: dict[str, Any] = {name: getattr(config, name) for name in RCNN_FIELDS}
+    return RCNN(*sizes, bias=False, dropout=config.hidden_dropout, **options)
+
+
+def start(weight: Tensor, bound: float = 0.0) -> None:
+    r"""Draws a matrix, by default :math:`\mathcal{U}(\pm\sqrt{3 / d})` for inputs of d features.
+
+    A bias becomes 0.
+    """
+    if weight.dim() > 1:
+        bound = bound or math.sqrt(3.0 / weight.size(1))
+        nn.init.uniform_(weight, -bound, bound)
+    else:
+        nn.init.zeros_(weight)
 
 
 class Reading(NamedTuple):
@@ -195,42 +153,32 @@ class LanguageModel(nn.Module):
         p(w_{t+1} = v) \propto \exp(\langle S_v, h_t \rangle + b_v)
 
     with S = E where the vectors are tied (Press and Wolf 2017); ``output`` is ``None`` then.
+
+    Weights start in :math:`\mathcal{U}(\pm\sqrt{3 / d})` for each matrix with inputs of d features,
+    word vectors of d features as well, biases at zero (Lei 2017, appendix B.1); with
+    ``encoder='awd'`` word vectors in :math:`\mathcal{U}(\pm 0.1)`, and layers as they come (Merity
+    et al. 2018).
     """
 
     def __init__(self, config: LanguageModelConfig) -> None:
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.num_words, config.embedding_size)
-        self.encoder: Any = ENCODERS[config.encoder](config)
-        width = cast(int, self.encoder.out_features)
-        if config.tied and width != config.embedding_size:
-            sizes_of = f"outputs of {width} features and word vectors of {config.embedding_size}"
-            raise ValueError(f"tied=True with {sizes_of}: expected equal sizes")
-        self.output = None if config.tied else nn.Parameter(torch.empty(config.num_words, width))
-        self.bias = nn.Parameter(torch.empty(config.num_words))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        r"""Draws fresh weights.
-
-        :math:`\mathcal{U}(\pm\sqrt{3 / d})` for each matrix with inputs of d features, word vectors
-        of d features as well, and zero biases (Lei 2017, appendix B.1); with ``encoder='awd'``
-        :math:`\mathcal{U}(\pm 0.1)` for word vectors, and layers as they come (Merity et al. 2018).
-        """
-        self.encoder.reset_parameters()
-        for vectors in (self.embedding.weight, self.output):
-            if vectors is not None:
-                awd = self.config.encoder == "awd"
-                bound = AWD_RANGE if awd else math.sqrt(3.0 / vectors.size(1))
-                nn.init.uniform_(vectors, -bound, bound)
-        nn.init.zeros_(self.bias)
+        self.encoder = build_encoder(config)
+        self.bias = nn.Parameter(torch.zeros(config.num_words))
+        self.output: nn.Parameter | None = None
+        start(self.embedding.weight, AWD_RANGE if config.encoder == "awd" else 0.0)
+        if not config.tied:
+            self.output = nn.Parameter(torch.empty(config.num_words, config.hidden))
+            start(self.output)
 
     def read(self, ids: Tensor, state: Any = None) -> Reading:
         config, training = self.config, self.training
+        locked = config.encoder == "awd"
         vectors = drop_words(self.embedding.weight, config.word_dropout, training)
-        x = drop(F.embedding(ids, vectors), config.input_dropout, training, config.locked)
+        x = drop(F.embedding(ids, vectors), config.input_dropout, training, locked)
         output, state = self.encoder(x, state)
-        hidden = drop(output, config.output_dropout, training, config.locked)
+        hidden = drop(output, config.output_dropout, training, locked)
         return Reading(hidden, state, output)
 
     def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, Any]:

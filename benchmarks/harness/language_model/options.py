@@ -10,8 +10,6 @@ import benchmarks
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.options import LARGEST_WIDTH, MOST_LAYERS, Options, Runs, setting
 
-CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated")  # of 'awd': Liang et al. 2019, Table 3
-
 
 @dataclass(frozen=True)
 class LanguageModelConfig:
@@ -20,7 +18,7 @@ class LanguageModelConfig:
     name: str  # of the preset that it comes from
     # ``'rcnn'``: :class:`~pyg_kernels.sequence.RCNN`; ``'lstm'``: :class:`torch.nn.LSTM`;
     # ``'awd'``: one layer of `cell` after the other with dropped recurrent weights, the last one as
-    # wide as the word vectors (Merity et al. 2018).
+    # wide as the word vectors, with one mask of dropout for all steps (Merity et al. 2018).
     encoder: str
     num_words: int = 0  # size V of the vocabulary
     hidden: int = 0  # of a layer
@@ -35,13 +33,14 @@ class LanguageModelConfig:
     output_gate: bool = False
     highway: bool = False
     state_dropout: float = 0.0  # variational dropout within a layer
-    cell: str = "lstm"  # of ``'awd'``: one of :data:`CELLS`
+    cell: str = (
+        "lstm"  # of ``'awd'``, or one of :class:`~pyg_kernels.sequence.RKM` (Liang et al. 2019)
+    )
     input_dropout: float = 0.0  # of word vectors
     hidden_dropout: float = 0.0  # between layers
     output_dropout: float = 0.0  # of the last layer's outputs
     word_dropout: float = 0.0  # of ``'awd'``, as is the next: of whole words of the vocabulary
     weight_dropout: float = 0.0  # of the recurrent matrices
-    locked: bool = False  # one mask of dropout for all steps of a stream, not one each
 
     @property
     def embedding_size(self) -> int:

@@ -1,10 +1,10 @@
 """The tables and the picture of a comparison of language models."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 
 import pandas
-from matplotlib.figure import Figure
 
 from benchmarks.corpora.language import TextStreams
 from benchmarks.harness import summary
@@ -48,10 +48,7 @@ def comparison(runs: Sequence[Run], corpus: TextStreams) -> Table:
 
 def log_likelihoods(run: Run) -> pandas.Series:
     """Those of stretches of the test part, which have the words' mean as their own."""
-    rows = run.predictions.query("part == 'test'")
-    # Folders of earlier versions have one row a part, and nothing before it.
-    rows = rows.reindex(columns=["before", "words", "loss"], fill_value=0)
-    rows = rows.set_index(["before", "words"])
+    rows = run.predictions.query("part == 'test'").set_index(["before", "words"])
     words = rows.index.get_level_values("words")
     return -rows["loss"] * words / words.to_numpy().mean()
 
@@ -71,11 +68,9 @@ def by_epoch(runs: Sequence[Run]) -> Table:
 
 def report(runs: Sequence[Run], corpus: TextStreams) -> Report:
     """The tables and the curves; the table of epochs is written and not printed."""
-
-    def curves() -> Figure:
-        parts, measure = ("valid", "test", "train"), LanguageTask.measure
-        return summary.learning_curves(runs, measure, measure.title, corpus.name, parts, log=True)
-
+    parts, measure = ("valid", "test", "train"), LanguageTask.measure
+    shown = runs, measure, measure.title, corpus.name, parts
+    curves = partial(summary.learning_curves, *shown, log=True)
     return Report([comparison(runs, corpus)], {"perplexity.png": curves}, written=[by_epoch(runs)])
 
 

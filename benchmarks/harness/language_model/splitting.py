@@ -39,8 +39,6 @@ class WordSplitter:
         self.lowered = not any(len(word) > 1 and word != word.lower() for word in words)
         self.numbers = NUMBER in vocabulary and not any(map(str.isdigit, words))
         self.marks = {mark: f"@{mark}@" for mark in MARKS if f"@{mark}@" in vocabulary}
-        within = "".join(mark for mark in ",." if mark in self.marks)
-        self.within_numbers = re.compile(f"([{within}])") if within else None
         self.compounds = "-" not in self.marks and any(map(COMPOUND.fullmatch, words))
         self.punctuation = "," in vocabulary or "." in vocabulary
 
@@ -90,8 +88,9 @@ class WordSplitter:
         """What stands for a token that is not in the vocabulary."""
         if self.numbers and (word == PERCENT or DIGITS.fullmatch(word)):
             yield NUMBER
-        elif self.within_numbers and DIGITS.fullmatch(word):
-            parts = self.within_numbers.split(word)
-            yield from (self.marks.get(part, part) for part in parts if part)
+        elif DIGITS.fullmatch(word):
+            for mark, written in self.marks.items():
+                word = word.replace(mark, f" {written} ")
+            yield from word.split()
         elif self.punctuation or any(map(str.isalnum, word)):
             yield word

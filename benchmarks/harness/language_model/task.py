@@ -6,8 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, OwnText, TextStreams
-from benchmarks.corpora.language_loader import LanguageLoader
+from benchmarks.corpora import language
 from benchmarks.corpora.python_documentation import PythonDocumentation
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
@@ -20,14 +19,14 @@ from benchmarks.harness.training import TrainingConfig
 EVALUATION_STREAMS = 10  # each begins without a past, as the AWD-LSTM's code validates
 
 
-def load_corpus(options: Corpus) -> TextStreams:
+def load_corpus(options: Corpus) -> language.TextStreams:
     """Reads a corpus."""
     with as_input_error():
         if options.data is None:
             return PythonDocumentation()
         if options.own:
-            return OwnText(options.data, options.encoding, options.words)
-        return LanguageCorpus(options.data, options.encoding)
+            return language.OwnText(options.data, options.encoding, options.words)
+        return language.LanguageCorpus(options.data, options.encoding)
 
 
 class LanguageTask(Task):
@@ -35,10 +34,10 @@ class LanguageTask(Task):
 
     measure = Measure("perplexity", "perplexity", ".2f")
 
-    def __init__(self, corpus: TextStreams) -> None:
+    def __init__(self, corpus: language.TextStreams) -> None:
         self.corpus = corpus
         self.dataset, self.parts = corpus.name, corpus.streams
-        self.split = "lines in order" if isinstance(corpus, OwnText) else "given parts"
+        self.split = "lines in order" if isinstance(corpus, language.OwnText) else "given parts"
 
     def identity(self) -> dict[str, Any]:
         number = sum(map(len, self.parts.values()))
@@ -68,11 +67,11 @@ class LanguageTask(Task):
         """
         steps, vary = learner.settings.steps, learner.settings.variable_steps
         train, size = self.parts["train"], learner.settings.batch_size
-        training = LanguageLoader(train, size, steps, vary=vary, seed=10_000 * seed)
+        training = language.LanguageLoader(train, size, steps, vary=vary, seed=10_000 * seed)
         parts = {}
         for part, stream in self.parts.items():
             streams = max(1, min(EVALUATION_STREAMS, len(stream) // steps))
-            parts[part] = LanguageLoader(stream, streams, steps, LanguageVocabulary.end, whole=True)
+            parts[part] = language.LanguageLoader(stream, streams, steps, whole=True)
         return Batches(training, parts, [parts["test"]])
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
@@ -98,7 +97,7 @@ class LanguageTask(Task):
         }
 
 
-def language_setups(options: LanguageModel, corpus: TextStreams) -> list[Preset]:
+def language_setups(options: LanguageModel, corpus: language.TextStreams) -> list[Preset]:
     """The presets that are asked for, with what the options change of them, for a corpus."""
     setups = []
     for name in options.models:

@@ -1,4 +1,4 @@
-"""A trained language model out of its checkpoint, and the words that it knows and draws."""
+"""A trained language model out of its checkpoint: what it knows, draws, and makes of a text."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -6,15 +6,50 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-from benchmarks.corpora.language import LanguageVocabulary
+from benchmarks.corpora.language import END, LanguageVocabulary
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.devices import torch_device
-from benchmarks.harness.language_model.learner import LanguageLearner
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import LanguageModel
 from benchmarks.harness.language_model.splitting import WordSplitter
+from benchmarks.harness.table import Table
+from pyg_kernels.tables import shortened
 
 SHOWN = 10  # unknown words that a message names
+CHUNK = 256  # words that are read at once
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a model makes of a text."""
+
+    lines: list[list[str]]  # the words of each line, with the end of sentence
+    losses: list[Tensor]  # for each line, ``(N,)``: minus the logarithm of each word's probability
+    unknown: Counter[str]  # words that the vocabulary has not, and how often each occurs
+
+    def perplexity(self) -> float:
+        return perplexity(torch.cat(self.losses).mean().item())
+
+    def table(self, name: str, each_line: bool) -> Table:
+        """Words, unknown ones and perplexity of the text, and of each line if asked for."""
+
+        def row(name: str, words: Sequence[str], losses: Tensor) -> list[str]:
+            number = sum(word in self.unknown for word in words)
+            value = perplexity(losses.mean().item())
+            return [shortened(name), f"{len(words):,}", f"{number:,}", f"{value:.2f}"]
+
+        lines = zip(self.lines, self.losses, strict=True) if each_line else ()
+        rows = [row(" ".join(line[:-1]), line, losses) for line, losses in lines]
+        words = [word for line in self.lines for word in line]
+        rows.append(row(name, words, torch.cat(self.losses)))
+        caption = (
+            "Words with the end of each line; perplexity with unknown words as the unknown word"
+        )
+        return Table(caption, ("text", "words", "unknown", "perplexity"), rows)
 
 
 @dataclass(frozen=True)
@@ -49,7 +84,7 @@ class TrainedModel:
         drawn.
         """
         generator, state = torch.Generator().manual_seed(seed), None
-        ids, _ = self.vocabulary.encode([[self.vocabulary.words[self.vocabulary.end], *prompt]])
+        ids, _ = self.vocabulary.encode([[END, *prompt]])
         for _ in range(length):
             hidden, state = self.net(ids.to(self.device).unsqueeze(1), state)
             scores = self.net.scores(hidden[-1, 0]).double().cpu()
@@ -59,6 +94,27 @@ class TrainedModel:
             weights = ((scores[kept] - scores[order[0]]) / (temperature or 1.0)).exp()
             ids = kept[torch.multinomial(weights, 1, generator=generator)]
             yield self.vocabulary.words[int(ids)]
+
+    @torch.no_grad()
+    def score(self, lines: Sequence[Sequence[str]]) -> Scores:
+        """The loss of each word given all before, ends of sentences included.
+
+        The first word follows an end of sentence, and the state is carried from line to line, as in
+        training. An unknown word is scored as the unknown word.
+        """
+        if not any(lines):
+            raise InputError("the text to score has no words")
+        whole = [[*line, END] for line in lines]
+        words = [word for line in whole for word in line]
+        targets = self.vocabulary.encode([words])[0].to(self.device)
+        ids = torch.cat([targets.new_tensor([self.vocabulary.end]), targets[:-1]])
+        losses, state = [], None
+        for read, predicted in zip(ids.split(CHUNK), targets.split(CHUNK), strict=True):
+            hidden, state = self.net(read.unsqueeze(1), state)
+            scores = self.net.scores(hidden[:, 0]).float()
+            losses.append(F.cross_entropy(scores, predicted, reduction="none").double().cpu())
+        of_lines = torch.cat(losses).split(list(map(len, whole)))
+        return Scores(whole, list(of_lines), self.unknown(words))
 
 
 def load_model(path: str, device: str = "auto") -> TrainedModel:

@@ -1,6 +1,5 @@
 """A linear classifier of the n-grams that a text has."""
 
-from collections.abc import Iterator
 from typing import Self
 
 import numpy as np
@@ -34,7 +33,7 @@ class NGramClassifier(nn.Module):
     Args:
         order: The most words of an n-gram.
         num_words: The size of the vocabulary.
-        num_ngrams: How many different ones the training part has, see :func:`ngrams_of`.
+        num_ngrams: How many different ones the training part has.
         num_classes: C.
     """
 
@@ -57,7 +56,7 @@ class NGramClassifier(nn.Module):
 
     def fit(self, train: TextBatch, valid: TextBatch) -> Self:
         """Learns the n-grams and weights of a training part; a validation part chooses."""
-        self.ngrams = ngrams_of(train, self.order, self.num_words)
+        self.ngrams = self._ngrams_of(train)[1].unique()
         x, held = self._matrix(train), self._matrix(valid)
         classes = range(len(self.bias))
         least = np.inf
@@ -75,35 +74,30 @@ class NGramClassifier(nn.Module):
                 self.bias = torch.from_numpy(scale * bias).float()
         return self
 
+    def _ngrams_of(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        """The texts and the numbers of all n-grams, in the base of the vocabulary."""
+        texts, keys = [], []
+        text, key = batch.text, torch.zeros_like(batch.ids)
+        for n in range(self.order):
+            rest = len(text) - n
+            key = key[:rest] * self.num_words + batch.ids[n:]
+            inside = text[:rest] == text[n:]
+            texts.append(text[:rest][inside])
+            keys.append(key[inside])
+        return torch.cat(texts), torch.cat(keys)
+
     def _occurrences(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """The texts and the places among the known n-grams of those that they have, each once."""
-        pairs = []
-        for text, key in _windows(batch, self.order, self.num_words):
-            place = torch.searchsorted(self.ngrams, key).clamp(max=len(self.ngrams) - 1)
-            known = self.ngrams.index_select(0, place) == key
-            pairs.append(text[known] * len(self.ngrams) + place[known])
-        pair = torch.cat(pairs).unique()
+        text, key = self._ngrams_of(batch)
+        place = torch.searchsorted(self.ngrams, key).clamp(max=len(self.ngrams) - 1)
+        known = self.ngrams.index_select(0, place) == key
+        pair = (text[known] * len(self.ngrams) + place[known]).unique()
         return pair // len(self.ngrams), pair % len(self.ngrams)
 
     def _matrix(self, batch: TextBatch) -> sparse.csr_matrix:
         where = tuple(index.numpy() for index in self._occurrences(batch))
         ones = np.ones(len(where[0]))
         return sparse.csr_matrix((ones, where), shape=(batch.num_texts, len(self.ngrams)))
-
-
-def ngrams_of(batch: TextBatch, order: int, num_words: int) -> Tensor:
-    """The different n-grams of up to `order` words, as numbers in the base of the vocabulary."""
-    return torch.cat([key for _, key in _windows(batch, order, num_words)]).unique()
-
-
-def _windows(batch: TextBatch, order: int, num_words: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """The texts and the numbers of all n-grams, for each number of words."""
-    text, key = batch.text, torch.zeros_like(batch.ids)
-    for n in range(order):
-        rest = len(text) - n
-        key = key[:rest] * num_words + batch.ids[n:]
-        inside = text[:rest] == text[n:]
-        yield text[:rest][inside], key[inside]
 
 
 def _ratio(x: sparse.csr_matrix, is_class: NDArray[np.bool_]) -> NDArray[np.float64]:

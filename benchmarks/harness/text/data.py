@@ -14,6 +14,7 @@ from benchmarks.harness.errors import InputError, as_input_error, tell
 from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.text.options import OWN, Texts
 from benchmarks.harness.words import Words, read_words, vector_file
+from pyg_kernels.datasets.public_file import find_file
 from pyg_kernels.datasets.text import EncodedTexts, TextCorpus, TextCSV, TextTable
 from pyg_kernels.datasets.text.text_table import has_columns
 from pyg_kernels.tables import PARQUET
@@ -28,20 +29,16 @@ def _own_texts(choice: Texts) -> TextCorpus:
 
     A folder has ``train.csv`` and ``test.csv``, each perhaps as ``.csv.gz``.
     """
-
-    def in_folder(part: str) -> str:
-        plain, packed = (Path(choice.folder) / f"{part}{end}" for end in (".csv", ".csv.gz"))
-        return str(packed if packed.is_file() and not plain.is_file() else plain)
-
-    first, *second = choice.files or [in_folder(part) for part in ("train", "test")]
-    test, seed = second[0] if second else None, choice.split_seed or 0
+    folder, parts = choice.folder, ("train.csv", "test.csv")
+    files = choice.files or [str(find_file(folder, part) or Path(folder, part)) for part in parts]
+    first, *second = files
+    test = second[0] if second else None
+    seed, encoding = choice.split_seed or 0, choice.encoding
     columns, label = list(choice.text_column) or ["text"], choice.label_column or "label"
     # Files without a header are in UTF-8.
-    named = bool(choice.text_column or choice.label_column or choice.encoding != "utf-8")
-    if named or first.endswith(PARQUET) or has_columns(first, [*columns, label], choice.encoding):
-        return TextTable(first, test, columns, label, seed=seed, encoding=choice.encoding)
-    if not choice.files:
-        first, test = choice.folder, None
+    named = bool(choice.text_column or choice.label_column or encoding != "utf-8")
+    if named or first.endswith(PARQUET) or has_columns(first, [*columns, label], encoding):
+        return TextTable(first, test, columns, label, seed=seed, encoding=encoding)
     try:
         return TextCSV(first, test, seed=seed)
     except ValueError as error:

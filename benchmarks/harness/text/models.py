@@ -11,8 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -47,65 +46,39 @@ class Encoder(nn.Module, ABC):
         return nn.Linear(self.out_features, num_classes)
 
 
-class RCNNEncoder(Encoder):
-    """An RCNN, by default of order 2 with input-gated decay: its output at a text's last word."""
+class RecurrentEncoder(Encoder):
+    r"""Recurrent layers, of which a text is read out.
 
-    def __init__(self, config: TextModelConfig) -> None:
-        super().__init__()
-        self.out_features = config.hidden
-        self.rcnn = _rcnn(config, config.embedding_dim, config.num_layers)
-
-    def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return self.at_words(x, batch).index_select(0, batch.ptr[1:] - 1)
-
-    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return recurrent_outputs(self.rcnn, x, batch)[0]
-
-
-class LSTMEncoder(Encoder):
-    """``nn.LSTM`` on packed texts: its output at the last word of a text.
-
-    In two directions: the last outputs of both, that at the last and that at the first word.
-    """
-
-    def __init__(self, config: TextModelConfig, bidirectional: bool = False) -> None:
-        super().__init__()
-        self.out_features = (1 + bidirectional) * config.hidden
-        dropout = config.dropout if config.num_layers > 1 else 0.0
-        sizes = config.embedding_dim, config.hidden, config.num_layers
-        self.lstm = nn.LSTM(*sizes, dropout=dropout, bidirectional=bidirectional)
-
-    def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        _, (h, _) = self.lstm(_packed(x, batch))
-        return torch.cat((h[-2], h[-1]), dim=1) if self.lstm.bidirectional else h[-1]
-
-    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return recurrent_outputs(self.lstm, x, batch)[0]
-
-
-class LayeredEncoder(Encoder):
-    r"""Layers, the mean of each one's outputs over a text, side by side (Lei 2017, appendix B.2).
+    With the read-out ``'last'`` it is the output of the last layer at the last word, in two
+    directions at both ends. With ``'mean'`` it is the means of the layers' outputs over the text,
+    side by side, with dropout between layers (Lei 2017, appendix B.2, whose weights the classifier
+    starts with):
 
     .. math::
         v = [\bar h^{(1)}; \ldots; \bar h^{(L)}], \qquad
         \bar h^{(l)} = \frac1T \sum_t h^{(l)}_t
-
-    with dropout between layers. `layer` makes one of a number of inputs, whose outputs at each word
-    are `directions` times `hidden` numbers.
     """
 
-    def __init__(
-        self, config: TextModelConfig, layer: Callable[[int], nn.Module], directions: int = 1
-    ) -> None:
+    def __init__(self, config: TextModelConfig) -> None:
         super().__init__()
-        width = directions * config.hidden
-        self.out_features = config.num_layers * width
-        sizes = [config.embedding_dim, *[width] * (config.num_layers - 1)]
-        self.layers = nn.ModuleList(map(layer, sizes))
-        self.dropout = config.dropout
+        self.readout, self.dropout = config.readout, config.dropout
+        self.bidirectional = config.kind == "bi-lstm"
+        width = (1 + self.bidirectional) * config.hidden
+        sizes, at_once = [config.embedding_dim], config.num_layers
+        if self.readout == "mean":
+            sizes, at_once = [*sizes, *[width] * (config.num_layers - 1)], 1
+        self.layers = nn.ModuleList(recurrent_layers(config, size, at_once) for size in sizes)
+        self.out_features = len(sizes) * width
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return torch.cat([mean_over_words(h, batch) for h in self._outputs(x, batch)], dim=1)
+        outputs = self._outputs(x, batch)
+        if self.readout == "mean":
+            return torch.cat([mean_over_words(h, batch) for h in outputs], dim=1)
+        last = outputs[-1].index_select(0, batch.ptr[1:] - 1)
+        if not self.bidirectional:
+            return last
+        first = outputs[-1].index_select(0, batch.ptr[:-1])
+        return torch.cat((last.chunk(2, dim=1)[0], first.chunk(2, dim=1)[1]), dim=1)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
         return torch.cat(self._outputs(x, batch), dim=1)
@@ -119,10 +92,48 @@ class LayeredEncoder(Encoder):
 
     def classifier(self, num_classes: int) -> nn.Module:
         linear = nn.Linear(self.out_features, num_classes)
-        bound = math.sqrt(3 / self.out_features)
-        nn.init.uniform_(linear.weight, -bound, bound)
-        nn.init.zeros_(linear.bias)
+        if self.readout == "mean":
+            bound = math.sqrt(3 / self.out_features)
+            nn.init.uniform_(linear.weight, -bound, bound)
+            nn.init.zeros_(linear.bias)
         return linear
+
+
+def recurrent_layers(config: TextModelConfig, size: int, number: int) -> nn.Module:
+    """Layers of a configuration's kind, at once, of this number of inputs."""
+    sizes, dropout = (size, config.hidden), config.dropout if number > 1 else 0.0
+    if config.ngram:
+        return RKM(*sizes, cell=config.kind, ngram=config.ngram, layer_norm=True)
+    if config.kind == "rcnn":
+        options: dict[str, Any] = {"readout": config.rcnn_readout, "decay": config.decay}
+        options["act"] = None if config.activation == "none" else config.activation
+        return RCNN(*sizes, number, order=config.order, dropout=dropout, **options)
+    bidirectional = config.kind == "bi-lstm"
+    return nn.LSTM(*sizes, number, dropout=dropout, bidirectional=bidirectional)
+
+
+class RKMEncoder(RecurrentEncoder):
+    """A recurrent kernel machine and the mean of its outputs (Liang et al. 2019, section 6).
+
+    One layer in one direction, with layer normalisation after the cell, then two fully connected
+    layers. The first has as many units as the cell, and a ReLU, as in the authors' code.
+    """
+
+    def __init__(self, config: TextModelConfig) -> None:
+        super().__init__(replace(config, readout="mean", num_layers=1))
+
+    def classifier(self, num_classes: int) -> nn.Module:
+        return nn.Sequential(
+            nn.Linear(self.out_features, self.out_features),
+            nn.ReLU(),
+            nn.Linear(self.out_features, num_classes),
+        )
+
+    def cell_parameters(self) -> int:
+        """Number of weights of filters and recurrent maps, as Table 1 of the paper counts them."""
+        cell = cast(RKMCell, cast(RKM, self.layers[0]).cells[0])
+        maps = (*cell.filters.parameters(), *cell.recurrent.parameters())
+        return sum(weights.numel() for weights in maps)
 
 
 class CNNEncoder(Encoder):
@@ -157,7 +168,7 @@ class CNNEncoder(Encoder):
 
     def _windows(self, x: Tensor, batch: TextBatch) -> tuple[list[Tensor], Tensor]:
         texts, mask = padded(x, batch)
-        texts = (texts * mask.unsqueeze(-1)).transpose(1, 2)
+        texts = texts.transpose(1, 2)
         return [conv(texts) for conv in self.convs], mask
 
 
@@ -179,40 +190,6 @@ class BagEncoder(Encoder):
         return self.lin(x).relu()
 
 
-class RKMEncoder(Encoder):
-    """A recurrent kernel machine and the mean of its outputs (Liang et al. 2019, section 6).
-
-    One layer in one direction, with layer normalisation after the cell, then two fully connected
-    layers. The first has as many units as the cell, and a ReLU, as in the authors' code.
-    """
-
-    def __init__(self, config: TextModelConfig) -> None:
-        super().__init__()
-        self.out_features = config.hidden
-        sizes = config.embedding_dim, config.hidden
-        self.rkm = RKM(*sizes, cell=config.kind, ngram=config.ngram, layer_norm=True)
-
-    def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return mean_over_words(self.at_words(x, batch), batch)
-
-    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return recurrent_outputs(self.rkm, x, batch)[0]
-
-    def classifier(self, num_classes: int) -> nn.Module:
-        return nn.Sequential(
-            nn.Linear(self.out_features, self.out_features),
-            nn.ReLU(),
-            nn.Linear(self.out_features, num_classes),
-        )
-
-    def cell_parameters(self) -> int:
-        """Number of weights of filters and recurrent maps, as Table 1 of the paper counts them."""
-        (cell,) = self.rkm.cells
-        assert isinstance(cell, RKMCell)
-        maps = (*cell.filters.parameters(), *cell.recurrent.parameters())
-        return sum(weights.numel() for weights in maps)
-
-
 def word_embedding(num_words: int, size: int, fixed: bool) -> nn.Embedding:
     """Vectors of words, learned or kept as they are."""
     made = nn.Embedding(num_words, size)
@@ -221,29 +198,14 @@ def word_embedding(num_words: int, size: int, fixed: bool) -> nn.Embedding:
     return made
 
 
-def rcnn_encoder(config: TextModelConfig) -> Encoder:
-    """An RCNN with the read-out of a configuration."""
-    if config.readout == "last":
-        return RCNNEncoder(config)
-    return LayeredEncoder(config, partial(_rcnn, config, num_layers=1))
-
-
-def lstm_encoder(config: TextModelConfig, bidirectional: bool = False) -> Encoder:
-    """``nn.LSTM``, in one direction or two, with the read-out of a configuration."""
-    if config.readout == "last":
-        return LSTMEncoder(config, bidirectional)
-    layer = partial(nn.LSTM, hidden_size=config.hidden, bidirectional=bidirectional)
-    return LayeredEncoder(config, layer, directions=1 + bidirectional)
-
-
 def padded(x: Tensor, batch: TextBatch) -> tuple[Tensor, Tensor]:
-    """Words ``(N, D)`` of B texts side by side, ``(B, T, D)``, and where there are any, ``(B, T)``.
-
-    Where there is none, the first word of the batch stands.
+    """Words ``(N, D)`` of B texts side by side, ``(B, T, D)``, zero where there is none, and where
+    there is one, ``(B, T)``.
     """
-    rows = batch._replace(ids=torch.arange(len(batch.ids), device=batch.ids.device))
-    places, mask = rows.padded(fill=0)
-    return x.index_select(0, places.flatten()).view(*places.shape, -1), mask
+    _, mask = batch.padded()
+    texts = x.new_zeros(*mask.shape, x.size(1))
+    texts[mask] = x
+    return texts, mask
 
 
 def mean_over_words(x: Tensor, batch: TextBatch) -> Tensor:
@@ -260,22 +222,21 @@ def recurrent_outputs(
     """
     if not isinstance(layer, nn.RNNBase):  # a layer of the package, which reads ragged texts
         return layer(x, state, ptr=batch.ptr)
-    output, state = layer(_packed(x, batch), state)
+    texts, mask = padded(x, batch)
+    lengths = batch.lengths.cpu()
+    packed = pack_padded_sequence(texts, lengths, batch_first=True, enforce_sorted=False)
+    output, state = layer(packed, state)
     rows, _ = pad_packed_sequence(output, batch_first=True)
-    _, mask = batch.padded()
     return rows[mask], state
 
 
-def _packed(x: Tensor, batch: TextBatch) -> nn.utils.rnn.PackedSequence:
-    texts, _ = padded(x, batch)
-    return pack_padded_sequence(texts, batch.lengths.cpu(), batch_first=True, enforce_sorted=False)
-
-
-def _rcnn(config: TextModelConfig, size: int, num_layers: int) -> RCNN:
-    options: dict[str, Any] = {"readout": config.rcnn_readout, "decay": config.decay}
-    options["act"] = None if config.activation == "none" else config.activation
-    options["dropout"] = config.dropout if num_layers > 1 else 0.0
-    return RCNN(size, config.hidden, order=config.order, num_layers=num_layers, **options)
+MODELS: dict[str, Callable[[TextModelConfig], Encoder]] = {
+    "rcnn": RecurrentEncoder,
+    "lstm": RecurrentEncoder,
+    "cnn": CNNEncoder,
+    "bi-lstm": RecurrentEncoder,
+    "bag-of-vectors": BagEncoder,
+}
 
 
 class TextNet(nn.Module):
@@ -285,11 +246,12 @@ class TextNet(nn.Module):
     log-probabilities are the mean of both.
     """
 
-    def __init__(self, config: TextModelConfig, encoder: Encoder) -> None:
+    def __init__(self, config: TextModelConfig) -> None:
         super().__init__()
+        encoder = RKMEncoder(config) if config.ngram else MODELS[config.kind](config)
         size, fixed = config.embedding_dim, config.fixed_embedding
         self.embedding = word_embedding(config.num_words, size, fixed)
-        self.encoder = encoder
+        self.encoder: Any = encoder
         self.head = encoder.classifier(config.num_classes)
         self.dropout = config.dropout
         self.counts: NGramClassifier | None = None
@@ -313,28 +275,13 @@ class TextNet(nn.Module):
         return self.head(self.encoder.at_words(self.embedding(batch.ids), batch))
 
 
-MODELS: dict[str, Callable[[TextModelConfig], Encoder]] = {
-    "rcnn": rcnn_encoder,
-    "lstm": lstm_encoder,
-    "cnn": CNNEncoder,
-    "bi-lstm": partial(lstm_encoder, bidirectional=True),
-    "bag-of-vectors": BagEncoder,
-}
-
-
-def build_text_model(config: TextModelConfig) -> TextNet:
-    """The network of a configuration, with fresh weights from torch's global generator."""
-    build = RKMEncoder if config.ngram else MODELS[config.kind or config.name]
-    return TextNet(config, build(config))
-
-
 def count_parameters(config: TextModelConfig) -> int:
     """Number of trained numbers of a configuration's network, without those of word vectors."""
     bare = replace(config, fixed_embedding=True, counts=0)
-    return sizes.count_parameters(lambda: build_text_model(bare))
+    return sizes.count_parameters(lambda: TextNet(bare))
 
 
-def fit_hidden_size(config: TextModelConfig, budget: int = DEFAULT_PARAMETERS) -> TextModelConfig:
+def fit_hidden_size(config: TextModelConfig, budget: int) -> TextModelConfig:
     """The largest width within a number of parameters besides word vectors."""
     return sizes.fit_hidden_size(
         config.name, lambda width: replace(config, hidden=width), budget, count_parameters

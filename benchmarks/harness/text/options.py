@@ -36,7 +36,7 @@ CELL_WIDTH = 300  # Liang et al. 2019
 
 @dataclass(frozen=True)
 class TextModelConfig:
-    """Everything that ``build_text_model`` needs; plain values, so a checkpoint can carry it.
+    """Everything that ``TextNet`` needs; plain values, so a checkpoint can carry it.
 
     What is not said here is as the option of the same name in
     :class:`TextModels`.
@@ -57,7 +57,7 @@ class TextModelConfig:
     decay: float | str = "input"  # a number, ``'learned'``, ``'input'`` or ``'recurrent'``
     activation: str = "tanh"
     rcnn_readout: str = "c"
-    kind: str = ""  # a key of ``models.MODELS``; empty: the name
+    kind: str = "rcnn"  # a key of ``models.MODELS``
     # words that the filters of a recurrent kernel machine read, whose kind is one of :data:`CELLS`;
     # 0: it is none
     ngram: int = 0
@@ -193,11 +193,7 @@ class TextModels(Options):
                     f"{name} does not go with {'--ngram' if self.ngram else others}: it is no "
                     "recurrent kernel machine; compare it in a call of its own"
                 )
-        same: dict[str, Any] = {
-            "num_layers": 1,
-            "dropout": self.dropout,
-            "counts": self.counts or 0,
-        }
+        same = {"num_layers": 1, "dropout": self.dropout, "counts": self.counts or 0}
         return [
             {"name": f"{cell}-{n}gram", "kind": cell, "ngram": n, **same}
             for cell, n in product(self.models or CELLS, self.ngram or (1,))

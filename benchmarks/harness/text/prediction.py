@@ -22,7 +22,7 @@ from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table
 from benchmarks.harness.text.task import TextClassifier
-from pyg_kernels.datasets.text import TextBatch, Vocabulary
+from pyg_kernels.datasets.text import Vocabulary
 from pyg_kernels.datasets.text.corpus import INTEGER
 
 PREFIXES = 64  # beginnings of a text that are classified together
@@ -94,32 +94,30 @@ def class_values(classes: Sequence[str]) -> list[float] | None:
     return [k - (number - 1) / 2 for k in range(number)] if in_order else None
 
 
-def expected(probabilities: Tensor, values: Sequence[float]) -> list[float]:
+def expected(rows: Tensor, values: Sequence[float]) -> list[float]:
     """The expected scores of rows of probabilities."""
-    return (probabilities.double() @ torch.tensor(values, dtype=torch.double)).tolist()
+    return (rows.double() @ torch.tensor(values, dtype=torch.double)).tolist()
 
 
 def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:
-    """What a classifier makes of a text."""
-    if not words:
-        raise InputError("--explain: the text has no words")
-    vocabulary = Vocabulary(classifier.hparams["words"])
-    ids, _ = vocabulary.encode([words])
-    net, lengths = classifier.net, range(1, len(ids) + 1)
-    known = (ids > vocabulary.unknown) & net.embedding(ids).any(dim=1)
-    with torch.no_grad():
-        here = net.at_words(_beginnings(ids, lengths[-1:])).softmax(dim=1)
-        starts = range(0, len(ids), PREFIXES)
-        parts = [net(_beginnings(ids, lengths[start : start + PREFIXES])) for start in starts]
-    so_far = torch.cat(parts).softmax(dim=1)
-    return Explanation(words, known.tolist(), here, so_far, classifier.hparams["classes"])
+    """What a classifier makes of a text of at least one word."""
+    net, classes = classifier.net, classifier.hparams["classes"]
+    (batch,) = tables.batches_of(classifier, [words], 1)
+    with torch.inference_mode():
+        known = (batch.ids > Vocabulary.unknown) & net.embedding(batch.ids).any(dim=1)
+        here = net.at_words(batch).softmax(dim=1)
+    beginnings = [words[:number] for number in range(1, len(words) + 1)]
+    so_far = probabilities(classifier, beginnings, PREFIXES)
+    return Explanation(words, known.tolist(), here, so_far, classes)
 
 
-def _beginnings(ids: Tensor, lengths: Sequence[int]) -> TextBatch:
-    """The beginnings of a text with these numbers of words, as texts of their own."""
-    ptr = torch.tensor([0, *lengths]).cumsum(0)
-    y = torch.zeros(len(lengths), dtype=torch.long)
-    return TextBatch(torch.cat([ids[:length] for length in lengths]), ptr, y)
+def probabilities(
+    classifier: TextClassifier, texts: Sequence[Sequence[str]], batch_size: int
+) -> Tensor:
+    """Those of the classes of texts that have words, ``(B, C)``."""
+    with torch.inference_mode():
+        batches = tables.batches_of(classifier, texts, batch_size)
+        return torch.cat([classifier.net(batch) for batch in batches]).float().softmax(dim=1)
 
 
 @matplotlib.rc_context({"text.parse_math": False})  # a word may have a dollar sign
@@ -190,16 +188,12 @@ def predicted(
     """The most probable class of each text and the probability of each class."""
     classes = classifier.hparams["classes"]
     rows = [row for row, text in enumerate(texts) if text]
-    probabilities = torch.full((len(texts), len(classes)), torch.nan)
+    found = torch.full((len(texts), len(classes)), torch.nan)
     if rows:
-        batches = tables.batches_of(classifier, [texts[row] for row in rows], batch_size)
-        with torch.inference_mode():
-            scores = [classifier.net(batch) for batch in batches]
-        probabilities[rows] = torch.cat(scores).float().softmax(dim=1)
-    best = probabilities.nan_to_num().argmax(dim=1).tolist()
+        found[rows] = probabilities(classifier, [texts[row] for row in rows], batch_size)
+    best = found.nan_to_num().argmax(dim=1).tolist()
     names = [classes[place] if text else "" for place, text in zip(best, texts, strict=True)]
-    columns = [f"probability of {name}" for name in classes]
-    frame = pandas.DataFrame(probabilities.numpy(), columns=columns)
+    frame = pandas.DataFrame(found.numpy(), columns=[f"probability of {name}" for name in classes])
     frame.insert(0, "predicted", names)
     return frame
 

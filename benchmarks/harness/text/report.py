@@ -55,13 +55,11 @@ def describe(data: TextData) -> str:
 
 def report(runs: Sequence[Run], data: TextData) -> Report:
     """Tables, confusion, learning curves, and the pictures of layers and decays."""
-    name = data.choice.dataset
-    pictures = {
-        "confusion.png": lambda: confusion_plot(runs, data),
-        "learning_curves.png": lambda: summary.learning_curves(
-            runs, TextTask.measure, "accuracy in percent", name
-        ),
-        **variant_plots(runs, name),
+    shown = runs, TextTask.measure, "accuracy in percent", data.choice.dataset
+    pictures: dict[str, Callable[[], Figure]] = {
+        "confusion.png": partial(confusion_plot, runs, data),
+        "learning_curves.png": partial(summary.learning_curves, *shown),
+        **variant_plots(runs, data.choice.dataset),
     }
     return Report([text_table(runs, data)], pictures)
 

@@ -15,7 +15,7 @@ from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
 from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.text import models
-from benchmarks.harness.text.counts import NGramClassifier, ngrams_of
+from benchmarks.harness.text.counts import NGramClassifier
 from benchmarks.harness.text.data import TextData, text_batches
 from benchmarks.harness.text.options import CELL_WIDTH, TextModelConfig, TextModels
 from pyg_kernels.datasets.text import TextBatch, TextCSV, TextLoader, tokenize
@@ -48,7 +48,7 @@ class TextClassifier(Classifier):
     ) -> None:
         super().__init__(optimizer)
         self.save_hyperparameters(logger=False)
-        self.net: models.TextNet = models.build_text_model(TextModelConfig(**model))
+        self.net: models.TextNet = models.TextNet(TextModelConfig(**model))
 
     def tokens(self, text: str) -> list[str]:
         """The words of a new text, read as those of the corpus were."""
@@ -71,7 +71,11 @@ class TextTask(ClassificationTask):
     def learner(self, model: TextModelConfig, optimizer: OptimizerConfig) -> TextClassifier:
         corpus, vocabulary = self.data.corpus, self.data.vocabulary
         words, classes = vocabulary.words[2:], list(corpus.classes)
-        counted = self._counted(model) if model.counts else {}
+        if model.counts and model.counts not in self._counts:  # once for all models and seeds
+            parts = (self.data.encoded.batch(self.parts[part]) for part in PARTS[:2])
+            counting = NGramClassifier(model.counts, len(vocabulary), 0, len(classes))
+            self._counts[model.counts] = counting.fit(*parts).state_dict()
+        counted = self._counts.get(model.counts, {})
         # Another fold has other words.
         ngrams = len(counted.get("ngrams", ()))
         model = replace(model, num_words=len(vocabulary), num_ngrams=ngrams)
@@ -82,15 +86,6 @@ class TextTask(ClassificationTask):
         if classifier.net.counts is not None:
             classifier.net.counts.load_state_dict(counted)
         return classifier
-
-    def _counted(self, model: TextModelConfig) -> dict[str, Tensor]:
-        """What a classifier of n-grams has learned of the texts, once for all models and seeds."""
-        if model.counts not in self._counts:
-            sizes = len(self.data.vocabulary), 0, model.num_classes
-            parts = (self.data.encoded.batch(self.parts[part]) for part in PARTS[:2])
-            fitted = NGramClassifier(model.counts, *sizes).fit(*parts)
-            self._counts[model.counts] = fitted.state_dict()
-        return self._counts[model.counts]
 
     def batches(self, learner: TextClassifier, batch_size: int, seed: int) -> Batches:
         return text_batches(self.parts, partial(TextLoader, self.data.encoded), batch_size, seed)
@@ -107,22 +102,15 @@ class TextTask(ClassificationTask):
         Where layers or decays are compared, those of this model; of a classifier of n-grams beside
         it, how many there are.
         """
-        encoder = learner.net.encoder
-        counts = learner.net.counts
+        encoder, counts = learner.net.encoder, learner.net.counts
         details: dict[str, Any] = {} if counts is None else {"ngrams": len(counts.ngrams)}
-        if not isinstance(encoder, models.RKMEncoder):
-            if model.name == model.kind:
-                return details
+        if isinstance(encoder, models.RKMEncoder):
+            details |= {"cell": model.kind, "ngram": model.ngram, "input_size": model.embedding_dim}
+            details |= {"hidden_size": model.hidden, "cell_parameters": encoder.cell_parameters()}
+        elif model.name != model.kind:
             details |= {"kind": model.kind, "layers": model.num_layers}
-            return {**details, "decay": model.decay} if model.kind == "rcnn" else details
-        return {
-            **details,
-            "cell": model.kind,
-            "ngram": model.ngram,
-            "input_size": model.embedding_dim,
-            "hidden_size": model.hidden,
-            "cell_parameters": encoder.cell_parameters(),
-        }
+            details |= {"decay": model.decay} if model.kind == "rcnn" else {}
+        return details
 
 
 def text_model_configs(options: TextModels, data: TextData) -> list[TextModelConfig]:
@@ -132,22 +120,21 @@ def text_model_configs(options: TextModels, data: TextData) -> list[TextModelCon
     for variant in options.variants():
         config = TextModelConfig(hidden=options.hidden or CELL_WIDTH, **sizes, **variant)
         with as_input_error():
-            if options.hidden or (config.ngram and not options.parameters):
-                pass
-            elif options.rcnn_hidden and not options.parameters and config.kind == "rcnn":
-                config = replace(config, hidden=options.rcnn_hidden)
-            else:
-                budget = options.parameters or models.DEFAULT_PARAMETERS
-                if options.rcnn_hidden and not options.parameters:
-                    rcnn = replace(config, kind="rcnn", hidden=options.rcnn_hidden, decay="input")
-                    budget = models.count_parameters(rcnn)
-                config = models.fit_hidden_size(config, budget)
+            config = _sized(config, options)
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
-            if config.counts:
-                train = data.encoded.batch(data.corpus.parts["train"])
-                ngrams = ngrams_of(train, config.counts, config.num_words)
-                config = replace(config, num_ngrams=len(ngrams))
             number = models.count_parameters(config) + learned
             check_parameters(config.name, config.hidden, number, SIZE_OPTIONS)
         configs.append(config)
     return configs
+
+
+def _sized(config: TextModelConfig, options: TextModels) -> TextModelConfig:
+    """The configuration with the width that is asked for."""
+    if options.hidden or (config.ngram and not options.parameters):
+        return config
+    if options.parameters or not options.rcnn_hidden:
+        return models.fit_hidden_size(config, options.parameters or models.DEFAULT_PARAMETERS)
+    rcnn = replace(config, kind="rcnn", hidden=options.rcnn_hidden)
+    if config.kind == "rcnn":
+        return rcnn
+    return models.fit_hidden_size(config, models.count_parameters(replace(rcnn, decay="input")))

@@ -26,7 +26,6 @@ from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.study import Record
 from benchmarks.harness.text.data import TextData
-from benchmarks.harness.text.models import RCNNEncoder
 from benchmarks.harness.text.options import TextModels
 from benchmarks.harness.text.task import TextClassifier, TextTask, text_model_configs
 from benchmarks.harness.training import LAST, TrainingConfig, train
@@ -214,8 +213,7 @@ def attributed(classifier: TextClassifier, words: Sequence[str]) -> Sentence:
     precision.
     """
     net, (first, last) = classifier.net.cpu().double().eval(), classifier.hparams["classes"]
-    assert isinstance(net.encoder, RCNNEncoder)
-    text_net = TextNet(net.encoder.rcnn, net.head)
+    text_net = TextNet(net.encoder.layers[0], net.head)
     ids, ptr = Vocabulary(classifier.hparams["words"]).encode([list(words)])
     x = net.embedding(ids)
     scores = net(TextBatch(ids, ptr, torch.zeros(1, dtype=torch.long)))[0]

@@ -1,10 +1,10 @@
 """TREC, SST, MR and AG News: small files, downloads without a network, and the real files."""
 
 import gzip
-import hashlib
 import io
 import zipfile
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,6 @@ from benchmarks.corpora import film_reviews
 from benchmarks.corpora.ag_news import AGNews
 from benchmarks.corpora.film_reviews import MR, SST
 from benchmarks.corpora.trec import TREC
-from pyg_kernels.datasets.text.lines import read_lines
 from tests.benchmarks.small_data import write_file
 from tests.datasets.conftest import present
 
@@ -26,87 +25,97 @@ TRAIN = (
 TEST = b"LOC:city What is the capital of Japan ?\n"
 
 
-@pytest.fixture
-def trec_root(tmp_path: Path) -> Path:
-    (tmp_path / "train_5500.label").write_bytes(TRAIN)
-    (tmp_path / "TREC_10.label").write_bytes(TEST)
-    return tmp_path
-
-
-def test_reads_the_published_format_in_latin_1(trec_root: Path) -> None:
-    corpus = TREC(trec_root)
+def test_trec_is_downloaded_once_and_read_in_latin_1(tmp_path: Path, serve, monkeypatch) -> None:
+    urls, names = [], ("train_5500.label", "TREC_10.label")
+    for attribute, content in (("train_file", TRAIN), ("test_file", TEST)):
+        known = replace(getattr(TREC, attribute), sha256=sha256(content).hexdigest())
+        monkeypatch.setattr(TREC, attribute, known)
+        urls.append(known.url)
+    asked = serve(dict(zip(urls, (TRAIN, TEST), strict=True)))
+    TREC(tmp_path)
+    corpus = TREC(tmp_path)
+    assert asked == urls
+    there = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")]
+    assert sorted(there) == sorted(f"raw/{name}" for name in names)
+    assert (tmp_path / "raw" / names[0]).read_bytes() == TRAIN
     assert corpus.classes == ("LOC", "NUM")
     assert corpus.labels.tolist() == [1, 0, 1, 0]
     assert corpus.texts[0] == ["how", "far", "is", "it", "from", "denver", "to", "aspen", "?"]
     assert corpus.texts[1][4] == "sisterðcity"
     assert corpus.parts["train"].tolist() == [0, 1, 2]
     assert corpus.part("test") == [["what", "is", "the", "capital", "of", "japan", "?"]]
-    corpus = TREC(trec_root, labels="fine")
-    assert corpus.classes == ("LOC:city", "NUM:dist")
-    assert corpus.texts[2] == ["how", "far", "is", "the", "moon", "?"]
+    fine = TREC(tmp_path, labels="fine")
+    assert (fine.classes, fine.texts) == (("LOC:city", "NUM:dist"), corpus.texts)
     with pytest.raises(ValueError, match="labels must be 'coarse' or 'fine', got 'finest'"):
-        TREC(trec_root, labels="finest")
+        TREC(tmp_path, labels="finest")
     # Compressed, in UTF-8, under other names.
-    expected = TREC(trec_root).texts
-    for name, other in (("train_5500.label", "train.txt.gz"), ("TREC_10.label", "test.txt.gz")):
-        write_file(trec_root / "raw" / other, (trec_root / name).read_text("latin-1"))
-        (trec_root / name).unlink()
-    assert TREC(trec_root).texts == expected
-
-
-def test_a_bad_line_is_named(trec_root: Path) -> None:
+    for name, other in zip(names, ("train.txt.gz", "test.txt.gz"), strict=True):
+        write_file(tmp_path / other, (tmp_path / "raw" / name).read_text("latin-1"))
+        (tmp_path / "raw" / name).unlink()
+    assert TREC(tmp_path).texts == corpus.texts
     for line in (b"NUM how far ?", b"how far ?", b"NUM:dist", b"", b"NUM:dist  "):
-        (trec_root / "TREC_10.label").write_bytes(TEST + line + b"\n")
+        (tmp_path / "TREC_10.label").write_bytes(TEST + line + b"\n")
         with pytest.raises(ValueError, match=r"line 2 of .*TREC_10.label is not 'COARSE:fine"):
-            TREC(trec_root)
+            TREC(tmp_path)
 
 
-def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    path.write_bytes("a\x85b\u2028c\r\nd\n".encode())
-    assert read_lines(path) == ["a\x85b\u2028c", "d"]
-    damaged = tmp_path / "damaged.gz"
-    damaged.write_bytes(gzip.compress(b"a\n" * 1000)[:20])
-    with pytest.raises(ValueError, match=r"damaged.gz cannot be decompressed"):
-        read_lines(damaged)
+SENTENCES = {
+    "stsa.fine.train": "3 a Fine film\n0 dull .\n2 a film\n4 superb\n1 no\n",
+    "stsa.fine.dev": "1 no film\n",
+    "stsa.fine.test": "4 yes , superb\n",
+}
+PHRASES = "3 a Fine film\n3 Fine film\n3 Fine\n0 dull .\n0 dull\n2 .\n4 superb\n1 no\n"
 
 
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+@pytest.fixture
+def sst_root(tmp_path: Path) -> Path:
+    for name, text in SENTENCES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
 
 
-def test_downloads_the_known_files_once(tmp_path: Path, serve, monkeypatch) -> None:
-    for name, content in (("train_file", TRAIN), ("test_file", TEST)):
-        known = replace(getattr(TREC, name), sha256=sha256(content))
-        monkeypatch.setattr(TREC, name, known)
-    asked = serve({TREC.train_file.url: TRAIN, TREC.test_file.url: TEST})
-    for _ in range(2):
-        assert len(TREC(tmp_path)) == 4
-    there = sorted(path.name for path in tmp_path.rglob("*.*"))
-    assert there == ["TREC_10.label", "train_5500.label"]
-    assert (tmp_path / "raw" / "train_5500.label").read_bytes() == TRAIN
-    assert asked == [TREC.train_file.url, TREC.test_file.url]
+def test_phrases_take_the_place_of_the_training_sentences(sst_root: Path) -> None:
+    for phrases in (False, None):
+        corpus = SST(sst_root, phrases=phrases)
+        assert corpus.classes == ("0", "1", "2", "3", "4")
+        assert corpus.labels[corpus.parts["train"]].tolist() == [3, 0, 2, 4, 1]
+        assert corpus.split == "official parts"
+    with pytest.raises(FileNotFoundError, match=r"no file stsa.fine.phrases.train, of the sent"):
+        SST(sst_root, phrases=True)
+    write_file(sst_root / "raw" / "stsa.fine.phrases.train.gz", PHRASES)
+    assert len(SST(sst_root).parts["train"]) == 5
+    for phrases in (True, None):
+        corpus = SST(sst_root, phrases=phrases)
+        assert corpus.split == "official parts, training on phrases too"
+        assert corpus.part("train")[1:3] == [["fine", "film"], ["fine"]]
+        assert corpus.labels[corpus.parts["train"]].tolist() == [3, 3, 3, 0, 0, 2, 4, 1]
+        assert corpus.part("valid") == [["no", "film"]]
+        assert corpus.part("test") == [["yes", ",", "superb"]]
 
 
-def test_sentiment_in_its_parts(tmp_path: Path, serve, monkeypatch) -> None:
-    contents = {
-        "stsa.binary.train": b"1 a Fine film\n0 dull .\n",
-        "stsa.binary.dev": b"0 no\n",
-        "stsa.binary.test": b"1 yes , yes\n",
-    }
-    known = {name: sha256(content) for name, content in contents.items()}
+def test_sentiment_of_two_classes_is_downloaded(tmp_path: Path, serve, monkeypatch) -> None:
+    names = [f"stsa.binary.{part}" for part in ("train", "dev", "test")]
+    contents = dict(zip(names, (b"1 a Fine film\n0 dull .\n", b"0 no\n", b"1 yes\n"), strict=True))
+    known = {name: sha256(content).hexdigest() for name, content in contents.items()}
     monkeypatch.setattr(film_reviews, "SST_SHA256", known)
     serve({film_reviews.SST_FOLDER + name: content for name, content in contents.items()})
     corpus = SST(tmp_path, labels="binary")
-    assert corpus.classes == ("0", "1")
-    assert corpus.labels.tolist() == [1, 0, 0, 1]
-    assert corpus.part("valid") == [["no"]]
-    assert corpus.texts[0] == ["a", "fine", "film"]
+    assert (corpus.classes, corpus.labels.tolist()) == (("0", "1"), [1, 0, 0, 1])
+
+
+def test_what_is_no_sentiment_is_named(sst_root: Path) -> None:
     with pytest.raises(ValueError, match="labels must be 'fine' or 'binary', got 'phrases'"):
-        SST(tmp_path, labels="phrases")
-    (tmp_path / "raw" / "stsa.binary.dev").write_bytes(b"2 no\n")
-    with pytest.raises(ValueError, match=r"line 1 of .*stsa.binary.dev is not a class from 0 to 1"):
-        SST(tmp_path, labels="binary")
+        SST(sst_root, labels="phrases")
+    for name in (*SENTENCES, "stsa.fine.phrases.train"):
+        (sst_root / name).write_text("")
+        with pytest.raises(ValueError, match=rf"{name} has no texts$"):
+            SST(sst_root, phrases=None)
+        (sst_root / name).write_text(SENTENCES.get(name, PHRASES))
+    no_class = r"^line 2 of .*stsa.fine.dev is not a class from 0 to 4 and a sentence$"
+    for line in ("5 fine", "-1 fine", "good film", "3 ", ""):
+        (sst_root / "stsa.fine.dev").write_text(f"1 no\n{line}\n")
+        with pytest.raises(ValueError, match=no_class):
+            SST(sst_root, phrases=None)
 
 
 def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
@@ -118,7 +127,7 @@ def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
     with zipfile.ZipFile(archive, "w") as zipped:
         for attribute in ("positive_file", "negative_file"):
             content = "".join(f"{attribute} {k}\n" for k in range(50)).encode()
-            file = replace(getattr(MR, attribute), sha256=sha256(content))
+            file = replace(getattr(MR, attribute), sha256=sha256(content).hexdigest())
             zipped.writestr(file.member, content)
             monkeypatch.setattr(MR, attribute, file)
     serve({MR.positive_file.url: archive.getvalue()})
@@ -164,53 +173,7 @@ def test_the_real_corpora(real_data: Path) -> None:
     assert not any("\\" in word or "#39" in word for text in news.texts for word in text)
     content = AGNews.test_file.find(real_texts / "ag_news").read_bytes()
     content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    assert sha256(content) == AGNews.test_file.sha256
-
-
-SENTENCES = {
-    "stsa.fine.train": "3 a Fine film\n0 dull .\n2 a film\n4 superb\n1 no\n",
-    "stsa.fine.dev": "1 no film\n",
-    "stsa.fine.test": "4 yes , superb\n",
-}
-PHRASES = "3 a Fine film\n3 Fine film\n3 Fine\n0 dull .\n0 dull\n2 .\n4 superb\n1 no\n"
-
-
-@pytest.fixture
-def sst_root(tmp_path: Path) -> Path:
-    for name, text in SENTENCES.items():
-        (tmp_path / name).write_text(text)
-    return tmp_path
-
-
-def test_phrases_take_the_place_of_the_training_sentences(sst_root: Path) -> None:
-    for phrases in (False, None):
-        corpus = SST(sst_root, phrases=phrases)
-        assert len(corpus.parts["train"]) == 5
-        assert corpus.split == "official parts"
-    with pytest.raises(FileNotFoundError, match=r"no file stsa.fine.phrases.train, of the sent"):
-        SST(sst_root, phrases=True)
-    write_file(sst_root / "raw" / "stsa.fine.phrases.train.gz", PHRASES)
-    assert len(SST(sst_root).parts["train"]) == 5
-    for phrases in (True, None):
-        corpus = SST(sst_root, phrases=phrases)
-        assert corpus.split == "official parts, training on phrases too"
-        assert corpus.part("train")[1:3] == [["fine", "film"], ["fine"]]
-        assert corpus.labels[corpus.parts["train"]].tolist() == [3, 3, 3, 0, 0, 2, 4, 1]
-        assert corpus.part("valid") == [["no", "film"]]
-        assert corpus.part("test") == [["yes", ",", "superb"]]
-
-
-def test_a_bad_file_is_named(sst_root: Path) -> None:
-    for name in (*SENTENCES, "stsa.fine.phrases.train"):
-        (sst_root / name).write_text("")
-        with pytest.raises(ValueError, match=rf"{name} has no texts$"):
-            SST(sst_root, phrases=None)
-        (sst_root / name).write_text(SENTENCES.get(name, PHRASES))
-    no_class = r"^line 2 of .*stsa.fine.dev is not a class from 0 to 4 and a sentence$"
-    for line in ("5 fine", "-1 fine", "good film", "3 ", ""):
-        (sst_root / "stsa.fine.dev").write_text(f"1 no\n{line}\n")
-        with pytest.raises(ValueError, match=no_class):
-            SST(sst_root, phrases=None)
+    assert sha256(content).hexdigest() == AGNews.test_file.sha256
 
 
 NEWS = '"3","Gas","Oil\\\\falls\\no more &lt;b&gt;, Smith #39;s firm"\n' + "".join(

@@ -11,15 +11,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, OwnText, TextStreams
-from benchmarks.corpora.language_loader import LanguageLoader
+from benchmarks.corpora.language import LanguageCorpus, LanguageLoader, OwnText, TextStreams
 from benchmarks.corpora.python_documentation import PythonDocumentation
 from tests.benchmarks.small_data import write_file
 from tests.datasets.conftest import present
 
 TRAIN = " the cat <unk> \n the cat sat \n"
-VALID = " the dog sat \n"
-TEST = " a cat \n"
 WIKI = " \n = Cats = \n \n The cat <unk> . \n"
 
 
@@ -31,12 +28,12 @@ def write(folder: Path, pattern: str, **texts: str) -> Path:
 
 @pytest.mark.parametrize("pattern", ["ptb.{}.txt", "ptb.{}.txt.gz", "{}.txt", "wiki.{}.tokens.gz"])
 def test_lines_are_read_one_after_the_other(tmp_path: Path, pattern: str) -> None:
-    corpus = LanguageCorpus(write(tmp_path, pattern, train=TRAIN, valid=VALID, test=TEST))
+    write(tmp_path, pattern, train=TRAIN, valid=" the dog sat \n", test=" a cat \n")
+    corpus = LanguageCorpus(tmp_path)
     assert corpus.vocabulary.words == ["<unk>", "<eos>", "the", "cat", "sat"]
     streams = {part: ids.tolist() for part, ids in corpus.streams.items()}
     train, valid, test = [2, 3, 0, 1, 2, 3, 4, 1], [2, 0, 4, 1], [0, 3, 1]
     assert streams == {"train": train, "valid": valid, "test": test}
-    assert corpus.streams["train"].dtype == torch.int64
     assert corpus.unknown == {"train": 0, "valid": 1, "test": 1}
     assert corpus.name == {"p": "ptb", "{": "text", "w": "wikitext"}[pattern[0]]
 
@@ -61,25 +58,21 @@ def test_the_unknown_word_occurs_in_training() -> None:
     other = TextStreams(parts | {"test": [["b"], ["b"]]})
     assert corpus.digest() == TextStreams(parts).digest() != other.digest()
     # A padding word of a text is a word.
-    vocabulary = LanguageVocabulary.build([["<pad>", "<eos>"]])
-    assert vocabulary.words == ["<unk>", "<eos>", "<pad>"]
-    assert vocabulary.padding not in range(len(vocabulary))
-    assert vocabulary.extended(["x"]).words == ["<unk>", "<eos>", "<pad>", "x"]
+    vocabulary = corpus.vocabulary.build([["<pad>", "<eos>"]]).extended(["x"])
+    assert vocabulary.words == ["<unk>", "<eos>", "<pad>", "x"]
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    for place, said in (
-        (tmp_path / "nowhere", "nowhere: no such folder or file"),
-        (tmp_path, r"ptb.train.txt, wiki.train.tokens, train.txt"),
-    ):
-        with pytest.raises(FileNotFoundError, match=said):
+    def refused(said: str, place: Path = tmp_path) -> None:
+        with pytest.raises((FileNotFoundError, ValueError), match=said):
             LanguageCorpus(place)
+
+    refused("nowhere: no such folder or file", tmp_path / "nowhere")
+    refused(r"ptb.train.txt, wiki.train.tokens, train.txt")
     write(tmp_path, "wiki.{}.tokens", train="a", test="a")
-    with pytest.raises(FileNotFoundError, match=r"has no file wiki.valid.tokens or .*\.gz"):
-        LanguageCorpus(tmp_path)
+    refused(r"has no file wiki.valid.tokens or .*\.gz")
     write(tmp_path, "wiki.{}.tokens", valid=" \n \n")
-    with pytest.raises(ValueError, match=r"wiki.valid.tokens has no words"):
-        LanguageCorpus(tmp_path)
+    refused(r"wiki.valid.tokens has no words")
 
 
 def test_encodings_are_as_given(tmp_path: Path) -> None:
@@ -90,11 +83,10 @@ def test_encodings_are_as_given(tmp_path: Path) -> None:
     assert LanguageCorpus(tmp_path, "utf-16").vocabulary.words[2:] == ["é", "a"]
     file = tmp_path / "own.txt"
     file.write_bytes("\ufeff".encode() + b"a <unk>, b\n" * 10)
-    for encoding in ("utf-8", "UTF-8"):
-        text = OwnText(file, encoding)
-        assert text.vocabulary.words == ["<unk>", "<eos>", "a", ",", "b"]
-        assert text.streams["test"].tolist() == [2, 0, 3, 4, 1]
-        assert text.unknown == dict.fromkeys(("train", "valid", "test"), 0)
+    text = OwnText(file, "UTF-8")
+    assert text.vocabulary.words == ["<unk>", "<eos>", "a", ",", "b"]
+    assert text.streams["test"].tolist() == [2, 0, 3, 4, 1]
+    assert text.unknown == dict.fromkeys(("train", "valid", "test"), 0)
 
 
 def test_the_real_corpora(real_data: Path, tmp_path: Path) -> None:
@@ -105,8 +97,7 @@ def test_the_real_corpora(real_data: Path, tmp_path: Path) -> None:
     assert sizes == {"train": 929_589, "valid": 73_760, "test": 82_430}
     assert set(corpus.unknown.values()) == {0}
     text = gzip.decompress((root / "ptb.test.txt.gz").read_bytes()).decode()
-    counts = Counter(text.split())
-    counts["<eos>"] = text.count("\n")
+    counts = Counter(text.replace("\n", " <eos> ").split())
     found = torch.bincount(corpus.streams["test"], minlength=10_000).tolist()
     assert found == [counts[word] for word in corpus.vocabulary.words]
     root = present(real_data / "text" / "wikitext2_small")
@@ -120,31 +111,27 @@ def test_the_real_corpora(real_data: Path, tmp_path: Path) -> None:
 
 def test_streams_go_on_from_batch_to_batch() -> None:
     loader = LanguageLoader(torch.arange(22), batch_size=3, steps=3)
-    batches = list(loader)
-    assert len(loader) == len(batches) == 3
-    assert [tuple(batch.ids.shape) for batch in batches] == [(3, 3), (3, 3), (1, 3)]
-    assert batches[0].ids.tolist() == [[0, 7, 14], [1, 8, 15], [2, 9, 16]]
-    assert batches[1].ids.t().tolist() == [[3, 4, 5], [10, 11, 12], [17, 18, 19]]
+    first, second, last = loader
+    assert len(loader) == 3 and last.ids.shape == (1, 3)
+    assert first.ids.tolist() == [[0, 7, 14], [1, 8, 15], [2, 9, 16]]
+    assert second.ids.t().tolist() == [[3, 4, 5], [10, 11, 12], [17, 18, 19]]
     for ids, targets in loader:
         assert torch.equal(targets, ids + 1)
-    # Words that fill no row are left out.
-    ((ids, targets),) = LanguageLoader(torch.arange(22), batch_size=5, steps=35)
+    # Words that fill no row are left out; few words make fewer streams.
+    ((ids, _),) = LanguageLoader(torch.arange(22), batch_size=5, steps=35)
     assert ids.t().flatten().tolist() == list(range(20))
-    assert targets.t().flatten().tolist() == list(range(1, 21))
     ((ids, _),) = LanguageLoader(torch.arange(4), batch_size=20)
-    assert ids.tolist() == [[0, 1, 2]]  # few words make fewer streams
-    ((_, targets),) = LanguageLoader(torch.arange(8), batch_size=2, whole=True)
-    assert targets.t().tolist() == [[1, 2, 3, 4], [5, 6, 7, -100]]
+    assert ids.tolist() == [[0, 1, 2]]
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 9))
 def test_an_evaluation_predicts_every_word_once(words: int, batch_size: int, steps: int) -> None:
     stream = torch.arange(100, 100 + words)
-    loader = LanguageLoader(stream, batch_size, steps, before=7, whole=True)
+    loader = LanguageLoader(stream, batch_size, steps, whole=True)
     ids, targets = (torch.cat(each).t() for each in zip(*loader, strict=True))
     counted = targets != -100
     assert targets[counted].tolist() == stream.tolist()
-    assert ids[counted].tolist() == [7, *stream[:-1].tolist()]
+    assert ids[counted].tolist() == [1, *stream[:-1].tolist()]  # from an end of line on
     # A stream is filled up at its end alone.
     assert bool((counted[:, 1:] <= counted[:, :-1]).all())
 
@@ -163,7 +150,7 @@ def test_drawn_numbers_of_steps() -> None:
 
     drawn = sizes(0)
     assert drawn == sizes(0) and drawn not in (sizes(1), sizes(0, seed=1))
-    assert sizes(0, seed=2**62) == sizes(0, seed=2**62)
+    assert sizes(0, seed=2**62)
     numbers = torch.tensor(drawn, dtype=torch.float64)
     usual = numbers[numbers > 52.5]
     assert 0.02 < 1 - len(usual) / len(numbers) < 0.08
@@ -195,47 +182,33 @@ def lines(corpus: PythonDocumentation, part: str) -> list[str]:
     return [line.strip() for line in " ".join(words).split("<eos>")[:-1]]
 
 
-@pytest.fixture
-def library(tmp_path: Path) -> Path:
-    """A module, 493 further paragraphs, and what is no documentation."""
+def test_docstrings_are_read_in_their_order_and_a_paragraph_once(tmp_path: Path) -> None:
+    """Of a module, 493 further paragraphs, and what is no documentation."""
+    with pytest.raises(FileNotFoundError, match="nowhere is not a folder"):
+        PythonDocumentation(tmp_path / "nowhere")
     write_file(tmp_path / "a.py", MODULE)
+    with pytest.raises(ValueError, match=r"has 7 paragraphs .* expected at least 500"):
+        PythonDocumentation(tmp_path)
     numbered = "\n\n".join(f"line {number}" for number in range(493))
     write_file(tmp_path / "b.py", f'"""{numbered}"""')
     write_file(tmp_path / "c.py", b"\x00")
     write_file(tmp_path / "d.py", "def 3")
     write_file(tmp_path / "package/e.py", '"""In a package."""')
-    return tmp_path
-
-
-def test_docstrings_are_read_in_their_order(library: Path) -> None:
-    corpus = PythonDocumentation(library, min_count=1)
-    found = lines(corpus, "train")
+    corpus = PythonDocumentation(tmp_path, min_count=1)
     own = "the module .|its names .|a class .|a method , which is longer than the class ."
+    found = lines(corpus, "train")
     assert found[:7] == f"{own}|what is within it .|another|one .".split("|")
     assert found[7:] == [f"line {number}" for number in range(393)]
-    assert lines(corpus, "valid") == ["line <unk>"] * 50
-    assert len(lines(corpus, "test")) == 50
+    assert lines(corpus, "valid") == lines(corpus, "test") == ["line <unk>"] * 50
     assert corpus.unknown["test"] == 50
-
-
-def test_a_paragraph_is_in_one_part_alone(library: Path) -> None:
-    """Subclasses repeat docstrings, and modules their licences."""
-    before = PythonDocumentation(library).digest()
-    write_file(library / "z.py", '"""line 3\n\nline 4\n\n*line* 5"""')
-    assert PythonDocumentation(library).digest() == before
+    # Subclasses repeat docstrings, and modules their licences.
+    write_file(tmp_path / "z.py", '"""line 3\n\nline 4\n\n*line* 5"""')
+    assert PythonDocumentation(tmp_path, min_count=1).digest() == corpus.digest()
     # Topics come first.
     topics = "# Made\ntopics = {'b': 'Two\\n', 'a': 'One *\\n***'}\n"
-    write_file(library / "pydoc_data/topics.py", topics)
-    found = lines(PythonDocumentation(library, min_count=1), "train")
+    write_file(tmp_path / "pydoc_data/topics.py", topics)
+    found = lines(PythonDocumentation(tmp_path, min_count=1), "train")
     assert found[:3] == ["one", "two", "the module ."]
-
-
-def test_a_folder_without_sources_is_refused(tmp_path: Path) -> None:
-    write_file(tmp_path / "a.py", MODULE)
-    with pytest.raises(ValueError, match=r"has 7 paragraphs .* expected at least 500"):
-        PythonDocumentation(tmp_path)
-    with pytest.raises(FileNotFoundError, match="nowhere is not a folder"):
-        PythonDocumentation(tmp_path / "nowhere")
 
 
 def test_the_running_python_has_it(tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.naive_bayes import MultinomialNB
 
 from benchmarks.harness import sizes
 from benchmarks.harness.summary import png
 from benchmarks.harness.text import models, prediction
 from benchmarks.harness.text.counts import NGramClassifier
 from benchmarks.harness.text.options import CELLS, TextModelConfig
-from benchmarks.harness.text.prediction import class_values, explain, explanation_plot
+from benchmarks.harness.text.prediction import explain
 from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import TextBatch, Vocabulary
 
@@ -21,15 +22,14 @@ LENGTHS = (2, 4, 1)
 BATCH = TextBatch(torch.arange(7), torch.tensor([0, 2, 6, 7]), torch.zeros(3, dtype=torch.long))
 
 
-def config(name: str, **changes: object) -> TextModelConfig:
-    return replace(
-        TextModelConfig(name, 9, 4, False, 3, hidden=5, num_layers=3, dropout=0.4), **changes
-    )
+def config(kind: str, **changes: object) -> TextModelConfig:
+    made = TextModelConfig(kind, 9, 4, False, 3, hidden=5, num_layers=3, dropout=0.4, kind=kind)
+    return replace(made, **changes)
 
 
 def built(settings: TextModelConfig) -> models.Encoder:
     torch.manual_seed(0)
-    return models.build_text_model(settings).double().eval().encoder
+    return models.TextNet(settings).double().eval().encoder
 
 
 @pytest.fixture
@@ -38,50 +38,39 @@ def x() -> torch.Tensor:
     return torch.randn(7, 4, dtype=torch.double)
 
 
-@pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm"])
-def test_means_of_all_layers_stand_side_by_side(name: str, x) -> None:
-    encoder = built(config(name, readout="mean"))
-    assert isinstance(encoder, models.LayeredEncoder)
-    for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
-        means, h = [], text
+@pytest.mark.parametrize("readout", ["last", "mean"])
+@pytest.mark.parametrize("kind", ["rcnn", "lstm", "bi-lstm", "rkm-lstm:2", "cnn:3"])
+def test_recurrent_layers_are_read_out_text_by_text(kind: str, readout: str, x) -> None:
+    """``nn.LSTM`` and the package's layers all read one text as ``(T, F)``."""
+    kind, _, ngram = kind.partition(":")
+    encoder = built(config(kind, ngram=int(ngram or 0), readout=readout))
+    here = encoder.at_words(x, BATCH).split(LENGTHS)
+    for row, features, h in zip(encoder(x, BATCH), here, x.split(LENGTHS), strict=True):
+        outputs = []
         for layer in encoder.layers:
-            h, _ = layer(h)  # nn.LSTM and RCNN both read one text as (T, F)
-            means.append(h.mean(dim=0))
-        torch.testing.assert_close(row, torch.cat(means), rtol=1e-10, atol=1e-12)
+            h, _ = layer(h)
+            outputs.append(h)
+        expected = torch.cat(outputs, dim=1)
+        torch.testing.assert_close(features, expected, rtol=1e-10, atol=1e-12)
+        if readout == "mean" or ngram:
+            assert len(outputs) == (1 if ngram else 3)
+            whole = expected.mean(dim=0)
+        else:
+            whole = torch.cat((expected[-1, :5], expected[0, 5:]))  # at both ends, if there are two
+        torch.testing.assert_close(row, whole, rtol=1e-10, atol=1e-12)
 
 
-def test_both_ends_and_bags(x) -> None:
-    both, bag = built(config("bi-lstm")), built(config("bag-of-vectors"))
-    found = zip(both(x, BATCH), bag(x, BATCH), x.split(LENGTHS), strict=True)
-    for ends, mean, text in found:
-        output, _ = both.lstm(text)
-        expected = torch.cat((output[-1, :5], output[0, 5:]))
-        torch.testing.assert_close(ends, expected, rtol=1e-10, atol=1e-12)
+def test_a_bag_is_the_mean_of_word_vectors(x) -> None:
+    bag = built(config("bag-of-vectors"))
+    here = bag.at_words(x, BATCH).split(LENGTHS)
+    for row, features, text in zip(bag(x, BATCH), here, x.split(LENGTHS), strict=True):
         expected = (bag.lin.weight @ text.mean(dim=0) + bag.lin.bias).clamp(min=0)
-        torch.testing.assert_close(mean, expected, rtol=1e-10, atol=1e-12)
-
-
-def test_the_text_is_made_of_what_stands_at_its_words(x) -> None:
-    for name, readout, whole in (
-        *((name, "last", "last") for name in ("rcnn", "lstm")),
-        *((name, "mean", "mean") for name in ("rcnn", "lstm", "bi-lstm")),
-        ("rkm-lstm:2", "last", "mean"),
-        *((name, "last", None) for name in ("bag-of-vectors", "bi-lstm")),
-    ):
-        kind, _, ngram = name.partition(":")
-        encoder = built(config(name, kind=kind, ngram=int(ngram or 0), readout=readout))
-        here, found = encoder.at_words(x, BATCH), encoder(x, BATCH)
-        assert here.shape == (7, encoder.out_features)
-        torch.testing.assert_close(here[-1], found[-1])  # a text of one word
-        for row, features in zip(found, here.split(LENGTHS), strict=True):
-            if whole:
-                made = features[-1] if whole == "last" else features.mean(dim=0)
-                torch.testing.assert_close(row, made, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(row, expected, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(features, bag.lin(text).clamp(min=0))
 
 
 def test_cnn_is_the_maximum_over_windows_that_end_at_words(x) -> None:
     encoder = built(config("cnn"))
-    assert isinstance(encoder, models.CNNEncoder)
     here = encoder.at_words(x, BATCH).split(LENGTHS)
     for whole, features, text in zip(encoder(x, BATCH), here, x.split(LENGTHS), strict=True):
         at_words, best = [], []
@@ -121,10 +110,8 @@ def test_ngrams_are_those_of_scikit_learn(order: int) -> None:
     expected = (torch.from_numpy(x).double() @ weight + made.bias).log_softmax(1)
     torch.testing.assert_close(made(batch).double(), expected, rtol=1e-5, atol=1e-5)
     assert made(batch).argmax(1).tolist() == batch.y.tolist()
-    own = np.log1p(x[batch.y == 1].sum(0)) - np.log((1 + x[batch.y == 1].sum(0)).sum())
-    others = np.log1p(x[batch.y == 0].sum(0)) - np.log((1 + x[batch.y == 0].sum(0)).sum())
-    known = np.abs(own - others) > 1e-9  # no ratio, no weight
-    assert not weight[:, 1].numpy()[~known].any()
+    ratios = np.diff(MultinomialNB().fit(x, batch.y.numpy()).feature_log_prob_, axis=0)[0]
+    assert not weight[np.abs(ratios) < 1e-9].any()  # no ratio, no weight
 
 
 def test_unknown_ngrams_leave_the_bias_and_nothing_is_an_empty_batch() -> None:
@@ -140,9 +127,7 @@ def test_a_network_is_trained_without_ngrams_and_averaged_with_them() -> None:
     fitted = NGramClassifier(2, 5, 0, 2).fit(batch, batch)
     sizes = {"num_words": 5, "num_classes": 2, "num_layers": 1, "dropout": 0.0}
     counted = {**sizes, "counts": 2, "num_ngrams": len(fitted.ngrams)}
-    net, bare = (
-        models.build_text_model(config("rcnn", **options)).double() for options in (counted, sizes)
-    )
+    net, bare = (models.TextNet(config("rcnn", **options)).double() for options in (counted, sizes))
     net.counts.load_state_dict(fitted.state_dict())
     bare.load_state_dict(net.state_dict(), strict=False)
     alone = bare(batch)
@@ -163,37 +148,11 @@ def test_the_paper_s_model() -> None:
     assert models.count_parameters(replace(paper, decay="input")) == layers + head + decays
     recurrent = models.count_parameters(replace(paper, decay="recurrent"))
     assert recurrent == layers + head + decays + 3 * 200 * 200
-    net = models.build_text_model(paper)
+    net = models.TextNet(paper)
     bounds = [(net.encoder.layers[0].cells[0].lins[0].weight, 300), (net.head.weight, 600)]
     for weight, inputs in bounds:
         assert weight.abs().max().item() == pytest.approx(math.sqrt(3 / inputs), rel=0.01)
     assert not net.head.bias.any()
-
-
-@pytest.mark.parametrize(
-    ("model", "ngram", "readout"),
-    [
-        *((model, 0, "mean") for model in models.MODELS),
-        *(("rcnn", 0, "last"), ("lstm", 0, "last"), ("rkm-lstm", 1, "last"), ("cnn", 3, "last")),
-    ],
-)
-def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, readout) -> None:
-    own = {"kind": model, "ngram": ngram, "readout": readout}
-    settings = TextModelConfig("a", 20, 6, False, 3, hidden=5, dropout=0.4, **own)
-    net = models.build_text_model(settings).double().eval()
-    texts = [torch.randint(20, (length,)) for length in (1, 9, 2, 30, 3)]
-
-    def batch(chosen: list[torch.Tensor]) -> TextBatch:
-        ptr = torch.tensor([0, *map(len, chosen)]).cumsum(0)
-        return TextBatch(torch.cat(chosen), ptr, torch.zeros(len(chosen), dtype=torch.long))
-
-    together = net(batch(texts))
-    for text, scores in zip(texts, together, strict=True):
-        torch.testing.assert_close(net(batch([text]))[0], scores, rtol=1e-10, atol=1e-12)
-    # Nor do the other texts' gradients: those of the longest do not reach the shortest's word.
-    others = [text.clamp(max=18) for text in texts[1:]]
-    net(batch([torch.tensor([19]), *others]))[1:].sum().backward()
-    assert not net.embedding.weight.grad[19].any()
 
 
 # Thousands of weights of 1-gram and 3-gram cells: table 2 of Liang et al. 2019, and of RAN, which
@@ -216,59 +175,46 @@ def test_cells_have_the_weights_of_the_paper() -> None:
         for ngram, thousands in zip((1, 3), numbers, strict=True):
             made = TextModelConfig("a", 9, 300, True, 2, hidden=300, kind=cell, ngram=ngram)
             with torch.device("meta"):
-                assert models.build_text_model(made).encoder.cell_parameters() == 1000 * thousands
+                assert models.TextNet(made).encoder.cell_parameters() == 1000 * thousands
 
 
 def test_networks_get_about_the_same_number_of_parameters() -> None:
-    config = TextModelConfig("rcnn", 50, 20, True, 6, hidden=1)
-    for name in models.MODELS:
-        fitted = models.fit_hidden_size(replace(config, name=name), 20_000)
+    for kind in models.MODELS:
+        made = TextModelConfig(kind, 50, 20, True, 6, hidden=1, kind=kind)
+        fitted = models.fit_hidden_size(made, 20_000)
         assert 19_000 < models.count_parameters(fitted) <= 20_000
         wider = replace(fitted, hidden=fitted.hidden + 1)
         assert models.count_parameters(wider) > 20_000
-        learned = models.build_text_model(replace(fitted, fixed_embedding=False))
+        learned = models.TextNet(replace(fitted, fixed_embedding=False))
         assert sizes.num_parameters(learned) == models.count_parameters(fitted) + 50 * 20
 
 
 WORDS = ["a", "good", "bad", "film", "silent"]
 
 
-def classifier(name: str = "rcnn", classes: str = "01234", **options: object) -> TextClassifier:
+def classifier(kind: str = "rcnn", classes: str = "01234", **options: object) -> TextClassifier:
     torch.manual_seed(0)
-    config = TextModelConfig(name, len(WORDS) + 2, 4, True, len(classes), 5, dropout=0.5, **options)
-    learner = TextClassifier(asdict(config), WORDS, list(classes))
+    made = TextModelConfig(kind, len(WORDS) + 2, 4, True, len(classes), 5, dropout=0.5, kind=kind)
+    learner = TextClassifier(asdict(replace(made, **options)), WORDS, list(classes))
     learner.net.embedding.weight.data[-1] = 0  # no vector of "silent"
     return learner.eval()
 
 
-@pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm", "cnn", "bag-of-vectors", "ran"])
-def test_the_text_so_far_is_classified_as_a_text(name: str, monkeypatch) -> None:
+@pytest.mark.parametrize("kind", ["rcnn", "lstm", "bi-lstm", "cnn", "bag-of-vectors", "ran"])
+def test_each_word_is_classified_and_the_text_up_to_it(kind: str, monkeypatch) -> None:
     monkeypatch.setattr(prediction, "PREFIXES", 2)
-    learner = classifier(name, readout="mean", kind=name, ngram=2 * (name == "ran"))
-    text = ["a", "bad", "film", "nowhere", "good"]
-    found = explain(learner, text)
-    numbers = [2, 4, 5, 1, 3]
+    learner = classifier(kind, readout="mean", ngram=2 * (kind == "ran"))
+    found = explain(learner, ["a", "bad", "film", "nowhere", "good"])
+    numbers = torch.tensor([2, 4, 5, 1, 3])
     for t in range(5):
-        batch = TextBatch(torch.tensor(numbers[: t + 1]), torch.tensor([0, t + 1]), torch.zeros(1))
-        expected = learner.net(batch).softmax(dim=1)[0]
-        torch.testing.assert_close(found.so_far[t], expected)
-    assert found.here.shape == (5, 5)
-    torch.testing.assert_close(found.here.sum(dim=1), torch.ones(5))
-
-
-def test_the_local_sentiment_is_the_output_layer_at_each_word() -> None:
-    learner = classifier(readout="mean", num_layers=2)
-    found = explain(learner, ["good", "bad", "film"])
-    x = learner.net.embedding.weight[torch.tensor([3, 4, 5])]
-    first, _ = learner.net.encoder.layers[0](x)
-    second, _ = learner.net.encoder.layers[1](first)
-    scores = torch.cat((first, second), dim=1) @ learner.net.head.weight.T + learner.net.head.bias
-    torch.testing.assert_close(found.here, scores.softmax(dim=1))
+        batch = TextBatch(numbers[: t + 1], torch.tensor([0, t + 1]), torch.zeros(1))
+        torch.testing.assert_close(found.so_far[t], learner.net(batch).softmax(dim=1)[0])
+    features = learner.net.encoder.at_words(learner.net.embedding(numbers), batch)
+    torch.testing.assert_close(found.here, learner.net.head(features).softmax(dim=1))
 
 
 def test_table_of_scores_and_unknown_words() -> None:
     found = explain(classifier(), ["a", "nowhere", "silent", "good"])
-    assert found.known == [True, False, False, True]
     assert found.unknown() == "2 of 4 words are unknown: nowhere, silent"
     table = found.table()
     assert "from -2 (class 0) to 2 (class 4)" in table.caption
@@ -285,12 +231,12 @@ def test_classes_without_an_order_and_pictures() -> None:
     best = int(found.so_far[-1].argmax())
     assert f"probability of {'ABC'[best]}, at each word" in found.table().caption
     assert [row[1] for row in found.table().rows] == [f"{p:+.2f}" for p in found.here[:, best]]
-    assert png(explanation_plot([found])).startswith(b"\x89PNG")
     ordered = [explain(classifier(), words) for words in (["a"], ["good", "film"])]
-    figure = explanation_plot(ordered)
-    assert [len(axes.patches) for axes in figure.axes] == [1, 2]
-    heights = [patch.get_height() for patch in figure.axes[1].patches]
-    assert heights == pytest.approx(prediction.expected(ordered[1].here, [-2, -1, 0, 1, 2]))
+    figure = prediction.explanation_plot(ordered)
+    assert png(figure).startswith(b"\x89PNG")
+    heights = [[patch.get_height() for patch in axes.patches] for axes in figure.axes]
+    for bars, shown in zip(heights, ordered, strict=True):
+        assert bars == pytest.approx(prediction.expected(shown.here, [-2, -1, 0, 1, 2]))
 
 
 def test_values_of_classes() -> None:
@@ -302,4 +248,4 @@ def test_values_of_classes() -> None:
         (["1", "10", "2", "3", "4", "5", "6", "7", "8", "9"], None),
         (["0"], None),
     ):
-        assert class_values(classes) == values
+        assert prediction.class_values(classes) == values
