@@ -22,17 +22,14 @@ from benchmarks.harness.options import (
 from benchmarks.harness.retrieval.options import FIELDS, Networks, Pretraining, Questions
 
 PROGRAM = "benchmarks.question_retrieval"
-# Of training and of pre-training by data set, of which one's own have the first; the thesis has
-# Adam alone.
-DEFAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "msrp": (
-        {"epochs": 5, "batch_size": 20, "schedule": "cosine"},
-        {"epochs": 3, "batch_size": 64},
-    ),
-    "askubuntu": (
-        {"epochs": 50, "batch_size": 40, "schedule": "none"},
-        {"epochs": 40, "batch_size": 256},
-    ),
+# By data set, of which one's own have the first; the thesis has Adam alone.
+TRAINING: dict[str, dict[str, Any]] = {
+    "msrp": {"epochs": 5, "batch_size": 20, "schedule": "cosine"},
+    "askubuntu": {"epochs": 50, "batch_size": 40, "schedule": "none"},
+}
+PRETRAINING = {
+    "msrp": {"epochs": 3, "batch_size": 64},
+    "askubuntu": {"epochs": 40, "batch_size": 256},
 }
 DETAILS = """\
 Lei's thesis (2017), section 2.5.3. A question's vector is the mean of those of title and body, each
@@ -101,7 +98,8 @@ def compare(options: QuestionRetrieval) -> None:
         from benchmarks.harness.retrieval.baselines import Baselines
         from benchmarks.harness.retrieval.data import load_questions
     out = Path(options.out or f"runs/questions-{options.dataset}")
-    usual, usual_pretraining = DEFAULTS.get(options.dataset, DEFAULTS["msrp"])
+    kind = options.dataset if options.dataset in TRAINING else "msrp"
+    usual = TRAINING[kind]
     data = load_questions(options)
     ranking = task.RetrievalTask(data, out / "pretraining")
     models = task.question_model_configs(options, data, options.pretrained())
@@ -113,7 +111,7 @@ def compare(options: QuestionRetrieval) -> None:
         writing, encoders = task.PretrainingTask(data), task.pretraining_configs(models)
         epochs, batch_size = options.pretraining_epochs, options.pretraining_batch_size
         first = replace(options, epochs=epochs, batch_size=batch_size)
-        given = {"training": first.training(**usual | usual_pretraining), "files": (report.CURVES,)}
+        given = {"training": first.training(**usual | PRETRAINING[kind]), "files": (report.CURVES,)}
         folder = out / "pretraining"
         experiments.append(Experiment(PROGRAM, first, folder, writing, encoders, **given))
     for one in experiments:

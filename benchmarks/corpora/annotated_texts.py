@@ -45,6 +45,7 @@ class AnnotatedTexts(PartedTexts):
         self,
         path: str | Path,
         test: str | Path | None = None,
+        *,
         text_columns: Sequence[str] = ("text",),
         target_column: str = "target",
         evidence_column: str | None = None,
@@ -72,12 +73,7 @@ class AnnotatedTexts(PartedTexts):
                 places.append(where)
                 self.evidence.append(_evidence(words, "".join(phrases), where))
             sizes.append(len(table))
-        numbers, worded = as_numbers(pandas.Series(targets))
-        lacking = np.isnan(numbers)
-        if task != "classification" and not worded.any() and 0 < lacking.sum() < len(lacking):
-            where = places[int(lacking.argmax())]
-            raise ValueError(f"{where}: no target, where the others are numbers")
-        self.classes, self.y = _targets(targets, task, f"{path}, column {target_column!r}")
+        self.classes, self.y = _targets(targets, places, task)
         self.parts, self.split = self._parts(sizes, seed)
 
     def digest(self) -> str:
@@ -105,22 +101,24 @@ class AnnotatedTexts(PartedTexts):
         return {name: mask.nonzero().flatten() for name, mask in masks.items()}, split
 
 
-def _targets(cells: Sequence[str], task: str | None, where: str) -> tuple[tuple[str, ...], Tensor]:
+def _targets(
+    cells: Sequence[str], places: Sequence[str], task: str | None
+) -> tuple[tuple[str, ...], Tensor]:
     """The names of classes, none for numbers, and the classes or numbers of texts."""
-    numbers = torch.zeros(0)  # where cells are words
-    try:
-        numbers = torch.tensor([float(cell) for cell in cells], dtype=torch.double)
-    except ValueError as error:
-        if task == "regression":
-            raise ValueError(f"{where}: {error}") from None
-    is_quantity = bool((numbers != numbers.floor()).any()) or len(set(cells)) > MOST_CLASSES
-    if len(numbers) and task != "classification" and (task == "regression" or is_quantity):
-        if not numbers.isfinite().all():
-            raise ValueError(f"{where}: a target is no finite number")
-        return (), numbers
+    numbers, wrong = as_numbers(pandas.Series(cells))
+    lacking = np.isnan(numbers)
+    are_numbers = not lacking.all() and not (lacking & wrong).any()
+    # A cell that says nothing among numbers is not a class.
+    is_whole = bool((numbers == np.floor(numbers)).all()) and len(set(cells)) <= MOST_CLASSES
+    if task == "regression" or (task is None and are_numbers and not is_whole):
+        bad = ~np.isfinite(numbers)
+        if bad.any():
+            first = int(bad.argmax())
+            raise ValueError(f"{places[first]}: the target {cells[first]!r} is no finite number")
+        return (), torch.tensor(numbers)
     classes = tuple(sorted(set(cells)))
     if len(classes) < 2:
-        raise ValueError(f"{where}: all texts have the class {classes[0]!r}; two are needed")
+        raise ValueError(f"all texts have the target {classes[0]!r}; two classes are needed")
     return classes, torch.tensor([classes.index(cell) for cell in cells])
 
 

@@ -8,23 +8,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.corpora.published_text import numbered, obtain_text
-from benchmarks.corpora.questions import RANKED_PARTS, Question, QuestionCorpus, Ranking, TrainQuery
+from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from pyg_kernels.datasets.public_file import find_file
 
 SOURCE = "https://github.com/taolei87/askubuntu"
 TEXTS, TRAIN, HELD_OUT = "text_tokenized.txt", "train_random.txt", "heldout.txt"
+PARTS = {"valid": "dev.txt", "test": "test.txt"}
 BODY_WORDS = 100  # of a body that are read at most
 VECTORS = ("vectors_pruned.200.txt", "vector/vectors_pruned.200.txt")
 
 T = TypeVar("T")
-
-
-class LeaveOutError(ValueError):
-    """What is wrong with a line, where ``leave_out`` would leave it out."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"{problem} (leave_out=True leaves such out and counts them)")
-        self.problem = problem
 
 
 class AskUbuntu(QuestionCorpus):
@@ -41,9 +34,8 @@ class AskUbuntu(QuestionCorpus):
             ``heldout.txt`` (ids of questions that pre-training leaves out).
         leave_out: leave out, and count in ``left_out``, questions without a title, ids of which
             there is no question, training questions without a similar one, ranked questions without
-            candidates, similar questions that are not among the candidates, candidates that are
-            given twice and questions that are similar to themselves or their own candidates, all of
-            which are errors otherwise.
+            candidates, similar questions that are not among the candidates and questions that are
+            similar to themselves or their own candidates, all of which are errors otherwise.
 
     Attributes:
         vectors: the file of word vectors ``vectors_pruned.200.txt``, which may also lie in
@@ -57,7 +49,7 @@ class AskUbuntu(QuestionCorpus):
         reader = _Reader(root, leave_out)
         questions = reader.some(TEXTS, reader.questions())
         train = reader.some(TRAIN, reader.train())
-        parts = {name: reader.some(f"{name}.txt", reader.rankings(name)) for name in RANKED_PARTS}
+        parts = {part: reader.some(name, reader.rankings(name)) for part, name in PARTS.items()}
         held_out = reader.held_out()
         super().__init__(questions, train, parts, "published parts", held_out)
         self.left_out = dict(reader.left_out)
@@ -85,7 +77,7 @@ class _Reader:
         """All questions that have a title."""
         for where, (id_, *texts) in self._rows(TEXTS, (3,)):
             # Each word once: there are 11 million.
-            title, body = (list(map(sys.intern, text.split())) for text in texts)
+            title, body = (tuple(map(sys.intern, text.split())) for text in texts)
             if id_ in self.position:
                 raise ValueError(f"{where}: there is another question {id_}")
             if not title:
@@ -96,42 +88,31 @@ class _Reader:
 
     def train(self) -> Iterator[TrainQuery]:
         for where, (id_, similar, others) in self._rows(TRAIN, (3,)):
-            query = self._places(id_, where)
-            positives = self._similar(similar, query, where)
-            if query and not positives:
-                self._leave_out("training question without a similar one", id_, where)
-            if query and positives:
+            for query in self._places(id_, where):
+                positives = self._places(similar, where, query)
+                if not positives:
+                    self._leave_out("training question without a similar one", id_, where)
+                    continue
                 drawn = self._places(others, where)
-                negatives = [place for place in drawn if place not in {*query, *positives}]
-                same = len(drawn) - len(negatives)
-                if same:
+                negatives = tuple(place for place in drawn if place not in {query, *positives})
+                if same := len(drawn) - len(negatives):
                     self.left_out["training question's other that is similar"] += same
-                yield TrainQuery(query[0], tuple(positives), tuple(negatives))
+                yield TrainQuery(query, tuple(positives), negatives)
 
-    def rankings(self, part: str) -> Iterator[Ranking]:
-        for where, (id_, similar, candidates, *more) in self._rows(f"{part}.txt", (3, 4)):
-            query = self._places(id_, where)
-            relevant = set(self._similar(similar, query, where))
-            ids = candidates.split()
-            scores = _numbers(more[0], len(ids), where) if more else [0.0] * len(ids)
-            kept: dict[int, float] = {}
-            for name, score in zip(ids, scores, strict=True):
-                for place in self._places(name, where):
-                    if place in query:
-                        self._leave_out("question among its own candidates", name, where)
-                    elif place in kept:
-                        self._leave_out("candidate given twice", name, where)
-                    else:
-                        kept[place] = score
-            for name in similar.split():
-                if self.position.get(name, -1) in relevant.difference(kept):
-                    self._leave_out("similar question that is no candidate", name, where)
-            if query and not kept:
-                self._leave_out("ranked question without candidates", id_, where)
-            if query and kept:
-                similar_ones = tuple(place in relevant for place in kept)
-                bm25 = tuple(kept.values()) if more else None
-                yield Ranking(query[0], tuple(kept), similar_ones, bm25)
+    def rankings(self, name: str) -> Iterator[Ranking]:
+        for where, (id_, similar, candidates, *more) in self._rows(name, (3, 4)):
+            scores = _numbers(more[0], len(candidates.split()), where) if more else []
+            for query in self._places(id_, where):
+                relevant = self._places(similar, where, query)
+                kept = self._places(candidates, where, query)
+                for _ in relevant.keys() - kept.keys():
+                    self._leave_out("similar question that is no candidate", similar, where)
+                if not kept:
+                    self._leave_out("ranked question without candidates", id_, where)
+                    continue
+                found = tuple(place in relevant for place in kept)
+                bm25 = tuple(scores[number] for number in kept.values()) if scores else None
+                yield Ranking(query, tuple(kept), found, bm25)
 
     def held_out(self) -> list[int]:
         """The questions of ``heldout.txt``; none if there is no such file."""
@@ -152,27 +133,25 @@ class _Reader:
                 raise ValueError(f"{where}: the first cell must be one id, got {cells[0]!r}")
             yield where, [cells[0].strip(), *cells[1:]]
 
-    def _places(self, ids: str, where: str) -> list[int]:
-        """The positions of the questions of these ids, each once, of those that there are."""
-        places: dict[int, None] = {}
-        for id_ in ids.split():
-            if id_ in self.position:
-                places[self.position[id_]] = None
+    def _places(self, ids: str, where: str, query: int | None = None) -> dict[int, int]:
+        """The positions of the questions of these ids, each once, and which id it is first; but for
+        the query, for which these are.
+        """
+        places: dict[int, int] = {}
+        for number, name in enumerate(ids.split()):
+            place = self.position.get(name)
+            if place is None:
+                self._leave_out("id without a question", name, where)
+            elif place == query:
+                self._leave_out("question similar to itself or its own candidate", name, where)
             else:
-                self._leave_out("id without a question", id_, where)
-        return list(places)
-
-    def _similar(self, ids: str, query: list[int], where: str) -> list[int]:
-        """The positions of a question's similar ones, which it is not one of itself."""
-        places = self._places(ids, where)
-        others = [place for place in places if place not in query]
-        if len(others) < len(places):
-            self._leave_out("question similar to itself", ids, where)
-        return others
+                places.setdefault(place, number)
+        return places
 
     def _leave_out(self, reason: str, id_: str, where: str) -> None:
         if not self.leave_out:
-            raise LeaveOutError(f"{where}: {reason}, {id_}")
+            how = "leave_out=True, --leave-out, leaves such out and counts them"
+            raise ValueError(f"{where}: {reason}, {id_} ({how})")
         self.left_out[reason] += 1
 
 
@@ -180,8 +159,8 @@ def _numbers(cell: str, number: int, where: str) -> list[float]:
     """The BM25 scores of that many candidates."""
     try:
         scores = [float(score) for score in cell.split()]
-    except ValueError as error:
-        raise ValueError(f"{where}: a BM25 score is not a number ({error})") from error
+    except ValueError:
+        scores = []
     if len(scores) != number or not all(map(math.isfinite, scores)):
         raise ValueError(f"{where}: expected {number} finite BM25 scores, got {cell!r}")
     return scores

@@ -67,9 +67,7 @@ class _Review(NamedTuple):
 
 def _rated(line: str, where: str) -> _Review:
     """The review of a line ``y1 .. y5 <tab> words``."""
-    ratings, tab, text = line.partition("\t")
-    if not tab or not text.split():
-        raise ValueError(f"{where} is not 'y1 y2 y3 y4 y5 <tab> words'")
+    ratings, _, text = line.partition("\t")
     return _review(text.split(), ratings.split(), where)
 
 

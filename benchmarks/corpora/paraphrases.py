@@ -16,12 +16,15 @@ from pyg_kernels.datasets.text.text_table import read_text_table
 from pyg_kernels.datasets.text.tokens import tokenize
 
 SOURCE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
-FILES = {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"}
+FILES = ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt")
 HEADER = "Quality"
 NEGATIVES = 100
 TEST_FRACTION = 0.2  # of one's own similar pairs
 DEV_FRACTION = 0.1  # of the pairs to train on
 NUM_CANDIDATES = 20  # of each query, the true one included; fewer where there are no more
+
+# Where it stands, its label, and of both sentences id and text.
+Row = tuple[str, str, tuple[str, str], tuple[str, str]]
 
 
 class Pair(NamedTuple):
@@ -33,58 +36,55 @@ class Pair(NamedTuple):
 
 
 class _PairCorpus(QuestionCorpus):
-    """The corpus of the pairs that a reader has read, to train on (from `source`) and to test on;
-    `split` says how these came about.
+    """The corpus of the pairs of a file to train on and, perhaps, one to test on: a path and rows
+    each. `given` says how these came about.
     """
 
-    def __init__(
-        self,
-        reader: "_Reader",
-        training: Sequence[Pair],
-        testing: Sequence[Pair],
-        source: str | Path,
-        split: str,
-        seed: int,
-    ) -> None:
-        pairs = [*training, *testing]
+    def __init__(self, *files: tuple[str | Path, Iterable[Row]], given: str, seed: int) -> None:
+        reader = _Reader()
+        read = [reader.read(path, rows) for path, rows in files]
+        pairs = [pair for each in read for pair in each]
         similar, groups = _paraphrases(pairs), _groups(pairs, len(reader.questions))
-        tested = [pair for pair in testing if pair.paraphrase]
+        trained, *others = ([pair for pair in each if pair.paraphrase] for each in read)
+        if others:
+            (tested,), split = others, given
+        else:
+            tested, trained = _divided(trained, groups, TEST_FRACTION, seed)
+            split = f"random {100 * TEST_FRACTION:g}% of the similar pairs for testing"
+        if not tested:
+            raise ValueError(f"{files[-1][0]} has too few similar pairs to test on")
         taken = {groups[pair.first] for pair in tested}
-        paraphrases = [pair for pair in training if pair.paraphrase]
-        apart = [pair for pair in paraphrases if groups[pair.first] not in taken]
+        apart = [pair for pair in trained if groups[pair.first] not in taken]
         dev, train = _divided(apart, groups, DEV_FRACTION, seed)
         if not dev:
             raise ValueError(
-                f"{source} is too small for a dev part of {DEV_FRACTION:g}: it has {len(apart)} "
-                "pairs of paraphrases to train on"
+                f"{files[0][0]} is too small for a dev part of {DEV_FRACTION:g}: it has "
+                f"{len(apart)} pairs of paraphrases to train on"
             )
         pool = np.array(list(dict.fromkeys(pair.second for pair in pairs)))
         index = BM25Index(reader.questions[place].title for place in pool)
 
-        def ranking(query: int, found: Sequence[int]) -> Ranking:
-            """The candidates of a query, the best first; of equal ones the earlier."""
-            scores = index.scores(reader.questions[query].title).numpy()
-            order = np.argsort(-scores, kind="stable")
-            order = order[pool[order] != query]
-            true = np.isin(pool[order], found)
-            best = order[true | (np.cumsum(~true) < NUM_CANDIDATES)]
-            candidates = tuple(pool[best].tolist())
-            relevant = tuple(place in similar[query] for place in candidates)
-            return Ranking(query, candidates, relevant, tuple(scores[best].tolist()))
-
         def rankings(pairs: Sequence[Pair]) -> Iterator[Ranking]:
-            """One of each query, however many pairs it has."""
+            """One of each query; of candidates with one score the earlier comes first."""
             found: dict[int, list[int]] = {}
             for pair in pairs:
                 found.setdefault(pair.first, []).append(pair.second)
-            return (ranking(*item) for item in found.items())
+            for query, seconds in found.items():
+                scores = index.scores(reader.questions[query].title).numpy()
+                order = np.argsort(-scores, kind="stable")
+                order = order[pool[order] != query]
+                true = np.isin(pool[order], seconds)
+                best = order[true | (np.cumsum(~true) < NUM_CANDIDATES)]
+                candidates = tuple(pool[best].tolist())
+                relevant = tuple(place in similar[query] for place in candidates)
+                yield Ranking(query, candidates, relevant, tuple(scores[best].tolist()))
 
-        parts = {"dev": rankings(dev), "test": rankings(tested)}
+        parts = {"valid": rankings(dev), "test": rankings(tested)}
         split = f"{split}, {100 * DEV_FRACTION:g}% of training for dev (seed {seed})"
         super().__init__(reader.questions, _train_queries(train, seed), parts, split)
         reasons = {
             "pairs of one and the same sentence": reader.identical,
-            "training pairs connected with the test part": len(paraphrases) - len(apart),
+            "training pairs connected with the test part": len(trained) - len(apart),
         }
         self.left_out = {reason: number for reason, number in reasons.items() if number}
 
@@ -110,12 +110,9 @@ class MSRPQuestions(_PairCorpus):
     """
 
     def __init__(self, root: str | Path, seed: int = 0) -> None:
-        reader = _Reader()
-        paths = {part: obtain_text(root, name, SOURCE) for part, name in FILES.items()}
-        train, test = (reader.read(paths[part]) for part in ("train", "test"))
-        if not any(pair.paraphrase for pair in test):
-            raise ValueError(f"{paths['test']} has no paraphrases")
-        super().__init__(reader, train, test, paths["train"], "official test part", seed)
+        paths = [obtain_text(root, name, SOURCE) for name in FILES]
+        files = ((path, _published(path)) for path in paths)
+        super().__init__(*files, given="official test part", seed=seed)
 
 
 class OwnPairs(_PairCorpus):
@@ -137,24 +134,14 @@ class OwnPairs(_PairCorpus):
         self,
         path: str | Path,
         test: str | Path | None = None,
+        *,
         columns: Sequence[str] = ("first", "second", "label"),
         seed: int = 0,
         encoding: str = "utf-8",
     ) -> None:
-        reader = _Reader()
-        pairs = reader.table(path, columns, encoding)
-        if test is None:
-            similar = [pair for pair in pairs if pair.paraphrase]
-            groups = _groups(pairs, len(reader.questions))
-            tested, train = _divided(similar, groups, TEST_FRACTION, seed)
-            # Pairs that are not similar give candidates alone, in whatever part.
-            train += [pair for pair in pairs if not pair.paraphrase]
-            split = f"random {100 * TEST_FRACTION:g}% of the similar pairs for testing"
-        else:
-            train, tested, split = pairs, reader.table(test, columns, encoding), "given test part"
-        if not any(pair.paraphrase for pair in tested):
-            raise ValueError(f"{test or path} has too few similar pairs to test on")
-        super().__init__(reader, train, tested, path, split, seed)
+        paths = [path] if test is None else [path, test]
+        files = ((each, _own(each, columns, encoding)) for each in paths)
+        super().__init__(*files, given="given test part", seed=seed)
 
 
 class _Reader:
@@ -166,47 +153,22 @@ class _Reader:
         self._by_id: dict[str, str] = {}
         self._by_words: dict[tuple[str, ...], int] = {}
 
-    def read(self, path: Path) -> list[Pair]:
-        """The pairs of a file that are not of one and the same sentence."""
-        pairs: list[Pair] = []
-        for where, line in numbered(path, needed=False):
-            cells = line.split("\t")
-            if cells[0] == HEADER and not pairs:
-                continue
-            if len(cells) != 5:
-                raise ValueError(f"{where}: expected 5 cells, got {len(cells)}")
-            label, first, second, *texts = cells
-            pairs.append(self._pair(label, (first, second), texts, where))
-        return self._different(pairs, path)
-
-    def table(self, path: str | Path, columns: Sequence[str], encoding: str) -> list[Pair]:
-        """The pairs of a table with these columns, each text its own id."""
-        table = read_text_table(path, columns, encoding)
-        rows = table[list(columns)].itertuples(index=False)
-        pairs = [
-            self._pair(label.strip(), texts, texts, f"{path}, line {line}")
-            for line, (*texts, label) in zip(table.index, rows, strict=True)
-        ]
-        found = dict.fromkeys(pairs)  # each once: a query counts once
-        for pair in found:
-            if pair.paraphrase and pair._replace(paraphrase=False) in found:
-                texts = [" ".join(self.questions[k].title) for k in (pair.first, pair.second)]
+    def read(self, path: str | Path, rows: Iterable[Row]) -> list[Pair]:
+        """The pairs of a file that are not of one and the same sentence, each once."""
+        found: dict[Pair, None] = {}
+        for where, label, *sentences in rows:
+            if label not in ("0", "1"):
+                raise ValueError(f"{where}: the label must be 0 or 1, got {label!r}")
+            first, second = (self._place(id_, text, where) for id_, text in sentences)
+            found[Pair(first, second, paraphrase=label == "1")] = None
+            if Pair(first, second, paraphrase=label == "0") in found:
+                texts = [" ".join(self.questions[place].title) for place in (first, second)]
                 raise ValueError(f"{path}: {texts[0]!r} and {texts[1]!r} are labelled both 0 and 1")
-        return self._different(list(found), path)
-
-    def _pair(self, label: str, ids: Sequence[str], texts: Sequence[str], where: str) -> Pair:
-        if label not in ("0", "1"):
-            raise ValueError(f"{where}: the label must be 0 or 1, got {label!r}")
-        first, second = (self._place(*named, where) for named in zip(ids, texts, strict=True))
-        return Pair(first, second, paraphrase=label == "1")
-
-    def _different(self, pairs: Sequence[Pair], path: str | Path) -> list[Pair]:
-        """Those that are not of one and the same sentence, which are counted."""
-        found = [pair for pair in pairs if pair.first != pair.second]
-        self.identical += len(pairs) - len(found)
-        if not found:
+        pairs = [pair for pair in found if pair.first != pair.second]
+        self.identical += len(found) - len(pairs)
+        if not pairs:
             raise ValueError(f"{path} has no pairs of two sentences")
-        return found
+        return pairs
 
     def _place(self, id_: str, text: str, where: str) -> int:
         words = tuple(tokenize(text))
@@ -218,6 +180,25 @@ class _Reader:
         if place == len(self.questions):
             self.questions.append(Question(id_, words))
         return place
+
+
+def _published(path: Path) -> Iterator[Row]:
+    """The rows of a file of the corpus."""
+    for where, line in numbered(path, needed=False):
+        label, *cells = line.split("\t")
+        if label == HEADER:
+            continue
+        if len(cells) != 4:
+            raise ValueError(f"{where}: expected 5 cells, got {1 + len(cells)}")
+        first, second, *texts = cells
+        yield where, label, (first, texts[0]), (second, texts[1])
+
+
+def _own(path: str | Path, columns: Sequence[str], encoding: str) -> Iterator[Row]:
+    """The rows of a table with these columns, each text its own id."""
+    table = read_text_table(path, columns, encoding)
+    for line, first, second, label in table[list(columns)].itertuples():
+        yield f"{path}, line {line}", label.strip(), (first, first), (second, second)
 
 
 def _paraphrases(pairs: Iterable[Pair]) -> dict[int, dict[int, None]]:

@@ -1,6 +1,5 @@
 """Documents in which it is known where their label comes from."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.corpora.film_reviews import MR
+from benchmarks.corpora.published_text import fingerprint
 from benchmarks.corpora.trec import TREC
 from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
 
@@ -82,9 +82,7 @@ class PlantedEvidence(TextCorpus):
         self.y = self.labels
 
     def digest(self) -> str:
-        content = hashlib.sha256(super().digest().encode())
-        content.update(torch.cat(self.evidence).numpy().tobytes())
-        return content.hexdigest()[:16]
+        return fingerprint(super().digest(), *self.evidence)
 
 
 def _question_pools(trec: TREC, generator: Random) -> dict[str, list[list[str]]]:

@@ -6,13 +6,13 @@ from torch import Tensor
 
 from pyg_kernels.chem.encoding import parse
 from pyg_kernels.datasets.molecules import MoleculeDataset
-from pyg_kernels.datasets.splits import random_split
-from pyg_kernels.datasets.table import MoleculeTable
 
 ARYL_FLUORIDE = "cF"
 
 
-class PlantedSubstructure(MoleculeDataset):
+def planted_substructure(
+    molecules: MoleculeDataset, smarts: str = ARYL_FLUORIDE
+) -> tuple[MoleculeDataset, list[Tensor]]:
     """Real molecules whose target is how often a functional group occurs in them.
 
     So it is known which atoms the target comes from: those of the group. Whatever atoms a model
@@ -29,45 +29,25 @@ class PlantedSubstructure(MoleculeDataset):
         molecules: any data set of molecules, or a view of one; its targets are not looked at.
         smarts: the group as a SMARTS pattern. Matches with the same atoms count once; matches may
             overlap, as fused rings do.
-        seed: of the random 80/10/10 split.
 
-    Attributes:
-        split: the positions of each part, a :class:`~pyg_kernels.datasets.Split`; a view keeps
-            those in the whole data set.
+    Returns:
+        molecules: the same ones with that target.
+        evidence: for each molecule (N,) bool, whether an atom belongs to the group.
     """
-
-    def __init__(
-        self, molecules: MoleculeDataset, smarts: str = ARYL_FLUORIDE, seed: int = 0
-    ) -> None:
-        with rdBase.BlockLogs():
-            pattern = Chem.MolFromSmarts(smarts)
-        if pattern is None or not pattern.GetNumAtoms():
-            raise ValueError(
-                f"smarts must be a SMARTS pattern with at least one atom, got {smarts!r}"
-            )
-        super().__init__(featurizer=molecules.featurizer)
-        found = [_matched(text, pattern) for text in molecules.smiles]
-        counts, self._evidence = [count for count, _ in found], [atoms for _, atoms in found]
-        targets = torch.tensor(counts, dtype=torch.float64).unsqueeze(1)
-        if not len(targets) or bool((targets == targets[0]).all()):
-            often = f"{counts[0]} times each" if counts else "in none"
-            raise ValueError(
-                f"smarts {smarts!r} must occur more often in some molecules than in others, but "
-                f"the {len(counts)} molecules have it {often}"
-            )
-        table = MoleculeTable(
-            smiles=list(molecules.smiles),
-            targets=targets,
-            target_names=[smarts],
-            row_numbers=list(molecules.row_numbers),
+    with rdBase.BlockLogs():
+        pattern = Chem.MolFromSmarts(smarts)
+    if pattern is None or not pattern.GetNumAtoms():
+        raise ValueError(f"smarts must be a SMARTS pattern with at least one atom, got {smarts!r}")
+    found = [_matched(text, pattern) for text in molecules.smiles]
+    counts, evidence = [count for count, _ in found], [atoms for _, atoms in found]
+    if len(set(counts)) < 2:
+        raise ValueError(
+            f"smarts {smarts!r} must occur more often in some molecules than in others, but the "
+            f"{len(counts)} molecules have it {counts[0]} times each"
         )
-        self._hold(*self._read(table, "the data set"))
-        self.split = random_split(len(counts), seed=seed)
-
-    @property
-    def evidence(self) -> list[Tensor]:
-        """For each molecule (N,) bool, whether an atom belongs to the group."""
-        return [self._evidence[place] for place in self.indices()]
+    featurizer = molecules.featurizer
+    made = MoleculeDataset.from_smiles(molecules.smiles, counts, [smarts], featurizer=featurizer)
+    return made, evidence
 
 
 def _matched(smiles: str, pattern: Chem.Mol) -> tuple[int, Tensor]:

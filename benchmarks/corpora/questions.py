@@ -1,25 +1,24 @@
 """Questions of a forum, which of them are similar, lists of candidates, and search by words."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pyg_kernels.datasets.text.vocabulary import words_of
+from benchmarks.corpora.published_text import fingerprint
 
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75  # k_1 and b as Lucene has them
 HELD_OUT = 2000
-RANKED_PARTS = ("dev", "test")
+RANKED = ("valid", "test")  # parts with candidates to rank
 
 
 class Question(NamedTuple):
     """A question."""
 
     id: str  # its name in the corpus
-    title: Sequence[str]  # the words of the title, at least one
-    body: Sequence[str] = ()  # the words of the body; may be empty
+    title: tuple[str, ...]  # its words, at least one
+    body: tuple[str, ...] = ()  # its words
 
 
 class TrainQuery(NamedTuple):
@@ -60,9 +59,8 @@ class QuestionCorpus:
 
     Attributes:
         questions: list of M :class:`Question`.
-        position: from the id of a question to its place in ``questions``.
         train: list of :class:`TrainQuery`.
-        parts: for ``'dev'`` and ``'test'`` the list of its :class:`Ranking`.
+        parts: for ``'valid'`` (dev) and ``'test'`` the list of its :class:`Ranking`.
         split: how the parts came about, in a few words.
         held_out: sorted positions of questions that pre-training is to leave out, so that its
             perplexity can be measured on them; none where that does not matter.
@@ -77,12 +75,9 @@ class QuestionCorpus:
         split: str = "given split",
         held_out: Iterable[int] = (),
     ) -> None:
-        self.questions = [
-            Question(each.id, tuple(each.title), tuple(each.body)) for each in questions
-        ]
-        self.position = {question.id: place for place, question in enumerate(self.questions)}
+        self.questions = list(questions)
         self.train = list(train)
-        self.parts = {name: list(parts[name]) for name in RANKED_PARTS}
+        self.parts = {name: list(parts[name]) for name in RANKED}
         self.split = split
         self.held_out = tuple(sorted(set(held_out)))
         self.left_out: dict[str, int] = {}
@@ -112,14 +107,7 @@ class QuestionCorpus:
 
     def digest(self) -> str:
         """A fingerprint of questions, parts and those held out: equal only if all are."""
-        content = hashlib.sha256()
-        for question in self.questions:
-            content.update(repr(tuple(question)).encode())
-        ranked = [[tuple(ranking) for ranking in self.parts[name]] for name in RANKED_PARTS]
-        for query in self.train:
-            content.update(repr(tuple(query)).encode())
-        content.update(repr((ranked, self.held_out)).encode())
-        return content.hexdigest()[:16]
+        return fingerprint((self.questions, self.train, self.parts, self.held_out))
 
 
 class BM25Index:
@@ -135,22 +123,15 @@ class BM25Index:
     (Robertson and Zaragoza 2009; computed by the package bm25s).
 
     Args:
-        texts: M sequences of words, not strings; some must have words.
+        texts: M sequences of words, at least one of which has words.
     """
 
     def __init__(self, texts: Iterable[Sequence[str]]) -> None:
         import bm25s
 
-        words = [list(words_of(text)) for text in texts]
-        if not any(words):
-            raise ValueError("none of the texts to search has words")
-        self.number = len(words)
         self._index = bm25s.BM25(method="lucene", k1=SATURATION, b=LENGTH_WEIGHT)
-        self._index.index(words, show_progress=False)
+        self._index.index(list(map(list, texts)), show_progress=False)
 
     def scores(self, query: Sequence[str]) -> Tensor:
-        """(M,) float32, the scores of a query of words; all are zero where it has none."""
-        words = list(words_of(query))
-        if not words:
-            return torch.zeros(self.number)
-        return torch.from_numpy(self._index.get_scores(words)).float()
+        """(M,) float32, the scores of a query of at least one word."""
+        return torch.from_numpy(self._index.get_scores(list(query))).float()

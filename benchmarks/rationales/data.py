@@ -49,12 +49,12 @@ class Items:
         """Lines on items and parts, and on evidence."""
         sizes = ", ".join(f"{len(self.parts[part]):,} {part}" for part in PARTS)
         about = f"{self.name}: {len(self.y):,} {self.kind}, {self.split}: {sizes}"
-        evidence, part = f"which {self.unit} say it is not known", self.annotated_part()
-        if part is not None:
-            marks, known = self.evidence_of(part)
-            number, share = self.num_annotated(part), marks[known].double().mean()
-            some = f"{number:,} {self.kind} with evidence of the " if bool((~known).any()) else ""
-            evidence = f"{100 * share:.1f}% of the {self.unit} of the {some}{part} part say it"
+        evidence, number = f"which {self.unit} say it is not known", self.num_annotated("test")
+        if number:
+            marks, known = self.evidence_of("test")
+            share, all_known = marks[known].double().mean(), bool(known.all())
+            some = "" if all_known else f"{number:,} {self.kind} with evidence of the "
+            evidence = f"{100 * share:.1f}% of the {self.unit} of the {some}test part say it"
         mean = f"{self.lengths.double().mean():.1f} {self.unit} each"
         return f"{about}\n{mean}; {evidence}\n{self.about}"
 
@@ -88,13 +88,6 @@ class Items:
         values = self.right("train").double()
         # Numbers that do not vary need no scale.
         return NumberGoal(float(values.mean()), float(values.std(correction=0)) or 1.0)
-
-    def annotated_part(self) -> str | None:
-        """The part on which precision is followed in training: valid, or test where it alone can.
-
-        It has no influence on which epoch is chosen.
-        """
-        return next((part for part in ("valid", "test") if self.num_annotated(part)), None)
 
     def num_annotated(self, part: str) -> int:
         """The items of a part whose evidence is known."""
@@ -147,18 +140,16 @@ def word_sizes(words: Words, options: Rationales) -> dict[str, Any]:
 
 def _molecules(options: Rationales) -> Items:
     """Those of the ChEMBL assay, or of CEP where a folder is named."""
-    from benchmarks.corpora.planted_substructure import ARYL_FLUORIDE, PlantedSubstructure
+    from benchmarks.corpora.planted_substructure import ARYL_FLUORIDE, planted_substructure
     from pyg_kernels.datasets import CEP, ChEMBLSulfonamides, MoleculeLoader, random_split
 
     seed = options.split_seed
     molecules: Any = CEP(options.folder) if options.folder else ChEMBLSulfonamides()
-    split: Any = random_split(len(molecules), seed=seed)
-    evidence = [None] * len(molecules)
+    evidence: Sequence[Tensor | None] = [None] * len(molecules)
     if options.dataset == "molecules":
         smarts = options.smarts or (THIOPHENE if options.folder else ARYL_FLUORIDE)
-        molecules = PlantedSubstructure(molecules, smarts, seed=seed)
-        split, evidence = molecules.split, molecules.evidence
-    parts = {part: torch.as_tensor(getattr(split, part)) for part in PARTS}
+        molecules, evidence = planted_substructure(molecules, smarts)
+    parts = dict(zip(PARTS, random_split(len(molecules), seed=seed), strict=True))
     y, one = molecules.targets[:, 0], molecules[0]
     digest = fingerprint_of(molecules.smiles, y, *parts.values())
 
@@ -190,13 +181,7 @@ def _corpus(options: Rationales) -> Any:
         return BeerAdvocate(root, ASPECTS.index(options.aspect or ASPECTS[0]))
     if options.dataset == "planted":
         return PlantedEvidence(root / "mr", root / "trec", seed=seed)
-    path, *more = options.data
-    names = ("evidence_column", "task", "encoding")
-    return AnnotatedTexts(
-        path,
-        next(iter(more), None),
-        text_columns=options.text_column or ("text",),
-        target_column=options.target_column or "target",
-        seed=seed,
-        **{name: getattr(options, name) for name in names},
-    )
+    names = ("target_column", "evidence_column", "task", "encoding")
+    own: dict[str, Any] = {name: getattr(options, name) for name in names}
+    own["text_columns"] = options.text_column or ("text",)
+    return AnnotatedTexts(*options.data, seed=seed, **own)

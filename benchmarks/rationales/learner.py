@@ -16,11 +16,11 @@ from torchmetrics import Metric
 
 from benchmarks.harness.learner import Learner
 from benchmarks.harness.retrieval.data import QuestionBatch
-from benchmarks.harness.retrieval.models import group_cosines
-from benchmarks.harness.retrieval.task import evaluate
+from benchmarks.harness.retrieval.models import question_cosines
+from benchmarks.harness.retrieval.task import evaluate, hinge_losses
 from benchmarks.harness.task import Measure
 from benchmarks.rationales.networks import SELECTED, ModelConfig, RationaleNet, Reading, network
-from benchmarks.rationales.options import PROGRAM
+from benchmarks.rationales.options import SELECTING
 from benchmarks.rationales.selections import precision
 from pyg_kernels.rationale.structures import read_structure
 
@@ -93,9 +93,8 @@ class RankingGoal:
 
         The other losses do not depend on it, so that these alone tell its selection how good it is.
         """
-        scores = cosines(output.view(-1, batch.words.num_texts, output.size(1)), batch)
-        wrong = scores[:, :, 1:].amax(dim=2)
-        losses = (wrong - scores[:, :, 0] + MARGIN).clamp(min=0)
+        vectors = output.view(-1, batch.words.num_texts, output.size(1))
+        losses = hinge_losses(question_cosines(vectors, batch), MARGIN)
         groups, size = batch.groups.shape
         spread = losses.unsqueeze(2).expand(-1, groups, size).reshape(len(losses), -1)
         of_question = scatter(spread, batch.groups.flatten(), dim=1, dim_size=batch.num_questions)
@@ -103,7 +102,7 @@ class RankingGoal:
 
     def predicted(self, output: Tensor, batch: QuestionBatch) -> Tensor:
         """The cosine of each pair, ``(P,)``."""
-        return cosines(output.unsqueeze(0), batch)[0, :, 0]
+        return question_cosines(output, batch)[:, 0]
 
     def risk(self, predicted: Tensor, right: Sequence[Tensor]) -> float:
         return 1 - self.error(predicted, right) / 100
@@ -117,15 +116,6 @@ class RankingGoal:
 
 
 Goal = ClassGoal | NumberGoal | RankingGoal
-
-
-def cosines(vectors: Tensor, batch: QuestionBatch) -> Tensor:
-    """The cosine between the first question of each group and the others, ``(S, B, K - 1)``.
-
-    Vectors are ``(S, T, H)``, of the T texts of the batch; a question without a text has 0.
-    """
-    questions = scatter(vectors, batch.question, dim=1, dim_size=batch.num_questions)
-    return group_cosines(questions, batch.groups)
 
 
 class SelectionCost(Metric):
@@ -163,7 +153,7 @@ class SelectionCost(Metric):
 
     def compute(self) -> Tensor:
         cost = self.goal.risk(torch.cat(self.predicted), self.right)
-        if self.config.selects:
+        if self.config.kind in SELECTING:
             changes = float(torch.cat(self.transitions).double().mean())
             excess = max(0.0, self.share() / self.config.rate - 1)
             cost += self.config.coherence * changes + EXCESS * excess
@@ -174,9 +164,9 @@ class RationaleLearner(Learner):
     """A network on batches of texts, molecules or groups of questions.
 
     What a checkpoint keeps are the fields of ``ModelConfig`` and ``OptimizerConfig``, the
-    vocabulary without padding and unknown word, the names of classes and what made it. To train
-    it takes what is ``right`` of the validation part, the ``evidence`` of the items on which
-    precision is followed and where it is known, and the words of the ``longest`` item to predict.
+    vocabulary without padding and unknown word and the names of classes. To train it takes what is
+    ``right`` of the validation part, their ``evidence`` and where it is known, and the words of the
+    ``longest`` item to predict.
     """
 
     UNSAVED = ("longest", "right", "evidence")
@@ -192,7 +182,6 @@ class RationaleLearner(Learner):
         longest: int = 0,
         right: Any = None,
         evidence: tuple[Tensor, Tensor] | None = None,
-        program: str = PROGRAM,
     ) -> None:
         super().__init__(optimizer)
         self.save_hyperparameters(ignore=self.UNSAVED, logger=False)
@@ -201,7 +190,6 @@ class RationaleLearner(Learner):
         self.net = network(config)
         self.goal = goal_of(config)
         self.valid_error = SelectionCost(self.goal, config, right)
-        self._chosen: list[Tensor] = []
 
     def epoch_measures(self) -> dict[str, float]:
         """Cost of training and validation, the error of the latter, share and precision."""
@@ -212,7 +200,7 @@ class RationaleLearner(Learner):
             "share": 100 * self.valid_error.share(),
         }
         if self.evidence is not None:
-            found = precision(torch.cat(self._chosen), *self.evidence)
+            found = precision(torch.cat(self.valid_error.chosen), *self.evidence)
             measures |= {} if found is None else {"precision": found}
         return measures
 
@@ -226,18 +214,9 @@ class RationaleLearner(Learner):
         self.train_error.update(cost)
         return objective
 
-    def on_validation_epoch_start(self) -> None:
-        super().on_validation_epoch_start()
-        self._chosen = []
-
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
-        """Adds a batch of the part to validate to the cost, one of the annotated to precision."""
         reading = self.net.read(self.net.inputs(batch))
-        loaders: Any = self.trainer.val_dataloaders
-        if self.evidence is not None and dataloader_idx == len(loaders) - 1:
-            self._chosen.append((reading.scores >= SELECTED).cpu())
-        if dataloader_idx == 0:
-            self.valid_error.update(self.goal.predicted(reading.output, batch), reading)
+        self.valid_error.update(self.goal.predicted(reading.output, batch), reading)
 
     def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The answers from rationale, all there is and the rest, ``(B, 3)``, then the scores of

@@ -55,11 +55,6 @@ class ModelConfig:
     samples: int = 1  # selections drawn of each text in training
     fields: str = "body"  # of questions, what is read: title or body
 
-    @property
-    def selects(self) -> bool:
-        """Whether it learns a rationale."""
-        return self.kind in SELECTING
-
 
 class Reading(NamedTuple):
     """What a network makes of B items of N words or atoms."""
@@ -202,7 +197,7 @@ class AttentionNet(RationaleNet):
 
 def network(config: ModelConfig) -> RationaleNet:
     """The network of a configuration."""
-    if config.selects:
+    if config.kind in SELECTING:
         return SelectingNet(config)
     return AttentionNet(config) if config.kind == ATTENTION else RationaleNet(config)
 

@@ -1,7 +1,7 @@
 """What is asked for, in plain values: nothing here imports torch."""
 
-from dataclasses import asdict, dataclass, fields
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Literal, get_args
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.options import (
@@ -34,14 +34,6 @@ MODELS_OF = {
 }
 Aspect = Literal["appearance", "smell", "palate", "taste", "overall"]
 ASPECTS = get_args(Aspect)
-# Which data sets an option is of.
-OF_DATASETS = {
-    **dict.fromkeys(("vectors", "embedding", "estimator"), (*TEXTS, *QUESTIONS)),
-    **dict.fromkeys(("text_column", "target_column", "evidence_column"), (OWN,)),
-    **dict.fromkeys(("encoding", "task"), (OWN,)),
-    "aspect": ("beer",),
-    "smarts": ("molecules",),
-}
 ANNEAL = 0.4  # of all steps, over which the share to select falls from one half
 EXAMPLES = 20  # on a page
 
@@ -125,7 +117,7 @@ class Rationales(TextColumns, Source, Networks):
     Args:
         data: planted, beer, molecules, chembl, askubuntu, msrp, or a file of your own, of which a
             fifth is drawn to test on, or a training and a test file
-        target_column: of classes or numbers in your file (target)
+        target_column: of classes or numbers in your file
         evidence_column: of phrases of a text that say what its target is, | between several
         task: what the targets of your file are (regression where all are numbers, and one has a
             fraction or more than 20 differ)
@@ -136,9 +128,17 @@ class Rationales(TextColumns, Source, Networks):
     """
 
     NAMED, OWN = NAMED, OWN
+    OF_DATASETS: ClassVar = {
+        **dict.fromkeys(("vectors", "embedding", "estimator"), (*TEXTS, *QUESTIONS)),
+        **dict.fromkeys(("text_column", "target_column", "evidence_column"), (OWN,)),
+        **dict.fromkeys(("encoding", "task"), (OWN,)),
+        "aspect": ("beer",),
+        "smarts": ("molecules",),
+        "leave_out": ("askubuntu",),
+    }
 
     data: tuple[str, ...] = setting(("planted",), free=True, repeats=True)
-    target_column: str | None = setting(None)
+    target_column: str = setting("target")
     evidence_column: str | None = setting(None)
     task: Literal["classification", "regression"] | None = setting(None)
     aspect: Aspect | None = setting(None)
@@ -153,11 +153,6 @@ class Rationales(TextColumns, Source, Networks):
     def check(self) -> None:
         super().check()
         name = self.dataset
-        unless_given = {one.name: one.default for one in fields(self)}
-        for option, datasets in OF_DATASETS.items():
-            if getattr(self, option) != unless_given[option] and name not in datasets:
-                known = ", ".join("FILE" if other == OWN else other for other in datasets)
-                raise InputError(f"{flag(option)} goes with --data {known}, not {name}")
         if self.root and name == "chembl":
             raise InputError("--root goes with other data sets: chembl is inside RDKit")
         for model in self.models:

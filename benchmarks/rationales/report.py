@@ -1,6 +1,5 @@
 """The tables, the pictures and the page of rationales, and those of new texts by a trained run."""
 
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import compress, islice
@@ -21,7 +20,7 @@ from benchmarks.harness.errors import InputError, naming_files, say
 from benchmarks.harness.figures import panels, picture_grid
 from benchmarks.harness.files import write_text
 from benchmarks.harness.retrieval.report import reciprocal_ranks
-from benchmarks.harness.study import Report, grouped
+from benchmarks.harness.study import Report
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run
 from benchmarks.rationales.learner import READINGS, RationaleLearner
@@ -49,31 +48,33 @@ LABELS = {
 ANSWERS = ("predicted", "full", "rest")  # from the rationale, from everything, from the rest
 ADDED = (*ANSWERS, "selection", "words")
 Entries = list[tuple[str, Markup]]  # models, and what each selects
-Examples = list[tuple[str, tuple[int, Tensor]]]  # what each model says, the item and its words
+Examples = list[tuple[str, int, Tensor]]  # what each model says, the item and its words
 
 
 def report(out: Path, runs: list[Run], task: ItemRationales | RankingRationales) -> Report:
     """What finished runs, model by model, are shown by."""
+    pictures: dict[str, Callable[[], Figure]] = {}
+    pictures["learning_curves.png"] = partial(learning_plot, runs)
     if isinstance(task, RankingRationales):
         tables, sections = [_comparison(runs, task)], list(_queries(runs, task))
         about, label = "Marked: the words that stand for the question.", "MAP in percent, test part"
     else:
         tables = [_comparison(runs, task), *_judge_table(out, runs, task)]
-        found = _examples(runs, task, EXAMPLES)
-        sections = [[(name, task.data.marked(*what)) for name, what in each] for each in found]
+        examples = _examples(runs, task)
+        sections = [
+            [(name, task.data.marked(place, chosen)) for name, place, chosen in each]
+            for each in examples
+        ]
         about = f"Marked: selected {task.data.unit}."
         label = f"{task.measure.title}, rationale alone"
         if any(marks is not None for marks in task.data.evidence):
             about += " Underlined: those that say it."
-    pictures: dict[str, Callable[[], Figure]] = {
-        "learning_curves.png": partial(learning_plot, runs),
-        "error_by_share.png": partial(share_plot, runs, "test", label),
-    }
+        if task.data.kind == "molecules":
+            pictures["rationales.png"] = partial(drawings, examples, task)
+    pictures["error_by_share.png"] = partial(share_plot, runs, "test", label)
     if any("test_precision" in run.record for run in runs):
         precise = "test_precision", "precision in percent"
         pictures["precision_by_share.png"] = partial(share_plot, runs, *precise)
-    if isinstance(task, ItemRationales) and task.data.kind == "molecules":
-        pictures["rationales.png"] = partial(drawings, runs, task)
     html = page(f"Rationales: {task.dataset}", f"{task.about}\n{about}", sections)
     return Report(tables, pictures, lambda out: write_text(out / "rationales.html", html))
 
@@ -157,7 +158,7 @@ def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[fl
     """The errors of a network on the rationales of a run and on the rest, test part."""
     lengths = task.data.lengths[task.parts["test"]].tolist()
     spans = run.predictions.query("part == 'test'")["selection"]
-    chosen = map(read_spans, map(str, spans), lengths)
+    chosen = map(read_spans, spans, lengths)
     answers: list[list[Tensor]] = [[], []]
     for batch in task.data.loader(task.parts["test"], BATCH):
         inputs = learner.net.inputs(batch)
@@ -169,30 +170,25 @@ def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[fl
     return rationale, rest
 
 
-def _shown(runs: Sequence[Run]) -> list[tuple[str, Any]]:
+def _shown(runs: Sequence[Run]) -> list[tuple[str, pandas.DataFrame]]:
     """One run of each model that does not read everything: its name and its test predictions."""
     first = [group[0] for group in summary.by_model(runs)]
-    return [
-        (
-            f"{run.record['model']} (seed {run.record['seed']})",
-            run.predictions.query("part == 'test'"),
-        )
-        for run in first
-        if run.record["kind"] not in READERS
-    ]
+    shown = [run for run in first if run.record["kind"] not in READERS]
+    names = [f"{run.record['model']} (seed {run.record['seed']})" for run in shown]
+    tables = [run.predictions.query("part == 'test'") for run in shown]
+    return list(zip(names, tables, strict=True))
 
 
-def _examples(runs: Sequence[Run], task: ItemRationales, most: int) -> list[Examples]:
+def _examples(runs: Sequence[Run], task: ItemRationales) -> list[Examples]:
     """Some items of the test part: what each model that selects says, the item and its words."""
     shown, places = _shown(runs), task.parts["test"].tolist()
     found: list[Examples] = []
-    for row in _drawn(len(places), most) if shown else ():
+    for row in _drawn(len(places)) if shown else ():
         found.append([])
-        length = int(task.data.lengths[places[row]])
         for name, table in shown:
-            line = table.iloc[row].to_dict()
-            chosen = read_spans(str(line["selection"]), length)
-            found[-1].append((f"{name}: {_said(line)}", (places[row], chosen)))
+            line = table.iloc[row]
+            chosen = read_spans(line["selection"], int(task.data.lengths[places[row]]))
+            found[-1].append((f"{name}: {_said(line)}", places[row], chosen))
     return found
 
 
@@ -200,39 +196,38 @@ def _queries(runs: Sequence[Run], task: RankingRationales) -> Iterator[Entries]:
     """Some queries of the test part with what each model that selects takes of them."""
     shown, corpus, bodies = _shown(runs), task.data.corpus, task.data.has_bodies()
     rankings = task.data.rankings["test"]
-    for place in _drawn(len(rankings), EXAMPLES) if shown else ():
+    for place in _drawn(len(rankings)) if shown else ():
         question = corpus.questions[rankings[place].query]
         entries = [("title", Markup.escape(" ".join(question.title)))] if bodies else []
         words = question.body if bodies else question.title
         for name, table in shown:
             spans = table[table["query"] == question.id]["query_selection"].iloc[0]
-            entries.append((name, marked_words(words, read_spans(str(spans), len(words)))))
+            entries.append((name, marked_words(words, read_spans(spans, len(words)))))
         yield entries
 
 
-def _drawn(number: int, most: int) -> list[int]:
+def _drawn(number: int) -> list[int]:
     order = torch.randperm(number, generator=torch.Generator().manual_seed(SEED))
-    return order[:most].tolist()
+    return order[:EXAMPLES].tolist()
 
 
-def drawings(runs: Sequence[Run], task: ItemRationales) -> Figure:
+def drawings(examples: Sequence[Examples], task: ItemRationales) -> Figure:
     """Some molecules of the page, as each model that selects reads them."""
     draw = partial(task.data.drawn, size=PIXELS, file_format="png")
     cells = [
-        (name.replace(": ", "\n", 1), draw(*what))
-        for each in _examples(runs, task, DRAWN)
-        for name, what in each
+        (name.replace(": ", "\n", 1), draw(place, chosen))
+        for each in examples[:DRAWN]
+        for name, place, chosen in each
     ]
     return picture_grid([cells[k : k + COLUMNS] for k in range(0, len(cells), COLUMNS)])
 
 
-def _said(line: dict[str, object]) -> str:
+def _said(line: pandas.Series) -> str:
     """What is right, and what is said from the rationale."""
     if "label" in line:
         return f"{line['predicted']}, right: {line['label']}"
-    numbers = [float(str(line[key])) for key in ("prediction", "y")]
-    digits = number_format(numbers)
-    return f"{numbers[0]:{digits}}, right: {numbers[1]:{digits}}"
+    digits = number_format([line["prediction"], line["y"]])
+    return f"{line['prediction']:{digits}}, right: {line['y']:{digits}}"
 
 
 def learning_plot(runs: Sequence[Run]) -> Figure:
@@ -249,8 +244,8 @@ def learning_plot(runs: Sequence[Run]) -> Figure:
             style: dict[str, Any] = {"color": f"C{j % 10}", "linewidth": 1.2}
             panel.plot([], [], label=group[0].record["model"], **style)
             for run in group if key == COST or group in selecting else ():
-                points = [(epoch["epoch"], epoch[key]) for epoch in run.history if key in epoch]
-                panel.plot(*zip(*points, strict=True), **style)
+                epochs = pandas.DataFrame(run.history, columns=["epoch", key]).dropna()
+                panel.plot(epochs["epoch"], epochs[key], **style)
         panel.set(xlabel="epoch", ylabel=label)
     if groups:
         found[0].legend(fontsize="small")
@@ -264,25 +259,20 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
     A point is a model, over its seeds; points of one kind are joined. What reads everything is a
     level. The precision of what scores words is drawn at several shares.
     """
-    models = grouped([run.record for run in runs], "model")
-    known = [one for group in models if all(key in one for one in group) for one in group]
+    table = pandas.DataFrame([run.record for run in runs]).dropna(subset=[key])
     figure, (axes,) = panels(1, 1, (6.4, 4.2))
-    for j, records in enumerate(grouped(known, "kind")):
-        kind, groups = records[0]["kind"], grouped(records, "model")
-        points = [
-            (statistics.mean(one["test_share"] for one in group), [one[key] for one in group])
-            for group in groups
-        ]
-        if key == "test_precision" and "precision@0.1" in groups[0][0]:
-            points = [(100 * x, [one[name] for one in groups[0]]) for name, x in CURVE.items()]
-        shares, values = zip(*sorted(points), strict=True)
-        means = [statistics.mean(one) for one in values]
+    for j, (kind, rows) in enumerate(table.groupby("kind", sort=False)):
+        models, color = rows.groupby("model"), f"C{j % 10}"
+        points = models[key].agg(["mean", "std"]).assign(share=models["test_share"].mean())
+        if key == "test_precision" and set(CURVE) <= set(rows.dropna(axis="columns")):
+            points = rows[list(CURVE)].agg(["mean", "std"]).T
+            points["share"] = [100 * share for share in CURVE.values()]
+        points = points.sort_values("share").fillna(0.0)
         if kind in READERS:
-            axes.axhline(means[0], color=f"C{j % 10}", linestyle=":", label=kind)
+            axes.axhline(points["mean"].iloc[0], color=color, linestyle=":", label=kind)
         else:
-            bars = [statistics.stdev(one) if len(one) > 1 else 0.0 for one in values]
-            style: dict[str, Any] = {"color": f"C{j % 10}", "marker": "o", "markersize": 4}
-            axes.errorbar(shares, means, bars, label=kind, capsize=2, **style)
+            style: dict[str, Any] = {"color": color, "marker": "o", "markersize": 4, "capsize": 2}
+            axes.errorbar(points["share"], points["mean"], points["std"], label=kind, **style)
     axes.set(xlabel="percent selected", ylabel=label)
     axes.set_title(f"{runs[0].record['dataset']}, test part", fontsize="medium")
     axes.legend(fontsize="small")

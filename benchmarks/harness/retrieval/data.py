@@ -8,11 +8,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.corpora.ask_ubuntu import AskUbuntu, LeaveOutError
+from benchmarks.corpora.ask_ubuntu import AskUbuntu
 from benchmarks.corpora.paraphrases import MSRPQuestions, OwnPairs
-from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery, questions_of
+from benchmarks.corpora.questions import (
+    RANKED,
+    QuestionCorpus,
+    Ranking,
+    TrainQuery,
+    questions_of,
+)
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.retrieval.options import COLUMNS, Questions
+from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.words import Words, vector_file
 from pyg_kernels.datasets.loaders import EpochLoader
@@ -25,7 +31,6 @@ from pyg_kernels.datasets.text import (
     read_word_vectors,
 )
 
-RANKED = {"valid": "dev", "test": "test"}  # parts of runs and of corpora
 END = "<eos>"  # before and after a title that is written
 TRAIN_RANKINGS = 200  # queries of the training part whose ranking is measured
 CANDIDATES = 20  # not similar, of each of these
@@ -37,9 +42,8 @@ class QuestionData(Words):
     """Questions as numbers, and candidates to rank in three parts."""
 
     texts: EncodedTexts  # the titles of all questions, then their bodies
-    # for each part the lists of candidates. 'valid' and 'test' are the corpus's dev and test parts;
-    # those of 'train' are a similar question among random ones for some of the queries to train on:
-    # how well they are ranked tells of learning, not of the task
+    # for each part the lists of candidates; those of 'train', a similar question among random ones
+    # for some of the queries to train on, tell of learning, not of the task
     rankings: Mapping[str, Sequence[Ranking]]
     choice: Questions  # where the questions come from
 
@@ -56,11 +60,7 @@ class QuestionData(Words):
 def load_questions(choice: Questions) -> QuestionData:
     """Reads questions and word vectors."""
     with as_input_error():
-        try:
-            corpus = _corpus(choice)
-        except LeaveOutError as error:
-            hint = "--leave-out leaves such out and counts them"
-            raise InputError(f"{error.problem} ({hint})") from error
+        corpus = _corpus(choice)
         corpus.hold_out(seed=choice.split_seed)
         file = vector_file(choice.folder, choice.vectors)
         if choice.vectors is None and isinstance(corpus, AskUbuntu):
@@ -93,8 +93,6 @@ def question_data(corpus: QuestionCorpus, choice: Questions, file: Path | None) 
         vocabulary = Vocabulary(words[3:], specials=(END,))
         vectors = WordVectors(every[kept], found[kept])
     encoded = EncodedTexts(*vocabulary.encode(texts), torch.zeros(len(texts), dtype=torch.long))
-    rankings = {"train": _train_rankings(corpus, choice.split_seed)}
-    rankings |= {part: corpus.parts[name] for part, name in RANKED.items()}
     return QuestionData(
         corpus=corpus,
         vocabulary=vocabulary,
@@ -102,7 +100,7 @@ def question_data(corpus: QuestionCorpus, choice: Questions, file: Path | None) 
         file=file,
         tuned=choice.tune_vectors,
         texts=encoded,
-        rankings=rankings,
+        rankings={"train": _train_rankings(corpus, choice.split_seed), **corpus.parts},
         choice=choice,
     )
 
@@ -133,7 +131,7 @@ def drawn(query: TrainQuery, others: Tensor, number: int, generator: torch.Gener
 def _questions_of(corpus: QuestionCorpus, part: str) -> list[int]:
     """The questions that a part compares; those of ``'train'`` include its random ones."""
     if part != "train":
-        return questions_of(corpus.parts[RANKED[part]])
+        return questions_of(corpus.parts[part])
     groups = [(q.query, *q.positives, *q.negatives) for q in corpus.train]
     return sorted({place for group in groups for place in group})
 
@@ -156,9 +154,8 @@ def _corpus(choice: Questions) -> QuestionCorpus:
         return AskUbuntu(choice.folder, leave_out=choice.leave_out)
     if choice.dataset == "msrp":
         return MSRPQuestions(choice.folder, seed=choice.split_seed)
-    path, *more = choice.data
-    own: dict[str, Any] = {"columns": choice.columns or COLUMNS, "encoding": choice.encoding}
-    return OwnPairs(path, next(iter(more), None), seed=choice.split_seed, **own)
+    options: dict[str, Any] = {"columns": choice.columns, "encoding": choice.encoding}
+    return OwnPairs(*choice.data, seed=choice.split_seed, **options)
 
 
 class QuestionBatch(NamedTuple):

@@ -18,7 +18,7 @@ from torch_geometric.utils import scatter
 
 from benchmarks.harness.retrieval.data import QuestionBatch, TitleBatch
 from benchmarks.harness.sizes import count_parameters
-from benchmarks.harness.text.models import recurrent_outputs, word_embedding
+from benchmarks.harness.text.models import mean_over_words, recurrent_outputs, word_embedding
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN
 
@@ -26,26 +26,16 @@ CNN_WIDTH = 3  # thesis Table 2.8, as is the next
 RCNN_ORDER = 2
 
 
-class RCNNEncoder(nn.Module):
-    r"""The thesis's RCNN: additive, normalised, with a decay gated on the word and the output.
+class RecurrentEncoder(nn.Module):
+    """An RCNN, ``nn.LSTM`` or ``nn.GRU``."""
 
-    .. math::
-        \lambda_t = \mathrm{sigmoid}(U x_t + V h_{t-1} + b), \quad
-        c_1[t] = \lambda_t c_1[t-1] + (1 - \lambda_t) W_1 x_t, \quad
-        c_2[t] = \lambda_t c_2[t-1] + (1 - \lambda_t) (c_1[t-1] + W_2 x_t), \quad
-        h_t = \tanh(c_2[t] + b')
-    """
-
-    def __init__(self, input_size: int, hidden: int, scalar_decay: bool = False) -> None:
+    def __init__(self, layer: nn.Module) -> None:
         super().__init__()
-        options: dict[str, Any] = {"combine": "add", "decay": "recurrent"}
-        self.rcnn = RCNN(input_size, hidden, order=RCNN_ORDER, scalar_decay=scalar_decay, **options)
+        self.layer = layer
 
     def forward(self, x: Tensor, words: TextBatch, state: Any = None) -> tuple[Tensor, Any]:
-        """Words ``(N, D)`` to outputs ``(N, H)``, and the last of them with the sums
-        :math:`c_j`.
-        """
-        return self.rcnn(x, state, ptr=words.ptr)
+        """Words ``(N, D)`` to outputs ``(N, H)``, and the layer's state."""
+        return recurrent_outputs(self.layer, x, words, state)
 
 
 class CNNEncoder(nn.Module):
@@ -63,26 +53,26 @@ class CNNEncoder(nn.Module):
         output, _ = self.windows(x, ptr=words.ptr)
         if state is not None:
             output = output + state.index_select(0, words.text)
-        return output, scatter(output, words.text, dim_size=words.num_texts, reduce="mean")
+        return output, mean_over_words(output, words)
 
 
-class TorchEncoder(nn.Module):
-    """``nn.LSTM`` or ``nn.GRU``."""
+def rcnn_encoder(input_size: int, hidden: int) -> RecurrentEncoder:
+    r"""The thesis's RCNN: additive, normalised, with a decay gated on the word and the output.
 
-    def __init__(self, layer: nn.LSTM | nn.GRU) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor, words: TextBatch, state: Any = None) -> tuple[Tensor, Any]:
-        """The outputs, ``(N, H)``, and the layer's state."""
-        return recurrent_outputs(self.layer, x, words, state)
+    .. math::
+        \lambda_t = \mathrm{sigmoid}(U x_t + V h_{t-1} + b), \quad
+        c_1[t] = \lambda_t c_1[t-1] + (1 - \lambda_t) W_1 x_t, \quad
+        c_2[t] = \lambda_t c_2[t-1] + (1 - \lambda_t) (c_1[t-1] + W_2 x_t), \quad
+        h_t = \tanh(c_2[t] + b')
+    """
+    layer = RCNN(input_size, hidden, order=RCNN_ORDER, combine="add", decay="recurrent")
+    return RecurrentEncoder(layer)
 
 
 ENCODERS: dict[str, Callable[[int, int], nn.Module]] = {
-    "rcnn": RCNNEncoder,
-    "rcnn-scalar": lambda input_size, hidden: RCNNEncoder(input_size, hidden, scalar_decay=True),
-    "lstm": lambda input_size, hidden: TorchEncoder(nn.LSTM(input_size, hidden)),
-    "gru": lambda input_size, hidden: TorchEncoder(nn.GRU(input_size, hidden)),
+    "rcnn": rcnn_encoder,
+    "lstm": lambda input_size, hidden: RecurrentEncoder(nn.LSTM(input_size, hidden)),
+    "gru": lambda input_size, hidden: RecurrentEncoder(nn.GRU(input_size, hidden)),
     "cnn": CNNEncoder,
 }
 
@@ -137,7 +127,7 @@ class QuestionNet(nn.Module):
     def gates(self, words: TextBatch) -> Tensor:
         r"""What an RCNN takes in of each of N words, :math:`1 - \lambda_t`."""
         encoder: Any = self.encoder
-        (cell,), x = encoder.rcnn.cells, self.embedding(words.ids)
+        (cell,), x = encoder.layer.cells, self.embedding(words.ids)
         output, _ = encoder(x, words)
         before = output.roll(1, dims=0)
         before[words.ptr[:-1]] = 0
@@ -145,9 +135,7 @@ class QuestionNet(nn.Module):
 
     def forward(self, batch: QuestionBatch) -> Tensor:
         """The cosine between the first question of each group and the others, ``(B, K - 1)``."""
-        vectors = self.texts(batch.words)
-        questions = scatter(vectors, batch.question, dim_size=batch.num_questions, reduce="mean")
-        return group_cosines(questions, batch.groups)
+        return question_cosines(self.texts(batch.words), batch)
 
 
 class TitleGenerator(nn.Module):
@@ -178,12 +166,15 @@ class TitleGenerator(nn.Module):
         return F.cross_entropy(scores, self.word_class[batch.after], reduction="none")
 
 
-def group_cosines(questions: Tensor, groups: Tensor) -> Tensor:
-    """The cosines of the first of each group with the others, ``(..., B, K - 1)``, of vectors
-    ``(..., M, H)`` and groups ``(B, K)`` of them.
+def question_cosines(vectors: Tensor, batch: QuestionBatch) -> Tensor:
+    """The cosines of the first question of each group with the others, ``(..., B, K - 1)``.
+
+    A question's vector is the mean of those of its texts, which are ``(..., T, H)``, 0 where it has
+    none.
     """
+    questions = scatter(vectors, batch.question, -2, batch.num_questions, "mean")
     unit = F.normalize(questions.float(), dim=-1)
-    grouped = unit.index_select(-2, groups.flatten()).unflatten(-2, groups.shape)
+    grouped = unit.index_select(-2, batch.groups.flatten()).unflatten(-2, batch.groups.shape)
     # No product of matrices: in mixed precision its digits would not tell candidates apart.
     return (grouped[..., 1:, :] * grouped[..., :1, :]).sum(dim=-1)
 

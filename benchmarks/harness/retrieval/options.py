@@ -1,15 +1,13 @@
 """Which questions and which encoders; nothing here imports torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import ClassVar, Literal, get_args
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.options import LARGEST_WIDTH, Options, flag, own_files, setting
 
-COLUMNS = ("first", "second", "label")
-EncoderName = Literal["rcnn", "lstm", "gru", "cnn", "rcnn-scalar"]
-ENCODERS: tuple[EncoderName, ...] = get_args(EncoderName)
+EncoderName = Literal["rcnn", "lstm", "gru", "cnn"]
 PoolingName = Literal["last", "mean", "max"]
 FieldsName = Literal["title", "title+body"]
 FIELDS: tuple[FieldsName, ...] = get_args(FieldsName)
@@ -31,6 +29,7 @@ class Source(Options):
 
     NAMED: ClassVar[tuple[str, ...]]  # data sets with a name
     OWN: ClassVar[str]  # what data of one's own are called
+    OF_DATASETS: ClassVar[dict[str, tuple[str, ...]]]  # which data sets an option is of
 
     data: tuple[str, ...] = setting((), free=True, repeats=True)
     root: str | None = setting(None, free=True)
@@ -40,8 +39,11 @@ class Source(Options):
 
     def check(self) -> None:
         super().check()
-        if self.leave_out and self.dataset != "askubuntu":
-            raise InputError(f"--leave-out goes with --data askubuntu, not {self.dataset}")
+        for one in fields(self):
+            datasets = self.OF_DATASETS.get(one.name)
+            if datasets and self.dataset not in datasets and getattr(self, one.name) != one.default:
+                known = ", ".join("FILE" if name == self.OWN else name for name in datasets)
+                raise InputError(f"{flag(one.name)} goes with --data {known}, not {self.dataset}")
         if self.dataset == self.OWN:
             own_files(self.data, self.root, self.NAMED)
 
@@ -65,23 +67,22 @@ class Questions(Source):
         data: msrp, paraphrases of sentences of news; askubuntu, questions about Ubuntu; or your own
             pairs, a table with a header: a file, of which a fifth of the similar ones is drawn to
             test on, or a training and a test file
-        columns: of your pairs, two texts and whether they are similar, 0 or 1 (first second label)
+        columns: of your pairs, two texts and whether they are similar, 0 or 1
         encoding: of your CSV file
         tune_vectors: train these vectors too
     """
 
     NAMED, OWN = ("msrp", "askubuntu"), "pairs"
+    OF_DATASETS: ClassVar = {"leave_out": ("askubuntu",), "columns": (OWN,), "encoding": (OWN,)}
 
     data: tuple[str, ...] = setting(("msrp",), free=True, repeats=True)
-    columns: tuple[str, ...] = setting(())
+    columns: tuple[str, ...] = setting(("first", "second", "label"))
     encoding: str = setting("utf-8")
     tune_vectors: bool = setting(False)
 
     def check(self) -> None:
         super().check()
-        if self.dataset != self.OWN and (self.columns or self.encoding != "utf-8"):
-            raise InputError(f"--columns and --encoding go with your own file, not {self.dataset}")
-        if self.columns and len(self.columns) != 3:
+        if len(self.columns) != 3:
             raise InputError(f"--columns takes three names, not {len(self.columns)}")
 
 
@@ -90,7 +91,7 @@ class Networks(Options):
     """Encoders.
 
     Args:
-        models: encoders; rcnn-scalar is an rcnn with one decay for all units
+        models: encoders
         pooling: how a text's states become its vector (last for rcnn and gru, mean for lstm and
             cnn)
         fields: what is read of a question (title+body)
@@ -105,7 +106,7 @@ class Networks(Options):
 
     EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = (("hidden", "parameters"),)
 
-    models: tuple[EncoderName, ...] = setting(ENCODERS[:4], "model", free=True)
+    models: tuple[EncoderName, ...] = setting(get_args(EncoderName), "model", free=True)
     pooling: tuple[PoolingName, ...] = setting((), free=True)
     fields: tuple[FieldsName, ...] = setting((), free=True)
     parameters: int | None = setting(None, least=1, free=True)

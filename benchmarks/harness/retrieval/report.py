@@ -4,6 +4,7 @@ import json
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,8 @@ import torch.nn.functional as F
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
-from torch_geometric.utils import scatter
 
-from benchmarks.corpora.questions import questions_of
+from benchmarks.corpora.questions import RANKED, questions_of
 from benchmarks.harness import summary
 from benchmarks.harness import tables_of_texts as tables
 from benchmarks.harness.checkpoint import load_finished, load_learner
@@ -23,14 +23,14 @@ from benchmarks.harness.errors import InputError, say
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
-from benchmarks.harness.retrieval.data import RANKED, QuestionData
+from benchmarks.harness.retrieval.data import QuestionData
 from benchmarks.harness.retrieval.models import QuestionNet
 from benchmarks.harness.retrieval.task import (
     METRICS,
     PretrainingTask,
     QuestionRanker,
     RetrievalTask,
-    placed,
+    similar_ranks,
 )
 from benchmarks.harness.study import RUNS, Report, grouped, rows_table
 from benchmarks.harness.table import Table
@@ -40,7 +40,6 @@ from pyg_kernels.datasets.text import TextBatch, tokenize
 BASELINES, CURVES, PRETRAINING = "baselines.json", "learning_curves.png", "pretraining.png"
 FILES = (BASELINES, CURVES, PRETRAINING, "gates_by_position.png", "gates_by_word.png")
 DIGITS = ".1f"
-RCNNS = ("rcnn-scalar", "rcnn")  # a scalar decay needs no mean over units
 FEWEST_TEXTS = 10  # that have a word at a position that is drawn
 TEXTS_AT_ONCE = 256  # of which a gate's weights are in memory
 TITLES, LEAST_WORDS, MOST_WORDS = 6, 4, 25  # of the picture by word
@@ -87,24 +86,27 @@ def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
 
 def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
     """Thesis Table 2.9 and, where there are several poolings or fields, 2.10 and 2.11."""
-    groups = summary.by_model(runs)
-    keys = [part if key == "MRR" else f"{part}_{key}" for part in RANKED for key in METRICS]
-    rows = [[name, "-", *_numbers([each]), "-", "-"] for name, each in baselines.measures.items()]
+    groups, places = summary.by_model(runs), list(product(RANKED, METRICS))
+    names = [part if key == "MRR" else f"{part}_{key}" for part, key in places]
+
+    def of_words(name: str, found: Sequence[Measures]) -> list[str]:
+        """The row of a method without a network, over some runs."""
+        cells = [summary.spread([one[part][key] for one in found], DIGITS) for part, key in places]
+        return [name, "-", *cells, "-", "-"]
+
+    rows = [of_words(name, [measures]) for name, measures in baselines.measures.items()]
     minus_best = summary.minus_best(groups, partial(reciprocal_ranks, task), DIGITS)
     for group in groups:
         record, seconds = group[0].record, f"{summary.mean_seconds(group):.2f}"
-        cells = [summary.spread([run.record[name] for run in group], DIGITS) for name in keys]
+        cells = [summary.spread([run.record[name] for run in group], DIGITS) for name in names]
         size, less = f"{record['encoder_parameters']:,}", str(minus_best(group))
         rows.append([record["model"], size, *cells, less, seconds])
     reranker = f"no {RERANKER}: the dev part is too small for one"
-    if baselines.has_reranker:
+    if RERANKER in baselines.measures:
         best = max(groups, key=lambda group: statistics.mean(run.record["valid"] for run in group))
-        both = []
-        for run in best:  # its scores of candidates
-            scores = {part: run.predictions.query("part == @part")["score"] for part in RANKED}
-            own = {p: task.rankings(p, torch.tensor(s.to_numpy())) for p, s in scores.items()}
-            both.append(baselines.measured(baselines.reranked_scores(own)))
-        rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *_numbers(both), "-", "-"])
+        reranked = (baselines.reranked_scores(_scores_of(run, task)) for run in best)
+        both = [baselines.measured(scores) for scores in reranked if scores]
+        rows.append(of_words(f"{RERANKER} with {best[0].record['model']}", both))
         reranker = (
             f"{RERANKER}: a logistic regression over the baselines' scores, and over those of the "
             "network with the best MRR on dev as well, learned on dev (cross-validated there)"
@@ -120,16 +122,20 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
         f"{'; '.join(baselines.notes)}\n"
         f"{reranker}"
     )
-    names = [f"{part} {key}" for part in RANKED for key in METRICS]
-    return Table(caption, ["method", "parameters", *names, "minus best", "s/epoch"], rows)
+    columns = [f"{part} {key}" for part, key in places]
+    return Table(caption, ["method", "parameters", *columns, "minus best", "s/epoch"], rows)
+
+
+def _scores_of(run: Run, task: RetrievalTask) -> dict[str, list[Tensor]]:
+    """Those of the candidates of both parts, list by list."""
+    parts = {part: run.predictions.query("part == @part")["score"] for part in RANKED}
+    return {part: task.rankings(part, torch.tensor(s.to_numpy())) for part, s in parts.items()}
 
 
 def reciprocal_ranks(task: RetrievalTask, run: Run) -> pandas.Series:
     """Those of the first similar candidate of each list of the test part, in percent."""
-    scores = torch.tensor(run.predictions.query("part == 'test'")["score"].to_numpy())
-    lists = placed(task.rankings("test", scores), task.relevance["test"])
-    ranks = [1 + len(places) - places[similar].max() for places, similar in lists if similar.any()]
-    return pandas.Series([100 / float(rank) for rank in ranks])
+    lists = similar_ranks(_scores_of(run, task)["test"], task.relevance["test"])
+    return pandas.Series([100 / float(ranks[0]) for ranks in lists if len(ranks)])
 
 
 def _perplexities(runs: Sequence[Run]) -> Table:
@@ -155,25 +161,22 @@ def _perplexities(runs: Sequence[Run]) -> Table:
     return rows_table(caption, summary.by_model(runs), columns)
 
 
-def _numbers(measures: Sequence[Measures]) -> list[str]:
-    """Each measure of both parts, over some runs."""
-    places = [(part, key) for part in RANKED for key in METRICS]
-    return [summary.spread([one[p][key] for one in measures], DIGITS) for p, key in places]
-
-
 def pretraining_plot(runs: Sequence[Run]) -> Figure:
     """Perplexity (dotted) against MRR (solid) by epoch, bars over seeds: thesis Figure 2-7."""
     figure, (axes,) = panels(1, 1, (6.4, 4.2))
     right = axes.twinx()
     for k, group in enumerate(summary.by_model(runs)):
-        epochs = range(1, 1 + min(len(run.history) for run in group))
-        for panel, key, line in ((axes, "valid_perplexity", ":"), (right, "valid_MRR", "-")):
-            values = [[run.history[j - 1][key] for run in group] for j in epochs]
-            means = [statistics.mean(column) for column in values]
-            bars = [statistics.stdev(c) for c in values] if len(group) > 1 else None
-            name = group[0].record["model"] if line == "-" else None
+        epochs = pandas.concat([pandas.DataFrame(run.history) for run in group]).groupby("epoch")
+        name = group[0].record["model"]
+        for panel, key, line, label in (
+            (axes, "valid_perplexity", ":", None),
+            (right, "valid_MRR", "-", name),
+        ):
+            found = epochs[key].agg(["mean", "std", "size"])
+            found = found[found["size"] == len(group)]  # later ones are of some seeds alone
             style: dict[str, Any] = {"color": f"C{k % 10}", "linewidth": 1.2, "linestyle": line}
-            panel.errorbar(epochs, means, bars, label=name, capsize=2, **style)
+            bars = found["std"] if len(group) > 1 else None
+            panel.errorbar(found.index, found["mean"], bars, label=label, capsize=2, **style)
     axes.set(xlabel="epoch", ylabel="perplexity of titles held out (dotted)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     right.set_ylabel("MRR on dev in percent (solid)")
@@ -183,38 +186,31 @@ def pretraining_plot(runs: Sequence[Run]) -> Figure:
 
 
 def _nets_with_gates(runs: Sequence[Run], out: Path) -> dict[str, QuestionNet]:
-    """RCNNs by name, those with the easiest gates first.
+    """RCNNs by name.
 
     Of networks that differ in pooling and fields alone the one that is next to the thesis's: the
     last state, titles and bodies.
     """
-
-    def distance(record: dict[str, Any]) -> int:
-        return (record["pooling"] != "last") + (record["fields"] == "title")
-
-    records = [run.record for run in runs if run.record["encoder"] in RCNNS]
+    records = [run.record for run in runs if run.record["encoder"] == "rcnn"]
     nets = {}
-    for record in (min(group, key=distance) for group in grouped(records, "encoder", "pretrained")):
+    for group in grouped(records, "pretrained"):
+        record = min(group, key=lambda one: (one["pooling"] != "last", one["fields"] == "title"))
         path = out / RUNS / f"{record['model']}-seed{record['seed']}" / BEST
         nets[str(record["model"])] = load_finished(path, QuestionRanker).net
     return nets
 
 
-def weights_by_position(
-    net: QuestionNet, batches: Sequence[TextBatch]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """At the first, second, ... word of all texts the mean over units and the largest unit, each a
-    mean over texts, and how many texts have such a word.
+def weights_by_position(net: QuestionNet, batches: Sequence[TextBatch]) -> pandas.DataFrame:
+    """At the first, second, ... word of all texts the ``mean`` over units and the ``largest`` unit,
+    each a mean over texts, and how many ``texts`` have such a word.
     """
-    means, largest, positions = [], [], []
+    frames = []
     for words in batches:
-        weights = net.gates(words)
-        means.append(weights.mean(dim=1))
-        largest.append(weights.amax(dim=1))
-        positions.append(torch.arange(len(words.ids)) - words.ptr[words.text])
-    position = torch.cat(positions)
-    mean, most = (scatter(torch.cat(x), position, reduce="mean") for x in (means, largest))
-    return mean, most, position.bincount()
+        weights, position = net.gates(words), torch.arange(len(words.ids)) - words.ptr[words.text]
+        columns = {"mean": weights.mean(dim=1), "largest": weights.amax(dim=1), "place": position}
+        frames.append(pandas.DataFrame({name: each.numpy() for name, each in columns.items()}))
+    places = pandas.concat(frames).groupby("place")
+    return places.mean().assign(texts=places.size())
 
 
 def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
@@ -226,14 +222,11 @@ def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figur
         rows = places if net.config.fields == "title" else torch.cat([places, bodies])
         rows = rows[data.texts.lengths[rows] > 0]
         batches = [data.texts.batch(some) for some in rows.split(TEXTS_AT_ONCE)]
-        mean, largest, texts = weights_by_position(net, batches)
-        shown = int((texts >= min(FEWEST_TEXTS, len(rows))).sum())
-        lines = {"mean": ("-", mean), "largest": ("--", largest)}
-        if net.config.encoder == "rcnn-scalar":
-            del lines["largest"]
-        for kind, (style, values) in lines.items():
-            steps, label = range(1, shown + 1), f"{name}, {kind}"
-            axes.plot(steps, values[:shown].tolist(), style, color=f"C{k % 10}", label=label)
+        found = weights_by_position(net, batches)
+        found = found[found["texts"] >= min(FEWEST_TEXTS, len(rows))]
+        for kind, line in (("mean", "-"), ("largest", "--")):
+            style: dict[str, Any] = {"color": f"C{k % 10}", "label": f"{name}, {kind}"}
+            axes.plot(1 + found.index, found[kind], line, **style)
     axes.set(xlabel="word", ylabel="1 - λ", ylim=(0, 1))
     title = f"{data.choice.dataset}, dev and test: what the gate takes in"
     axes.set_title(title, fontsize="medium")
@@ -244,11 +237,7 @@ def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figur
 
 def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
     """Thesis Figure 2-8: the beginnings of some queries of the dev part."""
-
-    def order(name: str) -> tuple[int, bool]:
-        return RCNNS.index(nets[name].config.encoder), not nets[name].config.pretrained
-
-    name = min(nets, key=order)
+    name = max(nets, key=lambda name: nets[name].config.pretrained)
     titles = [data.corpus.questions[ranking.query].title for ranking in data.rankings["valid"]]
     long_enough = [title for title in titles if len(title) >= LEAST_WORDS] or titles
     drawn = list(dict.fromkeys(tuple(title[:MOST_WORDS]) for title in long_enough))[:TITLES]
@@ -260,8 +249,7 @@ def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
         panel.bar(range(len(title)), heights.tolist(), width=0.7)
         panel.set_xticks(range(len(title)), title, rotation=30, ha="right", fontsize="x-small")
         panel.set(ylim=(0, 1), ylabel="1 - λ")
-    kind = "scalar decay" if nets[name].config.encoder == "rcnn-scalar" else "mean over units"
-    figure.suptitle(f"{data.choice.dataset}, {name} ({kind})", fontsize="medium")
+    figure.suptitle(f"{data.choice.dataset}, {name} (mean over units)", fontsize="medium")
     return figure
 
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric, MetricCollection
-from torchmetrics.retrieval import RetrievalMAP, RetrievalMRR, RetrievalPrecision
+from torchmetrics import Metric
 
+from benchmarks.corpora.questions import RANKED
 from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.retrieval.data import (
-    RANKED,
     CandidateLoader,
     QuestionBatch,
     QuestionData,
@@ -40,7 +39,7 @@ from benchmarks.harness.training import BEST
 METRICS = ("MAP", "MRR", "P@1", "P@5")
 TIES = 0  # seed of the order among candidates of one score
 # Thesis Table 2.9.
-POOLING = {"rcnn": "last", "rcnn-scalar": "last", "lstm": "mean", "gru": "last", "cnn": "mean"}
+POOLING = {"rcnn": "last", "lstm": "mean", "gru": "last", "cnn": "mean"}
 PARAMETERS, ASKUBUNTU_PARAMETERS = 100_000, 401_000  # thesis Table 2.8: a width of 400
 MIN_COUNT = 2  # how often titles must have a word that can be written
 TRAIN_SAMPLE = 1000  # titles of the training part whose probability is measured in the end
@@ -49,51 +48,45 @@ TRAIN_SAMPLE = 1000  # titles of the training part whose probability is measured
 def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str, float]:
     """Mean average precision, mean reciprocal rank and precision at 1 and 5, in percent.
 
-    Each is the mean over queries; those without a similar candidate are left out. Candidates of one
-    score come in a random order, always the same, so that nothing is gained from the order in which
-    a search engine gave them. All are NaN where a score is not a number.
+    Each is the mean over queries; those without a similar candidate are left out. All are NaN where
+    a score is not a number.
     """
     if any(bool(score.isnan().any()) for score in scores):
         return dict.fromkeys(METRICS, float("nan"))
-    found = list(placed(scores, relevance))
-    predicted, target = ([pair[k] for pair in found] for k in (0, 1))
-    if not any(bool(similar.any()) for similar in target):
+    found = [ranks for ranks in similar_ranks(scores, relevance) if len(ranks)]
+    if not found:
         raise ValueError("no query has a similar candidate")
-    lengths = torch.tensor(list(map(len, target)))
-    queries = torch.repeat_interleave(torch.arange(len(target)), lengths)
-    measures: dict[str, Metric | MetricCollection] = {
-        "MAP": RetrievalMAP(empty_target_action="skip"),
-        "MRR": RetrievalMRR(empty_target_action="skip"),
-        "P@1": RetrievalPrecision(empty_target_action="skip", top_k=1),
-        "P@5": RetrievalPrecision(empty_target_action="skip", top_k=5),
+    measures = {
+        "MAP": [(torch.arange(1, 1 + len(ranks)) / ranks).mean() for ranks in found],
+        "MRR": [1 / ranks[0] for ranks in found],
+        "P@1": [(ranks <= 1).sum() / 1 for ranks in found],
+        "P@5": [(ranks <= 5).sum() / 5 for ranks in found],
     }
-    ranked = MetricCollection(measures)(torch.cat(predicted), torch.cat(target), indexes=queries)
-    return {name: 100 * float(ranked[name]) for name in METRICS}
+    return {name: 100 * float(torch.stack(each).mean()) for name, each in measures.items()}
 
 
-def placed(
-    scores: Sequence[Tensor], relevance: Sequence[Tensor]
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """The places of each list's candidates, from the worst, 1, up, and which are similar."""
+def similar_ranks(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> Iterator[Tensor]:
+    """The ranks of each list's similar candidates, from the best, 1, on.
+
+    Candidates of one score come in a random order, always the same, so that nothing is gained from
+    the order in which a search engine gave them.
+    """
     generator = torch.Generator().manual_seed(TIES)
     for score, similar in zip(scores, relevance, strict=True):
         order = torch.randperm(len(score), generator=generator)
-        # For scores: torchmetrics need not keep equal scores in order and takes a candidate whose
-        # score is not positive, as a cosine can be, for not retrieved.
-        places = 1 + score.detach().cpu()[order].argsort(stable=True).argsort()
-        yield places.float(), similar.cpu()[order].bool()
+        best_first = order[score.detach().cpu()[order].argsort(stable=True).flip(0)]
+        yield 1 + similar.cpu()[best_first].nonzero().flatten()
 
 
-def hinge_loss(scores: Tensor, margin: float) -> Tensor:
+def hinge_losses(scores: Tensor, margin: float) -> Tensor:
     r"""By how much the best of the wrong questions comes too close to the similar one.
 
     .. math::
         \max_k \, [s_k - s_+ + \delta]_+
 
-    The mean over B queries of scores ``(B, 1 + K)``, the first of them of the similar question.
+    Of each query, ``(...)``, of scores ``(..., 1 + K)``, the first of them of the similar question.
     """
-    right, wrong = scores[:, 0], scores[:, 1:].amax(dim=1)
-    return (wrong - right + margin).clamp(min=0).mean()
+    return (scores[..., 1:].amax(dim=-1) - scores[..., 0] + margin).clamp(min=0)
 
 
 class RankingError(Metric):
@@ -152,7 +145,7 @@ class QuestionRanker(Learner):
         scores = self.net(batch).float()
         rank = 1 + (scores[:, 1:] >= scores[:, :1]).sum(dim=1)
         self.train_error.update(1 - 1 / rank)
-        return hinge_loss(scores, self.net.config.margin)
+        return hinge_losses(scores, self.net.config.margin).mean()
 
     def validation_step(self, batch: QuestionBatch, batch_idx: int) -> None:
         self.valid_error.update(self(batch))
@@ -259,9 +252,10 @@ class RetrievalTask(QuestionTask):
         self, predictions: Mapping[str, Tensor], first: str = measure.key
     ) -> dict[str, float]:
         """One measure of each part, and all others of those to rank."""
-        found = {}
-        for part, similar in self.relevance.items():
-            found[part] = evaluate(self.rankings(part, predictions[part]), similar)
+        found = {
+            part: evaluate(self.rankings(part, predictions[part]), similar)
+            for part, similar in self.relevance.items()
+        }
         others = [(part, key) for part in RANKED for key in METRICS if key != first]
         measured = {part: found[part][first] for part in PARTS}
         return measured | {f"{part}_{key}": found[part][key] for part, key in others}
@@ -317,11 +311,8 @@ class PretrainingTask(QuestionTask):
         common = {word for word, count in counts.items() if count >= MIN_COUNT and word != unknown}
         self.title_words = sorted({*common, unknown + 1})
 
-    def identity(self) -> dict[str, Any]:
-        return {**self.data.identity(), "pairs": len(self.written)}
-
     def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> TitleWriter:
-        words, relevance = self.data.vocabulary.words[2:], self.data.corpus.relevance("dev")
+        words, relevance = self.data.vocabulary.words[2:], self.data.corpus.relevance("valid")
         writer = TitleWriter(asdict(model), words, self.title_words, asdict(optimizer), relevance)
         self.data.start(writer.net.question.embedding)
         return writer

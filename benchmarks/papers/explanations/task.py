@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch_geometric.explain import Explainer
 
-from benchmarks.corpora.planted_substructure import PlantedSubstructure
+from benchmarks.corpora.planted_substructure import planted_substructure
 from benchmarks.harness.checkpoint import load_finished, naming_damage
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error
@@ -36,6 +36,7 @@ from benchmarks.molecules.options import Options as Comparison
 from benchmarks.molecules.runs import Cell as Fitting
 from benchmarks.papers.explanations import measures
 from benchmarks.papers.explanations.options import METHODS, SMARTS, Explanations
+from pyg_kernels.datasets import random_split
 from pyg_kernels.explain import draw_molecule, draw_text, text_html
 from pyg_kernels.molecules import MoleculeExplanation, load
 from pyg_kernels.molecules.runs import Run
@@ -225,9 +226,10 @@ def planted(measured: Split, smarts: str) -> tuple[Split, list[Tensor]]:
     ``(N,)`` bool, which atoms belong to the group.
     """
     with as_input_error():
-        source: Any = PlantedSubstructure(measured.data.source, smarts)
-    parts = {part: getattr(source.split, part).numpy() for part in PARTS}
-    return Split(MoleculeSet(PLANTED, source, "rmse"), "random", parts), source.evidence
+        source, evidence = planted_substructure(measured.data.source, smarts)
+        split = random_split(len(source))
+    parts = {part: getattr(split, part).numpy() for part in PARTS}
+    return Split(MoleculeSet(PLANTED, source, "rmse"), "random", parts), evidence
 
 
 def places_with_evidence(

@@ -1,7 +1,5 @@
 """Polar sentences among questions: every document taken apart again."""
 
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,47 +32,33 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def questions_of(words: Sequence[str]) -> list[str]:
-    """The questions that some words are made of."""
-    text = " ".join(words)
-    return [part.strip() + " ?" for part in text.split("?")[:-1]]
+def taken_apart(corpus: PlantedEvidence, document: int) -> tuple[str, list[str], list[str]]:
+    """The words that say it, and the questions before and after them."""
+    words, marks = np.array(corpus.texts[document]), corpus.evidence[document].numpy()
+    start, end = marks.argmax(), len(marks) - marks[::-1].argmax()
+    assert marks[start:end].all()
+    pieces = [" ".join(part).split("?") for part in (words[:start], words[end:])]
+    before, after = ([f"{piece.strip()} ?" for piece in part[:-1]] for part in pieces)
+    return " ".join(words[start:end]), before, after
 
 
 def test_a_document_is_its_polar_sentence_among_questions(root: Path) -> None:
     low, high = 2, 5
     corpus, reviews = PlantedEvidence(root, root, questions=(low, high)), MR(root)
     assert corpus.classes == CLASSES
-    seen, places = Counter(), Counter()
+    places = set()
     for part, positions in corpus.parts.items():
-        documents = positions.tolist()
-        assert len(documents) == len(reviews.parts[part])
-        for document, review in zip(documents, reviews.parts[part].tolist(), strict=True):
-            words, marks = corpus.texts[document], corpus.evidence[document].tolist()
-            assert len(words) == len(marks)
-            start, length = marks.index(True), sum(marks)
-            assert all(marks[start : start + length])
-            assert words[start : start + length] == reviews.texts[review]
+        pairs = zip(positions.tolist(), reviews.parts[part].tolist(), strict=True)
+        for document, review in pairs:
+            sentence, before, after = taken_apart(corpus, document)
+            assert sentence.split() == reviews.texts[review]
             assert corpus.labels[document] == reviews.labels[review]
-            before = questions_of(words[:start])
-            around = before + questions_of(words[start + length :])
-            assert low <= len(around) <= high
+            around = before + after
             assert len(set(around)) == len(around)
             assert all(("tested" in question) == (part == "test") for question in around)
-            assert len(" ".join(around).split()) == len(words) - length
-            seen[len(around)] += 1
-            places[len(around), len(before)] += 1
-    assert set(seen) == set(range(low, high + 1))
-    assert set(places) == {(n, place) for n in seen for place in range(n + 1)}
-
-
-def test_questions_say_nothing_of_the_class(root: Path) -> None:
-    drawn = PlantedEvidence(root, root)
-    write_reviews(root, word="Another longer")  # the same questions at the same places
-    again = PlantedEvidence(root, root)
-    for corpora in zip(drawn.texts, drawn.evidence, again.texts, again.evidence, strict=True):
-        text, marks, other, other_marks = (np.array(list(each)) for each in corpora)
-        assert text[~marks].tolist() == other[~other_marks].tolist()
-        assert marks.argmax() == other_marks.argmax()
+            assert len(" ".join([sentence, *around]).split()) == len(corpus.texts[document])
+            places.add((len(around), len(before)))
+    assert places == {(n, place) for n in range(low, high + 1) for place in range(n + 1)}
 
 
 def test_no_two_parts_share_a_sentence(tmp_path: Path) -> None:
@@ -89,8 +73,8 @@ def test_no_two_parts_share_a_sentence(tmp_path: Path) -> None:
     for part, positions in corpus.parts.items():
         sentences[part] = set()
         for document in positions.tolist():
-            words, marks = np.array(corpus.texts[document]), corpus.evidence[document].numpy()
-            sentences[part] |= {" ".join(words[marks]), *questions_of(words[~marks])}
+            sentence, before, after = taken_apart(corpus, document)
+            sentences[part] |= {sentence, *before, *after}
     assert not sentences["train"] & (sentences["valid"] | sentences["test"])
     assert not sentences["valid"] & sentences["test"]
     assert any("thing" in sentence for sentence in sentences["test"])
@@ -105,6 +89,10 @@ def test_the_draw_depends_on_the_seed_alone(root: Path) -> None:
     said = r"questions=\(5, 20\), but there are 10 different questions for the valid part"
     with pytest.raises(ValueError, match=said):
         PlantedEvidence(root, root, questions=(5, 20))
+    write_reviews(root, word="Another longer")  # the same questions at the same places
+    more = PlantedEvidence(root, root)
+    for document in range(len(first)):
+        assert taken_apart(first, document)[1:] == taken_apart(more, document)[1:]
 
 
 def test_the_real_documents(real_data: Path) -> None:
