@@ -5,7 +5,7 @@ The only module that knows both the layers and the exact kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self, cast
@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch.nn import Module
 from torch.random import fork_rng
 from torch_geometric.nn import global_add_pool
 
@@ -36,6 +37,7 @@ _ROW_BYTES = 64  # bytes that a node takes for each feature
 _LABELED_ROWS = 2048  # most rows of a batch whose labels become one-hot vectors
 
 
+@dataclass(eq=False, repr=False)
 class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Random features of a string or random-walk kernel, from a layer that is never trained.
 
@@ -93,17 +95,9 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         :class:`~pyg_kernels.nn.RandomWalkConv` and :class:`~pyg_kernels.sequence.RCNN`, the layers.
     """
 
-    seed_: int
-
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        n_components: int = 1024,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.random_state = random_state
+    kernel: Kernel | None = None
+    n_components: int = 1024
+    random_state: int | np.random.RandomState | None = None
 
     def __sklearn_tags__(self) -> Any:
         """Says that the input is that of the kernel."""
@@ -159,7 +153,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _start(self, collection: Any) -> None:
         """Keeps the form of a collection, and a seed."""
         if isinstance(self.random_state, Integral):
-            self.seed_ = checked_count(self.random_state, "random_state", least=0)
+            self.seed_: int = checked_count(self.random_state, "random_state", least=0)
         else:
             self.seed_ = int(check_random_state(self.random_state).randint(2**31))
         self.form_ = collection.part(torch.tensor([], dtype=torch.long))
@@ -184,28 +178,23 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _of_graphs(
         self, kernel: RandomWalkKernel, graphs: Graphs, layer: _Frozen | None
     ) -> tuple[Tensor, _Frozen]:
-        nodes, columns = _vectors(graphs.x, graphs.node_label, graphs.dtype)
-        edges, edge_columns = None, None
+        read = [_vectors(graphs.x, graphs.node_label, graphs.dtype)]
         if graphs.edge_attr is not None:
-            edges, edge_columns = _vectors(graphs.edge_attr, graphs.edge_label, graphs.dtype)
-        if layer is None or not layer.reads(columns, edge_columns):
+            read.append(_vectors(graphs.edge_attr, graphs.edge_label, graphs.dtype))
+        (nodes, *edges), columns = zip(*read, strict=True)
+        if layer is None or not all(map(torch.equal, layer.columns, columns)):
             with fork_rng(devices=[]):
                 conv = RandomWalkConv(
-                    len(columns),
+                    len(columns[0]),
                     int(self.n_components),
                     _order(kernel),
                     decay=float(kernel.decay) ** 0.5,
-                    edge_dim=None if edge_columns is None else len(edge_columns),
+                    edge_dim=len(columns[1]) if edges else None,
                     return_states=True,
                     non_backtracking=bool(kernel.non_backtracking),
-                ).to(nodes)
-            for step, lin in enumerate(conv.lins):
-                lin.weight.copy_(self._signs(step, columns))
-            if edge_columns is not None:
-                for step, lin in enumerate(conv.edge_lins):
-                    lin.weight.copy_(self._signs(_EDGES + step, edge_columns))
-            layer = _Frozen(conv, columns, edge_columns)
-        states = layer.module(nodes, graphs.edge_index, edges)
+                )
+            layer = self._frozen(conv.to(nodes), columns, conv.lins, conv.edge_lins)
+        states = layer.module(nodes, graphs.edge_index, *edges)
         total = sum(states[1:], states[0]) if kernel.sum_orders else states[-1]
         return global_add_pool(total, graphs.owner(), len(graphs)), layer
 
@@ -213,7 +202,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self, kernel: StringKernel, texts: Texts, layer: _Frozen | None
     ) -> tuple[Tensor, _Frozen]:
         tokens, columns = _vectors(texts.values, None, texts.dtype)
-        if layer is None or not layer.reads(columns, None):
+        if layer is None or not torch.equal(layer.columns[0], columns):
             with fork_rng(devices=[]):
                 rcnn = RCNN(
                     len(columns),
@@ -224,11 +213,9 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                     readout="z" if kernel.weighting == "span" else "c",
                     act=None,
                     bias=False,
-                ).to(tokens)
+                )
             lins = cast(RCNNCell, rcnn.cells[0]).lins
-            for step, lin in enumerate(lins):
-                cast(Tensor, lin.weight).copy_(self._signs(step, columns))
-            layer = _Frozen(rcnn, columns, None)
+            layer = self._frozen(rcnn.to(tokens), [columns], lins)
         states, _ = layer.module(tokens, ptr=texts.ptr.to(tokens.device))
         lengths = texts.sizes.to(tokens.device)
         if kernel.weighting == "span":
@@ -240,6 +227,13 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             features[lengths > 0] = states.index_select(0, ends)
         scale = kernel._scale(texts)
         return features if scale is None else features * scale[:, None], layer
+
+    def _frozen(self, module: Module, columns: Sequence[Tensor], *maps: Iterable[Any]) -> _Frozen:
+        """A layer with random signs as the weights of its maps of nodes, and of edges."""
+        for first, own, lins in zip((0, _EDGES), columns, maps, strict=False):
+            for step, lin in enumerate(lins, start=first):
+                lin.weight.copy_(self._signs(step, own))
+        return _Frozen(module, columns)
 
     def _signs(self, step: int, columns: Tensor) -> Tensor:
         """The weights of a step, +1 or -1, (m, number of columns).
@@ -260,19 +254,10 @@ def _order(kernel: StringKernel | RandomWalkKernel) -> int:
 
 @dataclass(frozen=True)
 class _Frozen:
-    """A layer with random weights, and the columns of nodes and edges that it reads."""
+    """A layer with random weights, and the columns of nodes, and of edges, that it reads."""
 
-    module: Callable[..., Any]
-    columns: Tensor
-    edge_columns: Tensor | None
-
-    def reads(self, columns: Tensor, edge_columns: Tensor | None) -> bool:
-        """Whether these are its columns."""
-        if not torch.equal(self.columns, columns):
-            return False
-        if self.edge_columns is None or edge_columns is None:
-            return self.edge_columns is edge_columns
-        return torch.equal(self.edge_columns, edge_columns)
+    module: Module
+    columns: Sequence[Tensor]
 
 
 def _vectors(values: Tensor, labels: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -10,14 +10,10 @@ from pyg_kernels.kernels.count_kernel import CountKernel
 from pyg_kernels.kernels.explanation import Explanation, explain
 from pyg_kernels.kernels.gp import KernelGP, KernelGPClassifier
 from pyg_kernels.kernels.kernel import Kernel
-from pyg_kernels.kernels.molecules import (
-    VectorKernel,
-    molecule_graphs,
-    molecule_kernels,
-)
+from pyg_kernels.kernels.molecules import VectorKernel, molecule_graphs, molecule_kernels
 from pyg_kernels.kernels.node_pairs import DeepGraphKernel
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
-from pyg_kernels.kernels.similarity import MoleculeSimilarity, Nearest, similarity_to
+from pyg_kernels.kernels.similarity import MoleculeSimilarity, Nearest
 from pyg_kernels.kernels.string import DeepStringKernel, GatedSequenceKernel, StringKernel
 from pyg_kernels.kernels.walk_counts import LabelSequenceKernel, ShortestPathKernel
 from pyg_kernels.kernels.wl import (
@@ -53,5 +49,4 @@ __all__ = [
     "molecule_graphs",
     "molecule_kernels",
     "polynomial",
-    "similarity_to",
 ]

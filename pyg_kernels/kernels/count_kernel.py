@@ -176,8 +176,6 @@ class CountKernel(GraphKernel, BoundedKernel):
         which are such kernels; :func:`explain`.
     """
 
-    _is_symmetric = True  # each sum is over the same columns in the same order
-
     _: KW_ONLY
     normalize: bool = False
     output: str = "features"

@@ -90,7 +90,6 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
     """
 
     _normalizations: ClassVar[Sequence[Any]] = (False, True)
-    _is_symmetric = False  # whether `_raw_gram` is exactly so
 
     def __sklearn_tags__(self) -> Any:
         """Says that the input is a collection of texts or graphs, not a matrix."""
@@ -163,7 +162,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
     def _of_one(self, gram: Tensor, scale: Tensor | None) -> Tensor:
         """The Gram matrix of a collection with itself, normalized and exactly symmetric."""
         gram = scaled(gram, scale, scale)
-        return gram if scale is None and self._is_symmetric else (gram + gram.t()).div_(2)
+        return gram if scale is None else (gram + gram.t()).div_(2)
 
     def _diagonal(self, collection: Any) -> Tensor:
         """The kernel of each item with itself, of a collection that has been read."""
@@ -183,7 +182,10 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
 
     @abstractmethod
     def _raw_gram(self, a: Any, b: Any) -> Tensor:
-        """The Gram matrix without normalisation; b is None for that of a with itself."""
+        """The Gram matrix without normalisation.
+
+        That of a with itself, where b is None, is exactly symmetric.
+        """
 
     @abstractmethod
     def _raw_diagonal(self, collection: Any) -> Tensor:
@@ -235,8 +237,6 @@ class BlockKernel(BoundedKernel):
     Its collections have a device, a dtype, ``requires_grad``, ``part(items)``, and ``runs(limit)``,
     which splits their items into runs whose blocks have at most `limit` rows, if an item fits.
     """
-
-    _is_symmetric = True  # blocks are mirrored
 
     @abstractmethod
     def _values(self, a: Any, b: Any) -> Tensor:

@@ -269,7 +269,8 @@ class VectorKernel(Kernel):
     def _raw_gram(self, a: _Vectors, b: _Vectors | None) -> Tensor:
         other = a if b is None else b
         norms = a.values.square().sum(1, keepdim=True), other.values.square().sum(1)
-        return self._summed(a, a.values @ other.values.t(), *norms)
+        gram = self._summed(a, a.values @ other.values.t(), *norms)
+        return (gram + gram.t()).div_(2) if b is None else gram
 
     def _raw_diagonal(self, collection: _Vectors) -> Tensor:
         norms = collection.values.square().sum(1)

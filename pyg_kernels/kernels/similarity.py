@@ -15,6 +15,8 @@ from torch_geometric.data import Data
 from pyg_kernels.kernels.arguments import checked_count
 from pyg_kernels.kernels.wl import WLSubtreeKernel
 
+_SAMPLE = 1000  # most training molecules that the threshold is computed from, drawn at random
+
 
 class Nearest(NamedTuple):
     """The nearest training molecule of each of m molecules.
@@ -45,12 +47,11 @@ class MoleculeSimilarity:
         percentile: of the similarities of training molecules to the nearest different one, which is
             the threshold below which a molecule is far from the training set. With 5, of held-out
             molecules of the same set about 5 % are far, and of another set most (docs: molecules).
-        sample_size: most training molecules that the threshold is computed from, drawn at random.
         max_memory: bytes for the similarities that are held at a time.
 
     Attributes:
-        threshold_: after ``fit``, the similarity below which a molecule is far; 0 where there is
-            one different training molecule.
+        threshold_: after ``fit``, the similarity below which a molecule is far, from at most 1,000
+            training molecules, drawn at random; 0 where there is one different one.
 
     Raises:
         ValueError: on an argument out of range, or no molecules.
@@ -65,17 +66,15 @@ class MoleculeSimilarity:
         (array([0.86, 0.  ]), array([3, 0]))
 
     See Also:
-        :func:`similarity_to`, in one call; :class:`WLSubtreeKernel`, the kernel; :class:`Nearest`.
+        :class:`WLSubtreeKernel`, the kernel; :class:`Nearest`, what it finds.
     """
 
     num_iterations: int = 2
     percentile: float = 5.0
-    sample_size: int = 1000
     max_memory: int = 2**26
 
     def __post_init__(self) -> None:
         checked_count(self.num_iterations, "num_iterations", least=0)
-        checked_count(self.sample_size, "sample_size")
         checked_count(self.max_memory, "max_memory")
         if not isinstance(self.percentile, Real) or not 0 <= self.percentile <= 100:
             raise ValueError(f"percentile={self.percentile!r}: expected a number from 0 to 100")
@@ -104,7 +103,7 @@ class MoleculeSimilarity:
             self.num_iterations, edge_label="edge_attr", compare="minmax", **shared
         ).fit(_coded(distinct)[0])
         number, generator = len(distinct), np.random.default_rng(0)
-        sample = np.sort(generator.choice(number, min(self.sample_size, number), replace=False))
+        sample = np.sort(generator.choice(number, min(_SAMPLE, number), replace=False))
         others = self._nearest([distinct[k] for k in sample], exclude=sample).similarity
         self.threshold_ = float(np.percentile(others, self.percentile)) if number > 1 else 0.0
         return self
@@ -146,29 +145,6 @@ class MoleculeSimilarity:
                 position[places] = self._positions[gram.argmax(1)]
                 similarity[places] = gram.max(1)
         return Nearest(similarity, position)
-
-
-def similarity_to(train: Sequence[str], new: Sequence[str]) -> NDArray[np.float64]:
-    """The similarity of each new molecule to the nearest training molecule.
-
-    Args:
-        train: n SMILES strings.
-        new: m SMILES strings.
-
-    Returns:
-        (m,) numbers between 0 and 1, as of :class:`MoleculeSimilarity`; NaN for a SMILES that
-        cannot be read.
-
-    Raises:
-        InvalidSmiles: if a training molecule cannot be read.
-        ValueError: if there are none.
-
-    Example:
-        >>> from pyg_kernels.kernels import similarity_to
-        >>> similarity_to(["CCO", "c1ccccc1"], ["OCC", "CCCO"]).round(2)
-        array([1.  , 0.31])
-    """
-    return MoleculeSimilarity(sample_size=1).fit(train).nearest(new).similarity
 
 
 def _coded(

@@ -1,6 +1,5 @@
 """Molecules in kernels: SMILES and RDKit's molecules, their labels, and the sum for properties."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch
 pytest.importorskip("rdkit")
 
 from rdkit import Chem
+from sklearn.base import clone
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.chem import DefaultFeaturizer, InvalidSmiles, MolFeaturizer
@@ -18,34 +18,24 @@ from pyg_kernels.kernels import (
     DeepGraphKernel,
     Kernel,
     KernelGP,
-    LabelSequenceKernel,
     MoleculeSimilarity,
     RandomWalkKernel,
-    ShortestPathKernel,
     VectorKernel,
     WLKernel,
     WLSubtreeKernel,
     molecule_graphs,
     molecule_kernels,
-    similarity_to,
+    similarity,
 )
 from tests.kernels.cases import identified
 from tests.kernels.definitions import defined
 
 SMILES = ["CCO", "c1ccccc1O", "[Na+].[Cl-]", "C", "C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "F/C=C/F"]
 
+READERS = [WLSubtreeKernel(edge_label="edge_attr"), VectorKernel(), RandomWalkKernel(2), WLKernel()]
 
-@identified(
-    [
-        WLSubtreeKernel(2, edge_label="edge_attr"),
-        LabelSequenceKernel(3, ["element", "role"]),
-        ShortestPathKernel(),
-        VectorKernel(),
-        RandomWalkKernel(2),
-        DeepGraphKernel(edge_feature="edge_attr"),
-        WLKernel(),
-    ]
-)
+
+@identified(READERS)
 def test_smiles_molecules_and_graphs_are_alike(kernel: Kernel) -> None:
     graphs, molecules = molecule_graphs(SMILES), [Chem.MolFromSmiles(s) for s in SMILES]
     expected, strings = kernel(graphs), np.array(SMILES, dtype=object)
@@ -61,17 +51,14 @@ def test_smiles_molecules_and_graphs_are_alike(kernel: Kernel) -> None:
         kernel([*SMILES[:2], None])
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda featurizer: WLSubtreeKernel(2, featurizer=featurizer),
-        lambda featurizer: RandomWalkKernel(2, featurizer=featurizer),
-        lambda featurizer: DeepGraphKernel(featurizer=featurizer),
-        lambda featurizer: WLKernel(RandomWalkKernel(2, featurizer=featurizer)),
-        lambda featurizer: WLKernel(featurizer=featurizer),
-    ],
-)
-def test_featurizers(make: Callable[[Any], Kernel]) -> None:
+@identified([WLSubtreeKernel(2), DeepGraphKernel(), WLKernel(), WLKernel(RandomWalkKernel(2))])
+def test_featurizers(kernel: Any) -> None:
+    """The kernel's own, or that of its base."""
+    name = "base__featurizer" if getattr(kernel, "base", None) else "featurizer"
+
+    def make(featurizer: Any) -> Kernel:
+        return clone(kernel).set_params(**{name: featurizer})
+
     def by_hand(molecule: str) -> Data:
         return Data(x=torch.eye(2)[: len(molecule)], edge_index=torch.tensor([[0], [1]]))
 
@@ -105,18 +92,8 @@ def test_labels_tell_stereo_and_charge() -> None:
         assert gram[0, 1] == 1 and gram[0, 2] < 0.5
 
 
-def test_a_process_on_smiles() -> None:
-    """Reads them once for all kernels; one molecule without bonds and one atom are ordinary.
-
-    RDKit adds descriptors up in the order of atoms, so that isomers' differ by rounding alone.
-    """
-    alkanes = ["C" * n + end for n in range(1, 13) for end in ("", "O", "N")]
-    y = np.array([len(s) + 2.0 * s.endswith("O") for s in alkanes])
-    process = KernelGP(molecule_kernels(), random_state=0).fit(alkanes[:-6], y[:-6])
-    mean, std = process.predict(alkanes[-6:], return_std=True)
-    assert np.abs(mean - y[-6:]).max() < 1.0 and (std > 0).all()
-    np.testing.assert_allclose(process.predict(molecule_graphs(alkanes[-6:])), mean)
-    assert np.isfinite(process.predict(["[Na+].[Cl-]"])).all()
+def test_equal_descriptors() -> None:
+    """RDKit adds them up in the order of atoms, so that isomers' differ by rounding alone."""
     isomers = ["CC(=O)Nc1ccc(Cl)cc1", "CC(=O)Nc1cccc(Cl)c1", "CC(=O)Nc1ccccc1Cl"]
     process = KernelGP(molecule_kernels(), random_state=0).fit(isomers, [1.0, 2.0, 3.0])
     mean, std = process.predict(["CCO", "CC(=O)Nc1ccc(F)cc1"], return_std=True)
@@ -136,8 +113,7 @@ def min_max(ones: list[str], others: list[str], num_iterations: int = 2) -> Any:
 
 @pytest.mark.parametrize(("num_iterations", "max_memory"), [(0, 1), (2, 1000), (3, 2**26)])
 def test_is_the_largest_min_max_similarity(num_iterations: int, max_memory: int) -> None:
-    similarity = MoleculeSimilarity(num_iterations, max_memory=max_memory).fit(TRAIN)
-    found = similarity.nearest(NEW)
+    found = MoleculeSimilarity(num_iterations, max_memory=max_memory).fit(TRAIN).nearest(NEW)
     readable = ~np.isin(np.arange(len(NEW)), (4, 5))
     assert np.isnan(found.similarity[~readable]).all() and (found.position[~readable] == -1).all()
     every = min_max(np.array(NEW)[readable].tolist(), TRAIN, num_iterations)
@@ -147,10 +123,13 @@ def test_is_the_largest_min_max_similarity(num_iterations: int, max_memory: int)
 
 def test_training_molecules_are_like_themselves_however_they_are_written() -> None:
     """A series is read by position, whatever its index is."""
-    assert similarity_to(TRAIN, ["OCC", "N[C@@H](C)C(=O)O"]).tolist() == [1, 1]
-    mirrored = min_max([TRAIN[3]], [NEW[1]]).item()
-    assert similarity_to(TRAIN, ["N[C@H](C)C(=O)O", "[U]"]).tolist() == pytest.approx([mirrored, 0])
-    assert similarity_to(TRAIN, []).shape == (0,)
+    mirrored, fitted = min_max([TRAIN[3]], [NEW[1]]).item(), MoleculeSimilarity().fit(TRAIN)
+    for smiles, expected in (
+        (["OCC", "N[C@@H](C)C(=O)O"], [1, 1]),
+        (["N[C@H](C)C(=O)O", "[U]"], [mirrored, 0]),
+        ([], []),
+    ):
+        assert fitted.nearest(smiles).similarity.tolist() == pytest.approx(expected)
     smiles = ["CCO", "CCO", "c1ccccc1", "CCN", "CCO"]
     new = pd.Series(["CCO", "CCN", "c1ccccc1"], index=[2, 0, 1])
     for index in ([2, 0, 1, 4, 3], list("abcde")):
@@ -159,17 +138,20 @@ def test_training_molecules_are_like_themselves_however_they_are_written() -> No
 
 
 @pytest.mark.parametrize("percentile", [0, 5, 50])
-def test_threshold_leaves_each_molecule_itself_out(percentile: float) -> None:
-    train = list(TRAIN)
-    every = min_max(train, train)
+def test_threshold_leaves_each_molecule_itself_out(
+    percentile: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = min_max(TRAIN, TRAIN)
     np.fill_diagonal(every, -1)
-    similarity = MoleculeSimilarity(percentile=percentile, max_memory=600).fit([*train, "OCC"])
-    assert similarity.threshold_ == pytest.approx(np.percentile(every.max(1), percentile))
-    assert 0 <= MoleculeSimilarity(sample_size=3).fit(train).threshold_ <= 1
+    fitted = MoleculeSimilarity(percentile=percentile, max_memory=600).fit([*TRAIN, "OCC"])
+    assert fitted.threshold_ == pytest.approx(np.percentile(every.max(1), percentile))
     assert MoleculeSimilarity().fit(["CCO"]).threshold_ == 0
-    again = MoleculeSimilarity(percentile=percentile).fit([train[0], *train, *train])
-    assert again.threshold_ == similarity.threshold_  # of each molecule once
-    assert list(again.nearest(train[1:3]).position) == [2, 3]
+    again = MoleculeSimilarity(percentile=percentile).fit([TRAIN[0], *TRAIN, *TRAIN])
+    assert again.threshold_ == fitted.threshold_  # of each molecule once
+    assert list(again.nearest(TRAIN[1:3]).position) == [2, 3]
+    monkeypatch.setattr(similarity, "_SAMPLE", 3)
+    least = MoleculeSimilarity(percentile=0).fit(TRAIN).threshold_  # of three of them
+    assert np.isclose(every.max(1), least).any()
 
 
 def test_refused() -> None:
@@ -177,9 +159,8 @@ def test_refused() -> None:
         (lambda: MoleculeSimilarity(percentile=101), ValueError, "percentile=101"),
         (lambda: MoleculeSimilarity(percentile="5"), ValueError, "percentile='5'"),
         (lambda: MoleculeSimilarity(-1), ValueError, "num_iterations"),
-        (lambda: MoleculeSimilarity(sample_size=0), ValueError, "sample_size"),
-        (lambda: similarity_to([], ["C"]), ValueError, "at least one"),
-        (lambda: similarity_to(["C", "C(C"], ["C"]), InvalidSmiles, r"C\(C"),
+        (lambda: MoleculeSimilarity().fit([]), ValueError, "at least one"),
+        (lambda: MoleculeSimilarity().fit(["C", "C(C"]), InvalidSmiles, r"C\(C"),
         (lambda: MoleculeSimilarity().nearest(["C"]), ValueError, "fit before"),
         (lambda: molecule_graphs(["CC", "C1CC"]), ValueError, "1: cannot read the SMILES 'C1CC'"),
         (lambda: molecule_graphs(["CC", 3]), TypeError, "molecule 1: a molecule must be a SMILES"),
@@ -188,7 +169,7 @@ def test_refused() -> None:
         (lambda: VectorKernel(lengths=(float("inf"),))(["C"]), ValueError, "above 0"),
         (lambda: VectorKernel(lengths=(0.0,))(["C"]), ValueError, "above 0"),
         (lambda: MoleculeSimilarity().fit("CCO"), TypeError, "not the string 'CCO'"),
-        (lambda: similarity_to(["CC", None], []), TypeError, r"smiles\[1\] must be a string"),
+        (lambda: MoleculeSimilarity().fit(["CC", None]), TypeError, r"\[1\] must be a string"),
     ):
         with pytest.raises(error, match=match):
             call()

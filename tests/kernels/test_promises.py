@@ -51,7 +51,8 @@ from tests.kernels.definitions import defined
 def test_the_gram_matrix(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     """The definition's, symmetric, with its diagonal; neither order nor company touch a value.
 
-    One against many is one row: the bar counts as many pairs as there are values.
+    One against many is one row: the bar counts as many pairs as there are values. There is none
+    where it is not asked for, or nobody would see it.
     """
     kernel, xs, ys = case.build(), case.collection(), case.collection(3, seed=50)
     gram, between = kernel(xs), kernel(xs, ys)
@@ -71,8 +72,12 @@ def test_the_gram_matrix(case: Case, capsys: pytest.CaptureFixture[str]) -> None
     for found in (kernel([empty, empty]), kernel([empty, *xs])[0], kernel([empty], xs)):
         assert not found.any()
     assert not kernel.diagonal([empty]).any()
+    case.build(verbose=False)(ys)
+    assert capsys.readouterr() == ("", "")
     close(case.build(verbose=True)(ys[:1], xs), between[:, :1].t(), atol=case.tolerance)
-    assert set(re.findall(r"/([\d.]+k?) \[", capsys.readouterr().err)) == {"8.00"}
+    out, bar = capsys.readouterr()
+    assert not out and set(re.findall(r"/([\d.]+k?) \[", bar)) == {"8.00"} and "pairs" in bar
+    assert type(getattr(kernel, "base", kernel)).__name__ in bar or "Gram matrix" in bar
     if case.inputs.word == "graph":  # names of nodes do not matter
         moved = [x.subgraph(torch.arange(x.num_nodes).flip(0)) for x in xs]
         close(kernel(moved, xs), gram, atol=case.tolerance)
@@ -82,6 +87,9 @@ def test_the_gram_matrix(case: Case, capsys: pytest.CaptureFixture[str]) -> None
 def test_transform_is_a_block_of_the_whole(case: Case) -> None:
     a, b = case.collection(6), case.collection(5, seed=50)
     kernel = case.build()
+    kernel(a)
+    with pytest.raises(NotFittedError):  # a call is no fit
+        kernel.transform(b)
     fitted = kernel.fit_transform(a, [0] * 6)
     assert sparse.issparse(fitted) if case.features else isinstance(fitted, np.ndarray)
     assert fitted.shape[0] == 6 and (not case.features or fitted.format == "csr")
