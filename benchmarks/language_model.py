@@ -141,7 +141,7 @@ def score(options: Score) -> None:
     """Prints the perplexity of a text."""
     with naming_extras("bench"):
         from benchmarks.harness.language_model.trained import load_model, unknown_words
-        from pyg_kernels.datasets.text.lines import read_lines
+        from pyg_kernels.datasets.public_file import read_lines
     lines = (options.text or "").splitlines()
     if options.data:
         with as_input_error():

@@ -1,13 +1,15 @@
 """Compiles the kernels on CPU that most tests need: ``python -m tests.compile_kernels``.
 
-Processes of tests side by side would otherwise compile the same kernels, each for itself. What
-takes long to import is imported in the processes that compile.
+Processes of tests side by side would otherwise compile the same kernels, each for itself.
 """
 
 import os
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+
+import torch
+from torch_geometric.data import Data
 
 import pyg_kernels as pk
 
@@ -17,24 +19,18 @@ RING = [[0, 1, 2], [1, 2, 0]]
 
 def layer(name: str, **options: object) -> None:
     """A sequence layer's forward and backward."""
-    import torch
-
     net = getattr(pk.sequence, name)(CHANNELS, CHANNELS, **options)
     net(torch.randn(STEPS, TEXTS, CHANNELS))[0].sum().backward()
 
 
 def graph_layer() -> None:
     """A graph layer's."""
-    import torch
-
     net = pk.nn.GatedWalkConv(CHANNELS, CHANNELS, edge_dim=2)
     net(torch.randn(3, CHANNELS), torch.tensor(RING), torch.randn(3, 2)).sum().backward()
 
 
 def activation(green: str) -> None:
     """A learned activation's."""
-    import torch
-
     x = torch.randn(5, CHANNELS, requires_grad=True)
     pk.nn.KernelActivation(CHANNELS, green=green)(x).sum().backward()
 
@@ -42,7 +38,6 @@ def activation(green: str) -> None:
 def exact_kernels() -> None:
     """Those of texts, of walks and of patterns."""
     import torch
-    from torch_geometric.data import Data
 
     pk.kernels.StringKernel()([torch.randn(length, CHANNELS) for length in (3, 2)])
     index = torch.tensor(RING)
@@ -70,8 +65,6 @@ CALLS = [  # those first that take longest
 
 def call(number: int) -> None:
     """Makes one of the calls in one of two precisions."""
-    import torch
-
     torch.set_default_dtype((torch.float64, torch.float32)[number % 2])
     CALLS[number // 2]()
 

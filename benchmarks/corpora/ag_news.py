@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from pyg_kernels.datasets.public_file import PublicFile
-from pyg_kernels.datasets.text.text_csv import TextCSV
+from pyg_kernels.datasets.text.text_table import TextCSV
 
 FOLDER = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
 CLASSES = ("World", "Sports", "Business", "Sci/Tech")

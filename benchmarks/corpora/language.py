@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.corpora.published_text import fingerprint
-from pyg_kernels.datasets.public_file import find_file
+from pyg_kernels.datasets.public_file import find_file, read_lines
 from pyg_kernels.datasets.text.corpus import PARTS
-from pyg_kernels.datasets.text.lines import read_lines
-from pyg_kernels.datasets.text.tokens import tokenize
-from pyg_kernels.datasets.text.vocabulary import UNKNOWN, Vocabulary, words_of
+from pyg_kernels.datasets.text.vocabulary import UNKNOWN, Vocabulary, tokenize, words_of
 
 END = "<eos>"
 FEWEST_LINES = 10

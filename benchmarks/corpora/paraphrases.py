@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from benchmarks.corpora.published_text import numbered, obtain_text
 from benchmarks.corpora.questions import BM25Index, Question, QuestionCorpus, Ranking, TrainQuery
 from pyg_kernels.datasets.text.text_table import read_text_table
-from pyg_kernels.datasets.text.tokens import tokenize
+from pyg_kernels.datasets.text.vocabulary import tokenize
 
 SOURCE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
 FILES = ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt")

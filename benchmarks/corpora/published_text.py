@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pyg_kernels.datasets.public_file import find_file
-from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.public_file import find_file, read_lines
 
 
 def obtain_text(root: str | Path, name: str, source: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.corpora.language import TextStreams
 from pyg_kernels.datasets.text.corpus import PARTS
-from pyg_kernels.datasets.text.tokens import tokenize
+from pyg_kernels.datasets.text.vocabulary import tokenize
 
 TOPICS = "pydoc_data/topics.py"
 MARKUP = str.maketrans("", "", "*`")  # of emphasis and of code

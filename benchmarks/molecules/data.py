@@ -163,7 +163,7 @@ def load_set(data: str, options: Options, progress: bool = False) -> MoleculeSet
 def _of_file(data: str, options: Options, how: Mapping[str, Any]) -> Any:
     """The molecules of a CSV, or of cep on disk; errors name the options of the command line."""
     try:
-        path: Any = datasets.CEP.source(options.root or CEP_ROOT) if data == "cep" else data
+        path: Any = datasets.CEP.file.obtain(options.root or CEP_ROOT) if data == "cep" else data
         if options.shards is not None:
             return datasets.MoleculeShards.from_csv(path, options.shards, **how)
         return datasets.MoleculeCSV(path, **how)

@@ -155,7 +155,8 @@ def featurise(path: Path, shards: Path, number: int, workers: int) -> Record:
     seconds = time.perf_counter() - started
     if len(molecules) != number:
         raise RuntimeError(f"{number} molecules were written, {len(molecules)} are in the shards")
-    return {"molecules_a_second": number / seconds, "bytes": molecules.num_bytes}
+    size = sum(file.stat().st_size for file in shards.iterdir())
+    return {"molecules_a_second": number / seconds, "bytes": size}
 
 
 def train(path: Path, shards: Path, model: str, steps: int) -> Record:

@@ -16,13 +16,13 @@ from pyg_kernels.chem.duplicates import (
     canonical_smiles,
     find_duplicates,
     merge_duplicates,
+    murcko_scaffolds,
 )
 from pyg_kernels.chem.features import Feature
 from pyg_kernels.chem.featurizer import Featurizer
 from pyg_kernels.chem.featurizers import FEATURIZERS, featurizer_by_name
 from pyg_kernels.chem.mol_featurizer import ATOM_FEATURES, BOND_FEATURES, MolFeaturizer
 from pyg_kernels.chem.ogb_featurizer import OGBFeaturizer
-from pyg_kernels.chem.scaffolds import murcko_scaffolds
 from pyg_kernels.chem.standardization import StandardizedRow, standardize, standardize_many
 
 __all__ = [

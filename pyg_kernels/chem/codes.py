@@ -70,16 +70,6 @@ class MolCodes:
     edge_index: NDArray[np.int32]
     bonds: NDArray[np.uint8]
 
-    @property
-    def num_atoms(self) -> int:
-        """The number of atoms, N."""
-        return len(self.atoms)
-
-    @property
-    def num_edges(self) -> int:
-        """The number of directed bonds, E: twice the number of bonds."""
-        return len(self.bonds)
-
 
 @dataclass(frozen=True)
 class MolCodeStore:
@@ -108,9 +98,7 @@ class MolCodeStore:
         return len(self.positions)
 
     def __getitem__(self, index: int) -> MolCodes:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} is out of range for {len(self)} molecules")
-        index %= len(self)
+        index = range(len(self))[index]
         atoms = slice(self.atom_ptr[index], self.atom_ptr[index + 1])
         edges = slice(self.edge_ptr[index], self.edge_ptr[index + 1])
         return MolCodes(self.atoms[atoms], self.edge_index[:, edges], self.bonds[edges])
@@ -158,14 +146,10 @@ class MolCodeStore:
             atoms=np.concatenate([store.atoms for store in stores]),
             edge_index=np.concatenate([store.edge_index for store in stores], axis=1),
             bonds=np.concatenate([store.bonds for store in stores]),
-            atom_ptr=_joined_ptr([store.atom_ptr for store in stores]),
-            edge_ptr=_joined_ptr([store.edge_ptr for store in stores]),
+            atom_ptr=pointers(np.concatenate([np.diff(store.atom_ptr) for store in stores])),
+            edge_ptr=pointers(np.concatenate([np.diff(store.edge_ptr) for store in stores])),
             positions=np.concatenate([store.positions for store in stores]),
         )
-
-
-def _joined_ptr(ptrs: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return pointers(np.concatenate([np.diff(ptr) for ptr in ptrs]))
 
 
 def pointers(counts: NDArray[np.int64] | Sequence[int]) -> NDArray[np.int64]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdCIPLabeler
 
-from pyg_kernels.chem.codes import MolCodeStore
 from pyg_kernels.chem.encoding import CodeReader, atoms_and_bonds
 from pyg_kernels.chem.features import Feature, bond_type, elements, indicator, numbers
 from pyg_kernels.chem.featurizer import Featurizer
@@ -29,13 +26,13 @@ STEREO = Feature("stereo", ("none", "E", "Z"), tuple(range(3)), has_unknown=True
 
 DEFAULT_ATOM_FEATURES: tuple[Feature, ...] = (
     elements(ELEMENTS),
-    numbers("degree", range(7), None),
+    numbers("degree", range(7), Chem.Atom.GetDegree),
     numbers("hydrogens", range(5), Chem.Atom.GetTotalNumHs),
     numbers("formal charge", range(-2, 5), Chem.Atom.GetFormalCharge),
     numbers("radical electrons", range(4), Chem.Atom.GetNumRadicalElectrons),
     CHIRALITY,
     indicator("aromatic", Chem.Atom.GetIsAromatic),
-    indicator("in ring", None),
+    indicator("in ring", Chem.Atom.IsInRing),
 )
 
 DEFAULT_BOND_FEATURES: tuple[Feature, ...] = (
@@ -45,7 +42,7 @@ DEFAULT_BOND_FEATURES: tuple[Feature, ...] = (
     indicator("in ring", Chem.Bond.IsInRing),
 )
 
-_DEGREE, _CHIRALITY, _IN_RING = 1, 5, 7  # places of atom features
+_CHIRALITY = 5  # its place among the features of atoms
 _LABEL = "_CIPCode"
 _ATOM_LABELS = {"R": 1, "S": 2, "r": 3, "s": 4}
 # Lower case: the bond keeps its label in the mirror image by way of chiral substituents.
@@ -59,10 +56,7 @@ _MOST_COMPARISONS = 100_000
 
 
 class DefaultReader(CodeReader):
-    """Adds what no single atom or bond tells: degrees, which atoms are in rings, stereochemistry.
-
-    Degrees and rings follow from the bonds.
-    """
+    """Adds stereochemistry, which no atom or bond tells before all of them are labeled."""
 
     _has_stereo = True  # the molecule that is read
 
@@ -82,15 +76,6 @@ class DefaultReader(CodeReader):
         """Appends its bonds, each once."""
         super().read_bonds(bonds)
         self.bonds[1].extend(map(stereo_of, bonds) if self._has_stereo else [0] * len(bonds))
-
-    def store(self, positions: Sequence[int]) -> MolCodeStore:
-        """The molecules read so far, which came from these positions."""
-        ends, size = self.bond_ends(), len(self.atoms[0])
-        in_ring = np.zeros(size, dtype=bool)
-        in_ring[ends[:, np.array(self.bonds[-1], dtype=bool)]] = True
-        self.atoms[_DEGREE] = np.bincount(ends.ravel(), minlength=size).tolist()
-        self.atoms[_IN_RING] = in_ring.tolist()
-        return super().store(positions)
 
 
 def label_stereo(mol: Chem.Mol, smiles: str | None = None) -> bool:

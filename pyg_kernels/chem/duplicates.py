@@ -1,4 +1,4 @@
-"""Molecules that occur several times."""
+"""What molecules have in common: canonical SMILES, scaffolds, duplicates."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas
 from numpy.typing import ArrayLike, NDArray
-from rdkit import Chem, rdBase
+from rdkit import Chem
+from rdkit.Chem.Scaffolds import MurckoScaffold
 
-from pyg_kernels.chem.encoding import checked_strings, parse
-from pyg_kernels.chem.processes import map_chunks
+from pyg_kernels.chem.encoding import checked_strings, map_molecules
 
 
 class DuplicateMolecule(NamedTuple):
@@ -66,9 +66,39 @@ def canonical_smiles(smiles: Sequence[str], num_workers: int | None = None) -> l
         >>> canonical_smiles(["OCC", "C1=CC=CC=C1"])
         ['CCO', 'c1ccccc1']
     """
-    strings = checked_strings(smiles)
-    chunks = map_chunks(_canonical_chunk, strings, num_workers)
-    return [text for chunk in chunks for text in chunk]
+    return map_molecules(_canonical, smiles, num_workers)
+
+
+def _canonical(mol: Chem.Mol) -> str:
+    return str(Chem.MolToSmiles(mol))
+
+
+def murcko_scaffolds(smiles: Sequence[str], num_workers: int | None = None) -> list[str]:
+    """The Bemis-Murcko scaffold of each molecule: its rings and the chains that link them.
+
+    Bemis and Murcko 1996, as RDKit's ``MurckoScaffold`` computes it, without stereochemistry.
+
+    Args:
+        smiles: M SMILES strings.
+        num_workers: the number of processes; None for one a core where there are many molecules.
+
+    Returns:
+        M canonical SMILES; '' for a molecule without rings.
+
+    Raises:
+        InvalidSmiles: if a string cannot be read.
+        TypeError: if an item is not a string, or ``smiles`` is a single one.
+
+    Example:
+        >>> from pyg_kernels.chem import murcko_scaffolds
+        >>> murcko_scaffolds(["CCc1ccccc1", "CCO"])
+        ['c1ccccc1', '']
+    """
+    return map_molecules(_scaffold, smiles, num_workers)
+
+
+def _scaffold(mol: Chem.Mol) -> str:
+    return str(MurckoScaffold.MurckoScaffoldSmiles(mol=mol))
 
 
 def find_duplicates(
@@ -89,7 +119,8 @@ def find_duplicates(
 
     Raises:
         InvalidSmiles: if a string cannot be read.
-        ValueError: if a position of a part is out of range, or in an earlier part.
+        IndexError: if a part is no positions or mask, or a position is out of range.
+        ValueError: if a position is in an earlier part.
 
     Example:
         >>> from pyg_kernels.chem import find_duplicates
@@ -99,14 +130,8 @@ def find_duplicates(
     """
     part_of = np.full(len(smiles), -1)
     for number, part in enumerate(parts):
-        positions = np.asarray(part).reshape(-1)
-        if positions.dtype == bool and len(positions) == len(smiles):
-            positions = np.flatnonzero(positions)
-        if positions.dtype.kind not in "iu" and positions.size:
-            raise ValueError(f"parts[{number}]: expected positions, or a mask of {len(smiles)}")
-        positions = positions.astype(np.int64)
-        if positions.size and not 0 <= positions.min() <= positions.max() < len(smiles):
-            raise ValueError(f"parts[{number}] has positions outside 0 .. {len(smiles) - 1}")
+        chosen = np.asarray(part)
+        positions = np.arange(len(smiles))[chosen if chosen.size else []]
         if (part_of[positions] >= 0).any():
             raise ValueError(f"parts[{number}] has positions of an earlier part")
         part_of[positions] = number
@@ -154,11 +179,6 @@ def merge_duplicates(
     means = pandas.DataFrame(targets).groupby(group).mean().to_numpy()
     merged = means.reshape(len(positions), *targets.shape[1:])
     return MergedMolecules([smiles[places[0]] for places in positions], merged, positions)
-
-
-def _canonical_chunk(chunk: tuple[int, Sequence[str]]) -> list[str]:
-    with rdBase.BlockLogs():
-        return [Chem.MolToSmiles(parse(smiles)) for smiles in chunk[1]]
 
 
 def _occurrences(smiles: Sequence[str], num_workers: int | None) -> dict[str, list[int]]:

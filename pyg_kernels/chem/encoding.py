@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem, rdBase
 
-from pyg_kernels.chem.codes import InvalidRow, InvalidSmiles, MolCodeStore, pointers
+from pyg_kernels.chem.codes import InvalidRow, InvalidSmiles, MolCodeStore
 from pyg_kernels.chem.features import Feature
+from pyg_kernels.chem.processes import map_chunks
+
+Result = TypeVar("Result")
 
 _ELEMENT, _TYPE = Chem.Atom.GetAtomicNum, Chem.Bond.GetBondType
 _BOND_NUMBER = {bond_type: int(bond_type) for bond_type in Chem.BondType.values.values()}
@@ -57,6 +61,22 @@ def parse(smiles: str) -> Chem.Mol:
         if mol is None:
             raise InvalidSmiles(smiles, _why_invalid(smiles))
     return mol
+
+
+def map_molecules(
+    function: Callable[[Chem.Mol], Result], smiles: Iterable[str], num_workers: int | None
+) -> list[Result]:
+    """``function(molecule)`` of each SMILES string, on several processes."""
+    of_chunk = partial(_map_chunk, function=function)
+    chunks = map_chunks(of_chunk, checked_strings(smiles), num_workers)
+    return [found for chunk in chunks for found in chunk]
+
+
+def _map_chunk(
+    chunk: tuple[int, Sequence[str]], function: Callable[[Chem.Mol], Result]
+) -> list[Result]:
+    with rdBase.BlockLogs():
+        return [function(parse(text)) for text in chunk[1]]
 
 
 def checked_strings(smiles: Iterable[str]) -> list[str]:
@@ -198,11 +218,6 @@ class CodeReader:
         """Appends the properties of its bonds but the first; each bond is there once."""
         for column, feature in zip(self.bonds[1:], self.bond_features[1:], strict=True):
             column.extend(_mapped(feature, bonds))
-
-    def bond_ends(self) -> NDArray[np.int64]:
-        """``(2, bonds)``: the atoms that each joins, counted through all molecules."""
-        shift = np.repeat(pointers(self._num_atoms)[:-1], self._num_bonds)
-        return np.array([self._begin, self._end], dtype=np.int64) + shift
 
     def store(self, positions: Sequence[int]) -> MolCodeStore:
         """The molecules read so far, which came from these positions."""

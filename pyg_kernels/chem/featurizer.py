@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import torch
@@ -58,16 +59,6 @@ class Featurizer:
     def bond_dim(self) -> int:
         """The number of float columns of a bond."""
         return sum(feature.width for feature in self.bond_features)
-
-    @property
-    def atom_code_dim(self) -> int:
-        """The number of integer codes of an atom."""
-        return len(self.atom_features)
-
-    @property
-    def bond_code_dim(self) -> int:
-        """The number of integer codes of a bond."""
-        return len(self.bond_features)
 
     def new_reader(self) -> CodeReader:
         """What finds the codes of molecules."""
@@ -126,14 +117,14 @@ class Featurizer:
             ValueError: if ``num_workers`` is negative.
         """
         encode = partial(encode_chunk, new_reader=self.new_reader)
-        chunks = map_chunks(encode, checked_strings(smiles), num_workers, progress, "molecules")
+        chunks = map_chunks(encode, checked_strings(smiles), num_workers, progress)
         if not chunks:
             return self.new_reader().store([]), []
         store = MolCodeStore.concatenate([store for store, _ in chunks])
         return store, [row for _, rows in chunks for row in rows]
 
     def expand_atoms(self, codes: Tensor) -> Tensor:
-        """Float features of atoms: ``(N, atom_code_dim)`` codes to ``(N, atom_dim)`` float32.
+        """Float features of atoms: ``(N, C)`` codes, one a feature, to ``(N, atom_dim)`` float32.
 
         Raises:
             ValueError: if ``codes`` has another shape.
@@ -141,7 +132,7 @@ class Featurizer:
         return _expanded(codes, self.atom_features)
 
     def expand_bonds(self, codes: Tensor) -> Tensor:
-        """Float features of directed bonds: ``(E, bond_code_dim)`` codes to ``(E, bond_dim)``.
+        """Float features of directed bonds: ``(E, B)`` codes, one a feature, to ``(E, bond_dim)``.
 
         Raises:
             ValueError: if ``codes`` has another shape.
@@ -199,13 +190,10 @@ def _expanded(codes: Tensor, features: Sequence[Feature]) -> Tensor:
             f"codes must have the shape (n, {len(features)}), one column each for "
             f"{', '.join(feature.name for feature in features)}; not {tuple(codes.shape)}"
         )
-    offsets, start = [], 0
-    for feature in features:
-        offsets.append(start)
-        start += feature.width
     device = codes.device
+    *offsets, width = accumulate((feature.width for feature in features), initial=0)
     indicator = torch.tensor([feature.is_indicator for feature in features], device=device)
     known = codes < torch.tensor([feature.num_codes for feature in features], device=device)
     slots = torch.where(indicator | ~known, 0, codes.long()) + torch.tensor(offsets, device=device)
     ones = (torch.where(indicator, codes, 1) * known).to(torch.float32)
-    return ones.new_zeros(len(codes), start).scatter_(1, slots, ones)
+    return ones.new_zeros(len(codes), width).scatter_(1, slots, ones)

@@ -9,10 +9,10 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -32,11 +32,10 @@ def map_chunks(
     items: Sequence[Item],
     num_workers: int | None = None,
     progress: bool = False,
-    description: str = "",
 ) -> list[Result]:
     """:func:`stream_chunks` of the chunks of so many items, each with its start."""
     chunks = ((start, items[start : start + CHUNK_SIZE]) for start in chunk_starts(len(items)))
-    return list(stream_chunks(function, chunks, len(items), num_workers, progress, description))
+    return list(stream_chunks(function, chunks, len(items), num_workers, progress))
 
 
 def stream_chunks(
@@ -45,8 +44,7 @@ def stream_chunks(
     num_items: int | None,
     num_workers: int | None = None,
     progress: bool = False,
-    description: str = "",
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """``function(chunk) for chunk in chunks``, in order, on several processes.
 
     Chunks are drawn as processes become free, so that only a few of them and of their results are
@@ -57,8 +55,9 @@ def stream_chunks(
         num_workers = _num_processes(num_workers or 0, 0)
     else:
         num_workers = min(_num_processes(num_workers, num_items), len(chunk_starts(num_items)))
-    bar = tqdm(total=num_items, desc=description, unit="mol", disable=not progress)
-    with bar, _mapped(function, chunks, num_workers) as results:
+    results = _in_processes(function, chunks, num_workers)
+    bar = tqdm(total=num_items, desc="molecules", unit="mol", disable=not progress)
+    with bar, closing(results):
         for size, result in results:
             bar.update(size)
             yield result
@@ -77,31 +76,38 @@ def _num_processes(num_workers: int | None, num_items: int) -> int:
         return 0
     if num_workers is not None:
         return num_workers
-    return _num_cores() if num_items >= FEWEST_FOR_PROCESSES[_start_method()] else 0
+    if num_items < FEWEST_FOR_PROCESSES[_start_method()]:
+        return 0
+    import joblib
+
+    return int(joblib.cpu_count())  # that this process may use
 
 
-def _num_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-@contextmanager
-def _mapped(
+def _in_processes(
     function: Callable[[tuple[Any, Any]], Result],
     chunks: Iterable[tuple[Any, Any]],
     num_workers: int,
-) -> Iterator[Iterator[tuple[int, Result]]]:
-    """The length and the result of each chunk."""
+) -> Generator[tuple[int, Result], None, None]:
+    """The length and the result of each chunk, with at most so many chunks on their way."""
     if num_workers <= 1:
-        yield ((len(chunk[1]), function(chunk)) for chunk in chunks)
+        yield from ((len(chunk[1]), function(chunk)) for chunk in chunks)
         return
     context = multiprocessing.get_context(_start_method())
     pool = ProcessPoolExecutor(
         num_workers, mp_context=context, initializer=_start, initargs=(function,)
     )
+    waiting: deque[tuple[int, Future[Any]]] = deque()
     try:
-        yield _in_pool(pool, AHEAD * num_workers, chunks)
+        for chunk in chunks:
+            if len(waiting) == AHEAD * num_workers:
+                size, future = waiting.popleft()
+                yield size, future.result()
+            with warnings.catch_warnings():
+                # Python 3.12 warns of forking next to torch's idle threads; ours run no torch.
+                warnings.filterwarnings("ignore", ".*use of fork.*", DeprecationWarning)
+                waiting.append((len(chunk[1]), pool.submit(_call, chunk)))
+        for size, future in waiting:
+            yield size, future.result()
     except BrokenProcessPool as error:
         raise RuntimeError(
             "a process that reads molecules ended before it was done; pass num_workers=0 to read "
@@ -143,23 +149,6 @@ def _start(function: Callable[[Any], Any]) -> None:
 
 def _call(chunk: tuple[Any, Any]) -> Any:
     return _function(chunk)
-
-
-def _in_pool(
-    pool: ProcessPoolExecutor, most: int, chunks: Iterable[tuple[Any, Any]]
-) -> Iterator[tuple[int, Any]]:
-    """Lengths and results in order, with at most so many chunks on their way."""
-    waiting: deque[tuple[int, Future[Any]]] = deque()
-    for chunk in chunks:
-        if len(waiting) == most:
-            size, future = waiting.popleft()
-            yield size, future.result()
-        with warnings.catch_warnings():
-            # Python 3.12 warns of forking next to torch's idle threads; ours run no torch.
-            warnings.filterwarnings("ignore", ".*use of fork.*", DeprecationWarning)
-            waiting.append((len(chunk[1]), pool.submit(_call, chunk)))
-    for size, future in waiting:
-        yield size, future.result()
 
 
 def _start_method() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -15,7 +14,7 @@ from torch_geometric.data import Batch
 if TYPE_CHECKING:
     from pyg_kernels.datasets.molecules import MoleculeDataset
     from pyg_kernels.datasets.shards import MoleculeShards
-    from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
+    from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch  # noqa: F401
 
 Indices = Tensor | np.ndarray | Sequence[int]
 B = TypeVar("B")
@@ -36,14 +35,13 @@ def positions_in(indices: Indices, length: int, items: str) -> Tensor:
             f"{positions.dtype} of shape {tuple(positions.shape)}"
         )
     positions = positions.long()
-    smallest, largest = int(positions.min()), int(positions.max())
-    if smallest < -length or largest >= length:
-        wrong = smallest if smallest < -length else largest
-        raise IndexError(f"index {wrong} is out of range for {length} {items}")
+    wrong = positions[(positions < -length) | (positions >= length)]
+    if len(wrong):
+        raise IndexError(f"index {int(wrong[0])} is out of range for {length} {items}")
     return torch.where(positions < 0, positions + length, positions)
 
 
-class EpochLoader(ABC, Generic[B]):
+class EpochLoader(Generic[B]):
     """Goes through items in batches; each pass is an epoch.
 
     With ``shuffle`` the order of a pass is drawn from ``seed`` plus the number of the epoch.
@@ -86,9 +84,10 @@ class EpochLoader(ABC, Generic[B]):
         order, size = self.order(generator), self.batch_size
         return (order[start : start + size] for start in range(0, len(self) * size, size))
 
-    @abstractmethod
     def assemble(self, indices: Tensor) -> B:
         """The batch of the items at these positions, or this process's share of it."""
+        batch: B = self.dataset.batch(indices)
+        return batch
 
     def __repr__(self) -> str:
         return (
@@ -114,8 +113,7 @@ class UniformBins:
         counts: (K,) the number of items of each bin.
 
     Raises:
-        ValueError: if there are no values, one is not finite, or the width is not positive or so
-            small that the bins' numbers are no longer exact.
+        ValueError: if there are no values, one is not finite, or the width is not positive.
 
     Example:
         >>> import torch
@@ -141,8 +139,6 @@ class UniformBins:
         if not (math.isfinite(width) and width > 0):
             raise ValueError(f"width must be a positive number, not {width}")
         numbers = (values.double() / width).floor()
-        if not bool((numbers.abs() < 2.0**53).all()):
-            raise ValueError(f"width={width} is too small for values up to {values.abs().max()}")
         _, self.bins, self.counts = numbers.unique(return_inverse=True, return_counts=True)
         self._members = self.bins.argsort(stable=True)
         self._starts = self.counts.cumsum(0) - self.counts
@@ -158,9 +154,6 @@ class UniformBins:
 
     def __len__(self) -> int:
         return len(self.bins)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} items in {len(self.counts)} bins)"
 
 
 class MoleculeLoader(EpochLoader[Batch]):
@@ -252,7 +245,7 @@ class MoleculeLoader(EpochLoader[Batch]):
     def assemble(self, indices: Tensor) -> Batch:
         """This process's share of the batch of the molecules at these positions."""
         rows, own = self.own_rows(indices)
-        batch = self.dataset.batch(rows)
+        batch = super().assemble(rows)
         if own < len(rows):
             batch.y[own:] = torch.nan
         return batch
@@ -274,11 +267,10 @@ class MoleculeLoader(EpochLoader[Batch]):
 class TextLoader(EpochLoader["TextBatch"]):
     """Goes through texts in batches, put together without a loop over texts or words.
 
-    Each pass is an epoch: with ``shuffle`` its order is drawn from ``seed`` plus the number of the
-    epoch, so that a run can be taken up again at any epoch (:meth:`set_epoch`) with the batches
-    that it would have had. With ``bucket`` above 1 as well, each ``bucket`` batches' worth of texts
-    in that order is sorted by length before it is cut into batches, which are then shuffled: texts
-    of a batch are of similar length, and little is padded where a model pads.
+    Epochs and their orders are as with :class:`MoleculeLoader`. With ``shuffle`` and ``bucket``
+    above 1, each ``bucket`` batches' worth of texts in that order is sorted by length before it is
+    cut into batches, which are then shuffled: texts of a batch are of similar length, and little is
+    padded where a model pads.
 
     Args:
         texts: the texts.
@@ -327,11 +319,6 @@ class TextLoader(EpochLoader["TextBatch"]):
             raise ValueError(f"bucket must be at least 1, not {bucket}")
         super().__init__(texts, indices, batch_size, shuffle, seed)
         self.bucket = bucket
-
-    def assemble(self, indices: Tensor) -> TextBatch:
-        """The batch of the texts at these positions."""
-        batch: TextBatch = self.dataset.batch(indices)
-        return batch
 
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
         """The positions of each batch of a pass, whose draws are the generator's."""

@@ -26,7 +26,7 @@ def pack(codes: MolCodes, smiles: str) -> bytes:
     low, high = codes.edge_index[:, once].astype("<u4")
     parts = (codes.atoms, high - low, high, codes.bonds[once])
     content = b"".join(part.tobytes() for part in parts)
-    return SIZES.pack(codes.num_atoms, len(high)) + content + smiles.encode()
+    return SIZES.pack(len(codes.atoms), len(high)) + content + smiles.encode()
 
 
 def compressed(record: bytes, dictionary: bytes) -> bytes:
@@ -41,7 +41,7 @@ def unpack(
     """The codes and SMILES of one or more compressed records."""
     columns: tuple[list[bytes], ...] = ([], [], [], [])
     num_atoms, num_bonds, smiles = [], [], []
-    atom_dim, bond_dim = featurizer.atom_code_dim, featurizer.bond_code_dim
+    atom_dim, bond_dim = len(featurizer.atom_features), len(featurizer.bond_features)
     for record in records:
         raw = zlib.decompressobj(wbits=-zlib.MAX_WBITS, zdict=dictionary).decompress(record)
         atoms, bonds = SIZES.unpack_from(raw)

@@ -15,7 +15,7 @@ from torch_geometric.data import Batch, Data, InMemoryDataset
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
 from pyg_kernels.chem.encoding import checked_strings
 from pyg_kernels.datasets.loaders import Indices, positions_in
-from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable, read_molecule_table
+from pyg_kernels.datasets.table import MoleculeTable, find_columns, stream_molecule_rows
 from pyg_kernels.segments import segments
 from pyg_kernels.tables import listed, shortened
 
@@ -126,7 +126,7 @@ class MoleculeDataset(InMemoryDataset):
         table = MoleculeTable(smiles, values, list(names), list(range(len(smiles))))
         dataset = MoleculeDataset(transform=transform, featurizer=featurizer)
         source = "the given sequence (its first line is 0)"
-        dataset._hold(*dataset._read(table, source, skip_invalid, num_workers, progress))
+        dataset._read(table, source, skip_invalid, num_workers, progress)
         return dataset
 
     @property
@@ -143,11 +143,6 @@ class MoleculeDataset(InMemoryDataset):
     def target_names(self) -> list[str]:
         """The names of the T targets."""
         return self._table.target_names
-
-    @property
-    def num_tasks(self) -> int:
-        """The number of targets, T."""
-        return len(self.target_names)
 
     @property
     def row_numbers(self) -> list[int]:
@@ -234,8 +229,8 @@ class MoleculeDataset(InMemoryDataset):
         skip_invalid: bool = False,
         num_workers: int | None = None,
         progress: bool = False,
-    ) -> tuple[MolCodeStore, MoleculeTable]:
-        """The codes of the molecules of a table that are valid, and their rows of the table."""
+    ) -> None:
+        """Holds the molecules of a table that are valid, and their rows of it."""
         store, invalid = self.featurizer.encode_many(table.smiles, num_workers, progress)
         skipped = table.lines_of(invalid)
         if skipped and not skip_invalid:
@@ -243,7 +238,7 @@ class MoleculeDataset(InMemoryDataset):
         if len(store) == 0:
             raise ValueError(f"{source} has no molecule that can be read")
         self.skipped = skipped
-        return store, table.pick(store.positions.tolist())
+        self._hold(store, table.pick(store.positions.tolist()))
 
     def _hold(self, store: MolCodeStore, table: MoleculeTable) -> None:
         """Keeps the codes as PyTorch Geometric keeps its data: one object and its slices."""
@@ -323,8 +318,10 @@ class MoleculeCSV(MoleculeDataset):
         encoding: str = "utf-8",
     ) -> None:
         super().__init__(transform=transform, featurizer=featurizer)
-        table = read_molecule_table(path, smiles_column, target_columns, split_column, encoding)
-        self._hold(*self._read(table, Path(path).name, skip_invalid, num_workers, progress))
+        (frame,) = stream_molecule_rows(path, encoding=encoding)
+        columns = find_columns(path, [frame], smiles_column, target_columns, split_column)
+        table = columns.table(frame)
+        self._read(table, Path(path).name, skip_invalid, num_workers, progress)
 
 
 class _View(NamedTuple):
@@ -361,7 +358,7 @@ def _as_matrix(targets: Tensor | np.ndarray | Sequence[Any]) -> Tensor:
     values = values.unsqueeze(1) if values.dim() == 1 else values
     if values.dim() != 2:
         raise ValueError(f"targets must have the shape (M, T), not {tuple(values.shape)}")
-    too_large = values[values.abs() > LARGEST_FLOAT32]
+    too_large = values[values.abs() > torch.finfo(torch.float32).max]
     if len(too_large):
         raise ValueError(f"targets must be in the range of float32 or NaN, not {too_large[0]:g}")
     return values

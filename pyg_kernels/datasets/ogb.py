@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from pyg_kernels.chem import Feature, MolCodeStore, OGBFeaturizer
+from pyg_kernels.chem import MolCodeStore, OGBFeaturizer
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.public_file import downloaded
 from pyg_kernels.datasets.splits import Split
 from pyg_kernels.datasets.table import MoleculeTable
-from pyg_kernels.tables import DAMAGE, FileError
+from pyg_kernels.tables import DAMAGE
 
 FOLDER = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/"
 #: Of each set its archive and OGB's measure; OGB splits all of them by scaffolds.
@@ -37,13 +37,7 @@ SETS = {
     "ogbg-mollipo": ("lipophilicity", "rmse"),
     "ogbg-molchembl": ("chembl", "rocauc"),
 }
-MAPPING = "mapping/mol.csv.gz"
-RAW = ("num-node-list", "num-edge-list", "node-feat", "edge", "edge-feat", "graph-label")
-FILES = (
-    *(f"raw/{file}.csv.gz" for file in RAW),
-    MAPPING,
-    *(f"split/scaffold/{part}.csv.gz" for part in Split._fields),
-)
+MAPPING, LABELS = "mapping/mol.csv.gz", "raw/graph-label.csv.gz"
 RELEASE = "RELEASE_v1.txt"
 NOT_TARGETS = ("smiles", "mol_id")  # columns of the mapping
 
@@ -58,12 +52,11 @@ class OGBMolecules(MoleculeDataset):
 
     Attributes:
         name: what OGB calls the set, such as ``'ogbg-molesol'``.
-        task_type: ``'regression'`` or ``'binary classification'``.
-        eval_metric: how OGB measures predictions: ``'rmse'``, ``'rocauc'`` or ``'ap'``.
+        eval_metric: how OGB measures predictions: ``'rmse'`` of a regression, ``'rocauc'`` or
+            ``'ap'`` of binary classifications.
     """
 
     name: str
-    task_type: str
     eval_metric: str
     _split: Split
 
@@ -95,7 +88,7 @@ def ogb_dataset(
         transform: applied to each molecule as it is taken out.
 
     Returns:
-        The set, with ``split``, ``task_type``, ``eval_metric``.
+        The set, with ``split`` and ``eval_metric``.
 
     Warns:
         UserWarning: if the files may be of an older version (``RELEASE_v1.txt`` is not there).
@@ -117,12 +110,6 @@ def ogb_dataset(
         )
     archive, metric = SETS[name]
     folder = _folder(Path(root).expanduser(), name, archive)
-    missing = [file for file in FILES if not (folder / file).is_file()]
-    if missing:
-        raise ValueError(
-            f"{folder} is no complete set {name}: {', '.join(missing)} missing; remove the folder "
-            "to download it anew"
-        )
     if not (folder / RELEASE).is_file():
         warnings.warn(
             f"{folder} has no {RELEASE}: it may be an older version of {name} than OGB publishes "
@@ -131,14 +118,16 @@ def ogb_dataset(
         )
     dataset = OGBMolecules(transform=transform, featurizer=OGBFeaturizer())
     dataset.name, dataset.eval_metric = name, metric
-    dataset.task_type = "regression" if metric == "rmse" else "binary classification"
-    store, table = _codes(folder), _table(folder)
-    if len(store) != len(table.smiles):
+    try:
+        store, table = _codes(folder), _table(folder)
+        if len(store) != len(table.smiles):
+            raise ValueError(f"{MAPPING} has {len(table.smiles)} molecules, raw {len(store)}")
+        dataset._split = _split(folder, len(store))
+    except ValueError as error:
         raise ValueError(
-            f"{folder} is damaged: {MAPPING} has {len(table.smiles)} molecules, raw {len(store)}"
-        )
+            f"{folder} is damaged: {error}; remove the folder to download it anew"
+        ) from error
     dataset._hold(store, table)
-    dataset._split = _split(folder, len(store))
     return dataset
 
 
@@ -162,73 +151,53 @@ def _read(folder: Path, file: str, **options: Any) -> Any:
     try:
         return pandas.read_csv(folder / file, **{"header": None, **options})
     except (ValueError, *DAMAGE) as error:
-        said = " ".join(str(error).split())
-        raise FileError(f"{folder} is damaged: {file} cannot be read: {said}") from error
+        raise ValueError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
 
 
-def _numbers(folder: Path, file: str, width: int) -> NDArray[np.int64]:
-    """A file of whole numbers, not below 0, so many a row."""
-    table = _read(folder, f"raw/{file}.csv.gz")
+def _numbers(folder: Path, name: str, most: Sequence[float]) -> NDArray[np.int64]:
+    """A file of whole numbers, not below 0, whose columns go up to so much."""
+    file = f"raw/{name}.csv.gz"
+    table = _read(folder, file)
     integer = all(kind.kind in "iu" for kind in table.dtypes)
-    if table.shape[1] != width or not integer or bool((table < 0).any(axis=None)):
-        raise ValueError(
-            f"{folder} is damaged: raw/{file}.csv.gz must have {width} whole numbers a row, not "
-            "below 0"
-        )
+    if table.shape[1] != len(most) or not integer or bool((table < 0).any(axis=None)):
+        raise ValueError(f"{file} must have {len(most)} whole numbers a row, not below 0")
     numbers: NDArray[np.int64] = table.to_numpy(np.int64)
+    if bool((numbers > most).any()):
+        largest = numbers.max(axis=0).tolist()
+        raise ValueError(f"{file} goes up to {largest}, the features of OGB to {most}")
     return numbers
 
 
 def _codes(folder: Path) -> MolCodeStore:
     """The graphs as codes; OGB's files have every bond once."""
     featurizer = OGBFeaturizer()
-    num_atoms = _numbers(folder, "num-node-list", 1)[:, 0]
-    num_bonds = _numbers(folder, "num-edge-list", 1)[:, 0]
-    ends = _numbers(folder, "edge", 2).T
-    atoms = _features(folder, "node-feat", featurizer.atom_features)
-    bonds = _features(folder, "edge-feat", featurizer.bond_features)
+    most_atoms = [feature.num_codes - 1 for feature in featurizer.atom_features]
+    most_bonds = [feature.num_codes - 1 for feature in featurizer.bond_features]
+    num_atoms = _numbers(folder, "num-node-list", [np.inf])[:, 0]
+    num_bonds = _numbers(folder, "num-edge-list", [np.inf])[:, 0]
+    atoms = _numbers(folder, "node-feat", most_atoms).astype(np.uint8)
+    bonds = _numbers(folder, "edge-feat", most_bonds).astype(np.uint8)
+    ends = _numbers(folder, "edge", [np.inf, np.inf]).T
     rows = (len(num_bonds), num_atoms.sum(), num_bonds.sum(), len(bonds))
     if rows != (len(num_atoms), len(atoms), ends.shape[1], ends.shape[1]):
-        raise ValueError(f"{folder} is damaged: its files in raw have not the same number of rows")
+        raise ValueError("its files in raw have not the same number of rows")
     if bool((ends >= np.repeat(num_atoms, num_bonds)).any()):
-        raise ValueError(f"{folder} is damaged: raw/edge.csv.gz has atoms that there are not")
+        raise ValueError("raw/edge.csv.gz has atoms that there are not")
     return MolCodeStore.of_bonds(atoms, ends, bonds, num_atoms, num_bonds)
-
-
-def _features(folder: Path, file: str, features: tuple[Feature, ...]) -> NDArray[np.uint8]:
-    codes = _numbers(folder, file, len(features))
-    most = [feature.num_codes for feature in features]
-    if bool((codes >= most).any()):
-        raise ValueError(
-            f"{folder} is damaged: raw/{file}.csv.gz goes up to {codes.max(axis=0).tolist()}, the "
-            f"features of OGB to {[number - 1 for number in most]}"
-        )
-    return codes.astype(np.uint8)
 
 
 def _table(folder: Path) -> MoleculeTable:
     """SMILES and targets, as they stand in the files."""
     mapping = _read(folder, MAPPING, header=0, keep_default_na=False, dtype=str)
-    labels = _read(
-        folder,
-        "raw/graph-label.csv.gz",
-        dtype=str,
-        keep_default_na=False,
-        skip_blank_lines=False,
-    )
-    try:
-        # Pandas may miss the nearest float64 by one unit, Python does not.
-        targets = labels.replace("", "nan").to_numpy(dtype=object).astype(np.float64)
-    except ValueError as error:
-        raise ValueError(f"{folder} is damaged: raw/graph-label.csv.gz: {error}") from error
+    labels = _read(folder, LABELS, dtype=str, keep_default_na=False, skip_blank_lines=False)
+    # Pandas may miss the nearest float64 by one unit, Python does not.
+    targets = labels.replace("", "nan").to_numpy(dtype=object).astype(np.float64)
     if len(mapping) != len(targets) or "smiles" not in mapping:
-        raise ValueError(
-            f"{folder} is damaged: raw/graph-label.csv.gz and {MAPPING} do not belong together"
-        )
+        raise ValueError(f"{LABELS} and {MAPPING} do not belong together")
     names = [str(column) for column in mapping if column not in NOT_TARGETS]
     number = targets.shape[1]
     return MoleculeTable(
-        smiles=[str(smiles) for smiles in mapping["smiles"]],
+        smiles=mapping["smiles"].tolist(),
         targets=torch.from_numpy(targets),
         target_names=names if len(names) == number else [f"y{k}" for k in range(number)],
         row_numbers=list(range(2, len(mapping) + 2)),
@@ -238,7 +207,6 @@ def _table(folder: Path) -> MoleculeTable:
 def _split(folder: Path, number: int) -> Split:
     """The official split, which has every molecule once."""
     parts = [_read(folder, f"split/scaffold/{part}.csv.gz")[0] for part in Split._fields]
-    places = np.concatenate(parts)
-    if not np.array_equal(np.sort(places), np.arange(number)):
-        raise ValueError(f"{folder} is damaged: split/scaffold has not each molecule once")
+    if not np.array_equal(np.sort(np.concatenate(parts)), np.arange(number)):
+        raise ValueError("split/scaffold has not each molecule once")
     return Split(*(torch.from_numpy(part.to_numpy(np.int64, copy=True)) for part in parts))

@@ -1,7 +1,9 @@
-"""Files that their authors publish: found where they lie, downloaded otherwise."""
+"""Files that their authors publish: found where they lie, downloaded otherwise, read."""
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import hashlib
 import os
 import shutil
@@ -18,12 +20,9 @@ from zipfile import BadZipFile
 def find_file(root: str | Path, *names: str) -> Path | None:
     """A file so called in ``root`` or ``root/raw``, also compressed (``.gz``); None: not there."""
     root = Path(root).expanduser()
-    for folder in (root, root / "raw"):
-        for name in names:
-            for path in (folder / name, folder / f"{name}.gz"):
-                if path.is_file():
-                    return path
-    return None
+    folders, ends = (root, root / "raw"), ("", ".gz")
+    paths = [folder / f"{name}{end}" for folder in folders for name in names for end in ends]
+    return next(filter(Path.is_file, paths), None)
 
 
 @dataclass(frozen=True)
@@ -79,6 +78,28 @@ def downloaded(url: str, advice: str, is_archive: bool = False) -> Iterator[Path
             said = " ".join(str(error).split())
             raise OSError(f"cannot download {url} ({said}); {advice}") from error
         yield Path(folder) / ("files" if is_archive else "download")
+
+
+def read_lines(path: str | Path, encoding: str | None = None) -> list[str]:
+    """The lines of a text file."""
+    path = Path(path)
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ValueError(f"{path} cannot be decompressed: {error}") from error
+    try:
+        name = codecs.lookup(encoding or "utf-8").name
+        text = content.decode("utf-8-sig" if name == "utf-8" else name)
+    except (UnicodeError, LookupError) as error:
+        if encoding is not None:
+            raise ValueError(f"{path} is not in the encoding {encoding}: {error}") from error
+        text = content.decode("latin-1")
+    if encoding is not None and "\0" in text:
+        raise ValueError(f"{path} is not in the encoding {encoding}: it has zero bytes")
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
 
 
 def file_sha256(path: Path) -> str:

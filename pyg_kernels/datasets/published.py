@@ -27,7 +27,7 @@ class CEP(MoleculeCSV):
     Args:
         root: a folder. The file is ``root/cep-processed.csv`` or ``root/raw/cep-processed.csv``,
             used as it is where it lies there, or gzipped; otherwise it is downloaded.
-        transform, num_workers, progress, featurizer: as of :class:`MoleculeCSV`.
+        options: transform, num_workers, progress, featurizer, as of :class:`MoleculeCSV`.
 
     Raises:
         OSError: if the raw file is not there and cannot be downloaded.
@@ -35,38 +35,15 @@ class CEP(MoleculeCSV):
         ValueError: if the raw file has not the columns ``smiles`` and ``PCE``.
     """
 
-    url = (
+    file = PublicFile(
+        "cep-processed.csv",
         "https://raw.githubusercontent.com/HIPS/neural-fingerprint/master/"
-        "data/2015-06-02-cep-pce/cep-processed.csv"
+        "data/2015-06-02-cep-pce/cep-processed.csv",
+        "99c3def57a412e0ac3922194d0605b6a8a9056938706a44bc4ba1d35fe8bc8c0",
     )
-    raw_name = "cep-processed.csv"
-    sha256 = "99c3def57a412e0ac3922194d0605b6a8a9056938706a44bc4ba1d35fe8bc8c0"
 
-    def __init__(
-        self,
-        root: str | Path,
-        transform: Callable[[Data], Any] | None = None,
-        num_workers: int | None = None,
-        progress: bool = False,
-        featurizer: Featurizer | None = None,
-    ) -> None:
-        super().__init__(
-            self.source(root),
-            target_columns=["PCE"],
-            num_workers=num_workers,
-            progress=progress,
-            transform=transform,
-            featurizer=featurizer,
-        )
-
-    @classmethod
-    def source(cls, root: str | Path) -> Path:
-        """The raw file, with the columns ``smiles`` and ``PCE``; downloaded if it is not there.
-
-        Raises:
-            OSError: if it cannot be downloaded.
-        """
-        return PublicFile(cls.raw_name, cls.url, cls.sha256).obtain(root)
+    def __init__(self, root: str | Path, **options: Any) -> None:
+        super().__init__(self.file.obtain(root), target_columns=["PCE"], **options)
 
 
 class ChEMBLSulfonamides(MoleculeDataset):
@@ -78,14 +55,14 @@ class ChEMBLSulfonamides(MoleculeDataset):
     which has no header: its first molecule is line 1.
 
     Args:
-        num_workers, progress, transform, featurizer: as of :class:`MoleculeCSV`.
+        transform, featurizer: as of :class:`MoleculeCSV`.
 
     Raises:
         FileNotFoundError: if RDKit was installed without its ``Contrib`` folder.
 
     Example:
         >>> from pyg_kernels.datasets import ChEMBLSulfonamides
-        >>> molecules = ChEMBLSulfonamides(num_workers=0)
+        >>> molecules = ChEMBLSulfonamides()
         >>> molecules, molecules.target_names
         (ChEMBLSulfonamides(1017), ['potency'])
         >>> round(molecules.targets.mean().item(), 2)
@@ -99,8 +76,6 @@ class ChEMBLSulfonamides(MoleculeDataset):
 
     def __init__(
         self,
-        num_workers: int | None = None,
-        progress: bool = False,
         transform: Callable[[Data], Any] | None = None,
         featurizer: Featurizer | None = None,
     ) -> None:
@@ -116,5 +91,4 @@ class ChEMBLSulfonamides(MoleculeDataset):
             target_names=["potency"],
             row_numbers=list(range(1, len(lines) + 1)),
         )
-        source = f"{self.assay}.smi"
-        self._hold(*self._read(table, source, num_workers=num_workers, progress=progress))
+        self._read(table, f"{self.assay}.smi")

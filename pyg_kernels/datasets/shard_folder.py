@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pyg_kernels.chem.codes import InvalidRow
 from pyg_kernels.datasets.public_file import write_whole
 
-FORMAT, VERSION = "pyg_kernels molecule shards", 3
+FORMAT = "molecule shards of pyg_kernels, version 4"
 FILE = "manifest.json"
 #: A file ``NAME.npy`` each: the records of molecules, their lengths, the targets, the lines in the
 #: source, the numbers of the split names.
@@ -57,13 +57,7 @@ class ShardFolder:
         except ValueError as error:
             raise ValueError(f"{file} is damaged: it is not JSON in UTF-8") from error
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-            raise ValueError(f"{file} is not the manifest of molecule shards")
-        version = content.pop("version", None)
-        if version != VERSION:
-            raise ValueError(
-                f"{file} has the format version {version}; this version of pyg_kernels reads "
-                f"{VERSION}: make the shards anew"
-            )
+            raise ValueError(f"{file} is not the manifest of {FORMAT}: make the shards anew")
         if content.pop("sha256", None) != _digest(content):
             raise ValueError(f"{file} is damaged: its checksum does not fit what it says")
         content["shards"] = [Shard(**entry) for entry in content["shards"]]
@@ -73,7 +67,7 @@ class ShardFolder:
     def write(self) -> None:
         """Writes the manifest whole or not at all."""
         content = self._content()
-        named = {"format": FORMAT, "version": VERSION, **content, "sha256": _digest(content)}
+        named = {"format": FORMAT, **content, "sha256": _digest(content)}
         text = json.dumps(named, indent=1) + "\n"
         write_whole(self.path / FILE, lambda partial: partial.write_text(text, encoding="utf-8"))
 
@@ -91,14 +85,8 @@ class ShardFolder:
     def digest(self) -> str:
         """Sixteen digits: equal only if molecules, targets, features and their order are."""
         content = self._content()
-        content["origin"] = {**self.origin, "source": None, "asked": None}
+        content["origin"] = {**self.origin, "source": None}
         return _digest(content)[:16]
-
-    @property
-    def num_bytes(self) -> int:
-        """The size of the manifest and the arrays."""
-        files = [self.path / FILE, *map(self.file, ARRAYS)]
-        return sum(file.stat().st_size for file in files)
 
     def file(self, name: str) -> Path:
         """The file of an array."""
@@ -129,7 +117,7 @@ class ShardFolder:
         np.lib.format.write_array_header_1_0(
             header, {"descr": array.dtype.str, "fortran_order": False, "shape": shape}
         )
-        with open(self.file(name), "r+b" if before else "wb") as file:
+        with open(self.file(name), "r+b" if self.file(name).exists() else "wb") as file:
             file.seek(len(header.getvalue()) + before * row_bytes)
             file.write(array.tobytes())
             file.truncate()
@@ -138,38 +126,30 @@ class ShardFolder:
             file.seek(0)  # last, so that it never says more than there is
             file.write(header.getvalue())
 
-    def trim(self) -> None:
-        """Takes away what an interrupted :meth:`append` has left."""
-        for partly in self.path.glob(f"{FILE}.*"):
-            partly.unlink()
-        for name in ARRAYS:
-            if self.rows(name):
-                self._append(name, np.load(self.file(name), mmap_mode="r")[:0])
-
-    def load(self, name: str, mmap_mode: Any = "r") -> NDArray[Any]:
-        """An array, mapped into memory by default, of the size that the manifest says."""
+    def load(self, name: str) -> NDArray[Any]:
+        """An array, mapped into memory, of the size that the manifest says."""
         file, rows = self.file(name), self.rows(name)
         if not file.is_file():
             raise ValueError(f"{file} is missing")
         try:
-            array: NDArray[Any] = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
+            array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise ValueError(f"{file} is damaged: {error}") from error
-        if len(array) != rows:
+        if len(array) < rows:  # more are left by an append that was interrupted
             raise ValueError(f"{file} is damaged: it has {len(array):,} rows, not {rows:,}")
-        return array
+        return array[:rows]
 
-    def verify(self, number: int) -> None:
-        """Compares every byte of a shard with its checksum."""
-        parts = {}
-        for name in ARRAYS:
-            start, rows = self.rows(name, number), self.shards[number].rows[name]
-            # Of no rows there may be what an interrupted call has left.
-            parts[name] = self.load(name)[start : start + rows] if rows else np.empty(0)
-        if _sha256(parts) != self.shards[number].sha256:
-            raise ValueError(
-                f"shard {number} of {self.path} is damaged: its checksum is not that in {FILE}"
-            )
+    def verify(self) -> None:
+        """Compares every byte of every shard with its checksum."""
+        for number, shard in enumerate(self.shards):
+            parts = {}
+            for name in ARRAYS:
+                start = self.rows(name, number)
+                parts[name] = self.load(name)[start : start + shard.rows[name]]
+            if _sha256(parts) != shard.sha256:
+                raise ValueError(
+                    f"shard {number} of {self.path} is damaged: its checksum is not that in {FILE}"
+                )
 
     def _content(self) -> dict[str, Any]:
         content = asdict(self)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
-from pyg_kernels.chem.codes import pointers
 from pyg_kernels.datasets.loaders import Indices, positions_in
 from pyg_kernels.datasets.molecule_records import unpack
 from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeDataset
@@ -25,7 +24,6 @@ from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder
 from pyg_kernels.datasets.sharding import begun, complete
 from pyg_kernels.datasets.table import MoleculeTable
 
-Item = TypeVar("Item")
 Integers = NDArray[np.int64]
 
 BLOCK = 4096  # molecules read at a time where all are asked for
@@ -36,10 +34,10 @@ def blocks(positions: Integers) -> list[Integers]:
     return [positions[start : start + BLOCK] for start in range(0, len(positions), BLOCK)]
 
 
-class LazyColumn(Sequence[Item], Generic[Item]):
-    """A sequence of so many values, read when they are asked for by their positions, from 0."""
+class ShardedSmiles(Sequence[str]):
+    """The SMILES strings of shards, read when they are asked for by their positions, from 0."""
 
-    def __init__(self, length: int, read: Callable[[Integers], list[Item]]) -> None:
+    def __init__(self, length: int, read: Callable[[Integers], list[str]]) -> None:
         self._length = length
         self._read = read
 
@@ -47,13 +45,13 @@ class LazyColumn(Sequence[Item], Generic[Item]):
         return self._length
 
     def __getitem__(self, index: Any) -> Any:
-        """One value, or the list of those of a slice."""
+        """One string, or the list of those of a slice."""
         chosen = range(self._length)[index]
         if isinstance(chosen, range):
-            return [value for block in blocks(np.array(chosen)) for value in self._read(block)]
+            return [text for block in blocks(np.array(chosen)) for text in self._read(block)]
         return self._read(np.array([chosen]))[0]
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[str]:
         for block in blocks(np.arange(self._length)):
             yield from self._read(block)
 
@@ -79,10 +77,9 @@ class MoleculeShards:
         skipped: the SMILES that were left out because they cannot be read.
 
     Raises:
-        FileNotFoundError: if there is no such folder.
-        ValueError: if it is no finished folder of shards of this featuriser, or a shard is
-            missing, damaged or from elsewhere. The bytes of a shard are compared with its checksum
-            when it is first read; :meth:`verify` does so at once.
+        FileNotFoundError: if there is no such folder of shards.
+        ValueError: if it is not finished or of another featuriser, or a shard is missing, damaged
+            or from elsewhere. All bytes are compared with their checksums when one is first read.
 
     Example:
         >>> import tempfile
@@ -105,23 +102,15 @@ class MoleculeShards:
         self._held = held = _finished(self.folder, self.featurizer)
         self.skipped: list[InvalidRow] = held.skipped
         self._dictionary = base64.b64decode(held.dictionary)
-        self._first = pointers([shard.rows["lengths"] for shard in held.shards])
-        self._verified = np.zeros(len(held.shards), dtype=bool)
+        self._is_verified = False
         # Where each record begins: 4 bytes, or 8 where all records have 4 GiB or more.
-        size = held.rows("records")
-        self._offsets = np.zeros(len(self) + 1, dtype=np.uint32 if size < 1 << 32 else np.int64)
+        offset_type = np.uint32 if held.rows("records") < 1 << 32 else np.int64
+        self._offsets = np.zeros(held.rows("lengths") + 1, offset_type)
         np.cumsum(held.load("lengths"), out=self._offsets[1:])
-        expected = pointers([shard.rows["records"] for shard in held.shards])
-        wrong = np.flatnonzero(self._offsets[self._first] != expected)
-        if len(wrong):
-            raise ValueError(
-                f"shard {wrong[0] - 1} of {folder} is damaged: the lengths of its records do not "
-                "add up"
-            )
         for name in ARRAYS:
             held.load(name)
         self._header = np.lib.format.open_memmap(held.file("records"), mode="r").offset
-        self._opened = _identity(self._held.file("records").stat())
+        self._opened = _identity(held.file("records").stat())
 
     @classmethod
     def from_csv(
@@ -182,60 +171,38 @@ class MoleculeShards:
 
     def __len__(self) -> int:
         """The number of molecules, M."""
-        return int(self._first[-1])
+        return len(self._offsets) - 1
 
     @property
     def target_names(self) -> list[str]:
         """The names of the T targets."""
-        names: list[str] = self._held.origin["target_columns"]
+        names: list[str] = self._held.origin["targets"]
         return names
-
-    @property
-    def num_tasks(self) -> int:
-        """The number of targets, T."""
-        return len(self.target_names)
 
     @cached_property
     def targets(self) -> Tensor:
         """``(M, T)`` float64 in memory, NaN where a target is missing; read when asked for."""
-        self._verify(np.arange(len(self._verified)))
-        return torch.from_numpy(self._held.load("targets", mmap_mode=None))
+        return torch.from_numpy(np.array(self._verified().load("targets")))
 
     @property
-    def smiles(self) -> LazyColumn[str]:
+    def smiles(self) -> ShardedSmiles:
         """The M SMILES strings, as they stand in the source; read when asked for."""
-        return LazyColumn(len(self), lambda positions: self._unpacked(positions)[1])
+        return ShardedSmiles(len(self), lambda positions: self._unpacked(positions)[1])
 
     @property
-    def row_numbers(self) -> LazyColumn[int]:
-        """For each molecule, its line in the source file; read when asked for."""
-        return LazyColumn(len(self), self._lines)
+    def row_numbers(self) -> Integers:
+        """For each molecule, its line in the source file, mapped into memory."""
+        return self._verified().load("lines")
 
     @property
-    def split_values(self) -> LazyColumn[str] | None:
+    def split_values(self) -> list[str] | None:
         """For each molecule what the split column says; None where there is no such column."""
-        if self._held.origin["split_column"] is None:
-            return None
-        return LazyColumn(len(self), self._parts)
-
-    @property
-    def num_bytes(self) -> int:
-        """The size of all files of the folder that belong to it."""
-        return self._held.num_bytes
+        return self._parts(slice(None))
 
     @property
     def digest(self) -> str:
         """Sixteen digits: equal only if molecules, targets, features and their order are."""
         return self._held.digest
-
-    def verify(self) -> None:
-        """Compares every byte of every shard with its checksum.
-
-        Raises:
-            ValueError: naming the first shard that is damaged.
-        """
-        self._verified[:] = False
-        self._verify(np.arange(len(self._verified)))
 
     def batch(self, indices: Indices) -> Batch:
         """The molecules at these positions as one batch.
@@ -275,38 +242,29 @@ class MoleculeShards:
         Records are read at their places and not mapped into memory, where every page that was
         touched would count as memory of the process.
         """
-        self._check(positions)
         records = []
-        with open(self._held.file("records"), "rb", buffering=0) as file:
+        with open(self._verified().file("records"), "rb", buffering=0) as file:
             if _identity(os.fstat(file.fileno())) != self._opened:
                 raise ValueError(f"{file.name} was changed while it was in use: open it again")
             ends = self._offsets[positions + 1].tolist()
             for start, end in zip(self._offsets[positions].tolist(), ends, strict=True):
                 file.seek(self._header + start)
                 records.append(file.read(end - start))
-                if len(records[-1]) < end - start:
-                    raise ValueError(f"{file.name} was cut off while it was in use")
         return unpack(records, self._dictionary, self.featurizer)
 
-    def _numbers(self, name: str, positions: Integers) -> list[int]:
-        self._check(positions)
-        numbers: list[int] = self._held.load(name)[positions].tolist()
-        return numbers
+    def _parts(self, positions: Integers | slice) -> list[str] | None:
+        """What the split column says of these molecules."""
+        if self._held.origin["split_column"] is None:
+            return None
+        codes = self._verified().load("split")[positions]
+        return [self._held.split_names[code] for code in codes.tolist()]
 
-    def _lines(self, positions: Integers) -> list[int]:
-        return self._numbers("lines", positions)
-
-    def _parts(self, positions: Integers) -> list[str]:
-        return [self._held.split_names[code] for code in self._numbers("split", positions)]
-
-    def _check(self, positions: Integers) -> None:
-        self._verify(np.searchsorted(self._first, positions, side="right") - 1)
-
-    def _verify(self, numbers: Integers) -> None:
-        """Compares these shards with their checksums, each once."""
-        for number in np.unique(numbers[~self._verified[numbers]]).tolist():
-            self._held.verify(number)
-            self._verified[number] = True
+    def _verified(self) -> ShardFolder:
+        """The folder, after its bytes have been compared with their checksums once."""
+        if not self._is_verified:
+            self._held.verify()
+            self._is_verified = True
+        return self._held
 
     def _in_memory(self, positions: Integers, with_rows: bool = True) -> MoleculeDataset:
         stores, smiles = zip(*map(self._unpacked, blocks(positions)), strict=True)
@@ -314,8 +272,8 @@ class MoleculeShards:
             smiles=[text for block in smiles for text in block],
             targets=self.targets[positions],
             target_names=self.target_names,
-            row_numbers=self._lines(positions) if with_rows else [],
-            split_values=self._parts(positions) if with_rows and self.split_values else None,
+            row_numbers=self.row_numbers[positions].tolist() if with_rows else [],
+            split_values=self._parts(positions) if with_rows else None,
         )
         dataset = MoleculeDataset(featurizer=self.featurizer)
         dataset._hold(MolCodeStore.concatenate(stores), table)
@@ -329,10 +287,10 @@ def _identity(status: os.stat_result) -> tuple[int, int, int]:
 
 def _finished(folder: Path, featurizer: Featurizer) -> ShardFolder:
     """The content of a folder whose shards are all there."""
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}")
     if not (folder / FILE).is_file():
-        raise ValueError(f"{folder} has no {FILE}: MoleculeShards.from_csv makes folders of shards")
+        raise FileNotFoundError(
+            f"{folder} has no {FILE}: MoleculeShards.from_csv makes folders of shards"
+        )
     held = ShardFolder.read(folder)
     if held.origin["featurizer"] != featurizer.fingerprint:
         raise ValueError(

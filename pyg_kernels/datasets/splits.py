@@ -157,11 +157,7 @@ def _cuts(num: int, fractions: Fractions) -> tuple[int, int]:
 
 
 def _checked(split: Split, kind: str) -> Split:
-    sizes = {name: len(part) for name, part in split._asdict().items()}
-    if min(sizes.values()) == 0:
-        empty = ", ".join(name for name, size in sizes.items() if size == 0)
-        raise ValueError(
-            f"the {kind} split leaves no molecules for {empty}: sizes "
-            f"{', '.join(f'{name} {size}' for name, size in sizes.items())}"
-        )
+    if not all(map(len, split)):
+        sizes = ", ".join(f"{name} {len(part)}" for name, part in split._asdict().items())
+        raise ValueError(f"the {kind} split leaves no molecules for a part: {sizes}")
     return split

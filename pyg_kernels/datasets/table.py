@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pyg_kernels.chem import InvalidRow
 
-LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-
 
 @dataclass(frozen=True)
 class MoleculeTable:
@@ -64,19 +62,6 @@ class MoleculeTable:
     def lines_of(self, rows: Iterable[InvalidRow]) -> list[InvalidRow]:
         """The same with their lines in the file in place of their positions in the table."""
         return [row._replace(row=self.row_numbers[row.row]) for row in rows]
-
-
-def read_molecule_table(
-    path: str | Path,
-    smiles_column: str = "smiles",
-    target_columns: Sequence[str] | str | None = None,
-    split_column: str | None = None,
-    encoding: str = "utf-8",
-) -> MoleculeTable:
-    """The table of a file, as :func:`find_columns` and :func:`stream_molecule_rows` read it."""
-    (frame,) = stream_molecule_rows(path, encoding=encoding)
-    found = find_columns(path, [frame], smiles_column, target_columns, split_column)
-    return found.table(frame)
 
 
 def stream_molecule_rows(
@@ -147,7 +132,7 @@ def find_columns(
         num_rows += len(frame)
         for place in wanted:
             values, wrong = as_numbers(frame.iloc[:, place])
-            wrong |= np.abs(values) > LARGEST_FLOAT32
+            wrong |= np.abs(values) > np.finfo(np.float32).max
             if wrong.any():
                 row = int(wrong.argmax())
                 first_bad.setdefault(place, (frame.index[row], str(frame.iat[row, place]).strip()))

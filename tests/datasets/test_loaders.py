@@ -1,7 +1,6 @@
 """Batches: the items that belong in them, in an order that can be taken up again."""
 
 import math
-from collections import Counter
 from functools import partial
 from itertools import chain, pairwise
 from typing import Any
@@ -126,28 +125,22 @@ def test_bins_are_half_open_ranges_of_the_width() -> None:
     assert len(bins) == 7
 
 
-def test_bins_are_equally_likely_within_sampling_error() -> None:
-    generator = torch.Generator().manual_seed(0)
-    values = torch.randn(5000, dtype=torch.float64, generator=generator).exp()
-    bins = UniformBins(values, width=0.05)
-    num = 100_000
-    drawn = bins.draw(num, generator)
-    counts = torch.bincount(bins.bins[drawn], minlength=len(bins.counts)).double()
-    expected = num / len(bins.counts)
-    # Chi-squared with K - 1 degrees of freedom has mean K - 1 and variance 2 (K - 1).
-    chi_squared = ((counts - expected) ** 2 / expected).sum().item()
-    freedom = len(bins.counts) - 1
-    assert abs(chi_squared - freedom) < 4 * math.sqrt(2 * freedom)
-
-
-def test_items_of_a_bin_are_equally_likely() -> None:
-    bins = UniformBins(torch.tensor([1.0] * 7 + [5.0]), width=0.5)
-    drawn, again, other = (bins.draw(70_000, torch.Generator().manual_seed(k)) for k in (1, 1, 2))
-    assert torch.equal(drawn, again) and not torch.equal(drawn, other)
-    counts = Counter(drawn.tolist())
-    assert counts[7] / 70_000 == pytest.approx(0.5, abs=0.01)
-    for item in range(7):
-        assert counts[item] / 70_000 == pytest.approx(0.5 / 7, abs=0.005)
+def test_bins_and_items_of_a_bin_are_equally_likely() -> None:
+    """Within sampling error."""
+    values = torch.randn(5000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for given, width, num in ((values.exp(), 0.05, 100_000), (torch.ones(7), 0.5, 70_000)):
+        bins = UniformBins(given, width)
+        drawn, again, other = (bins.draw(num, torch.Generator().manual_seed(k)) for k in (1, 1, 2))
+        assert torch.equal(drawn, again) and not torch.equal(drawn, other)
+        number = len(bins.counts)
+        for counts, expected in (
+            (bins.bins[drawn].bincount(minlength=number), num / number),
+            (drawn.bincount(minlength=len(given)), num / number / bins.counts[bins.bins]),
+        ):
+            # Chi-squared with K - 1 degrees of freedom has mean K - 1 and variance 2 (K - 1).
+            chi_squared = float(((counts - expected) ** 2 / expected).sum())
+            freedom = len(counts) - 1
+            assert abs(chi_squared - freedom) <= 4 * math.sqrt(2 * freedom)
 
 
 def test_bins_are_drawn_anew_each_pass_and_again_after_set_epoch() -> None:
@@ -172,18 +165,12 @@ def test_a_batch_has_the_chosen_texts() -> None:
     assert batch.text.tolist() == [0] * 5 + [1] * 3 + [2] * 5 + [3] * 9
     assert batch.num_texts == 4
     assert texts.lengths.tolist() == LENGTHS
-    ids, mask = texts.batch(torch.tensor([3, 0])).padded()
-    assert ids.tolist() == [[300, 301, 0], [0, 1, 2]]
-    assert mask.tolist() == [[True, True, False], [True, True, True]]
-
-
-def test_texts_without_words_and_batches_without_texts() -> None:
-    texts = EncodedTexts(torch.tensor([5, 6]), torch.tensor([0, 0, 2, 2]), torch.zeros(3))
-    batch = texts.batch(torch.tensor([2, 1, 0]))
-    assert contents(batch) == [[], [5, 6], []]
+    few = EncodedTexts(torch.tensor([5, 6, 7]), torch.tensor([0, 0, 2, 3]), torch.zeros(3))
+    batch = few.batch(torch.tensor([2, 1, 0]))
+    assert contents(batch) == [[7], [5, 6], []]
     ids, mask = batch.padded(fill=9)
-    assert ids.tolist() == [[9, 9], [5, 6], [9, 9]]
-    assert mask.tolist() == [[False] * 2, [True] * 2, [False] * 2]
+    assert ids.tolist() == [[7, 9], [5, 6], [9, 9]]
+    assert mask.tolist() == [[True, False], [True] * 2, [False] * 2]
     nothing = texts.batch(torch.tensor([], dtype=torch.long))
     assert nothing.num_texts == 0
     assert nothing.padded()[0].shape == (0, 0)
@@ -213,8 +200,8 @@ def test_refused() -> None:
         (partial(TextLoader, bucket=0), (texts,), ValueError, "bucket must be at least 1, not 0"),
         (TextLoader, (texts, NOTHING), ValueError, "at least one of the texts"),
         (TextLoader, (texts, [12]), IndexError, "index 12 is out of range for 12 texts"),
-        (texts.batch, (torch.tensor([0, -2]),), IndexError, "from 0 to 11"),
-        (texts.batch, (torch.tensor([0, 12]),), IndexError, "from 0 to 11"),
+        (texts.batch, (torch.tensor([0, -2]),), IndexError, "index out of range"),
+        (texts.batch, (torch.tensor([0, 12]),), IndexError, "index out of range"),
         (EncodedTexts, (TWO, torch.tensor([0, 3, 2]), TWO), ValueError, "without going back"),
         (EncodedTexts, (TWO, torch.tensor([0, 2]), TWO), ValueError, r"of shape \(1,\).*\(2,\)"),
         *[
@@ -226,7 +213,6 @@ def test_refused() -> None:
         (UniformBins, (torch.zeros(0), 0.1), ValueError, "at least one number"),
         (UniformBins, (torch.tensor([1.0, math.nan]), 0.1), ValueError, "must be finite"),
         (UniformBins, (TWO, 0.0), ValueError, "width must be a positive number, not 0.0"),
-        (UniformBins, (TWO + 1, 1e-300), ValueError, "too small"),
     ):
         with pytest.raises(error, match=said):
             call(*arguments)

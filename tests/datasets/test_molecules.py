@@ -3,6 +3,7 @@
 import math
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,6 @@ from torch_geometric.data import Batch, Data
 
 from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, MoleculeDataset, column_split
-from pyg_kernels.datasets.table import find_columns, read_molecule_table, stream_molecule_rows
 from tests.chem.nci import readable_nci_smiles
 
 # Odd ones among ordinary ones: single atoms, salts, no bonds at all, a wildcard.
@@ -69,7 +69,7 @@ def test_single_molecule_is_what_the_featurizer_gives() -> None:
 
 def test_what_the_data_set_says_of_itself() -> None:
     assert (len(molecules), molecules.smiles) == (len(SMILES), SMILES)
-    assert (molecules.target_names, molecules.num_tasks) == (["a", "b", "c"], 3)
+    assert molecules.target_names == ["a", "b", "c"]
     assert torch.equal(molecules.y.nan_to_num(1), TARGETS.nan_to_num(1))
     assert (molecules.num_node_features, molecules.num_edge_features) == (65, 7)
     assert (molecules.row_numbers, molecules.split_values) == (list(range(len(SMILES))), None)
@@ -130,22 +130,17 @@ def test_a_transform_reaches_batches() -> None:
 
 
 def test_invalid_molecules_stop_it_or_are_listed() -> None:
-    smiles, said = ["C", "C(C", "CC", ""], r"2 of 4 .* lines 1, 3; .*line 1 'C\(C'.*line 3 ''"
-    with pytest.raises(InvalidMolecules, match=said) as error:
-        MoleculeDataset.from_smiles(smiles, [0.0, 1.0, 2.0, 3.0])
-    assert [row.row for row in error.value.rows] == [1, 3]
-    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
-    kept = MoleculeDataset.from_smiles(smiles, [0.0, 1.0, 2.0, 3.0], skip_invalid=True)
-    assert kept.smiles == ["C", "CC"]
-    assert kept.targets.tolist() == [[0], [2]]
-    assert kept.row_numbers == [0, 2]
-    assert [row.smiles for row in kept.skipped] == ["C(C", ""]
+    smiles, rows = [*["C(" * 500] * 19, "C", "C("], [*range(19), 20]
+    with pytest.raises(InvalidMolecules, match=r"20 of 21.* on lines 0, 1, .*first 5") as error:
+        MoleculeDataset.from_smiles(smiles)
+    said = str(error.value)
+    assert "\n" not in said and len(said) < 700 and said.count("'C(") == 5
+    assert str(pickle.loads(pickle.dumps(error.value))) == said
+    kept = MoleculeDataset.from_smiles(smiles, range(21), skip_invalid=True)
+    assert (kept.smiles, kept.targets.tolist(), kept.row_numbers) == (["C"], [[19]], [19])
+    assert [row.row for row in kept.skipped] == [row.row for row in error.value.rows] == rows
     with pytest.raises(ValueError, match="no molecule that can be read"):
         MoleculeDataset.from_smiles(["C(C"], skip_invalid=True)
-    with pytest.raises(InvalidMolecules, match=r"20 of 21.* on lines 0, 1, .*first 5") as error:
-        MoleculeDataset.from_smiles([*["C(" * 500] * 19, "C", "C("])
-    assert "\n" not in str(error.value) and len(str(error.value)) < 700
-    assert str(error.value).count("'C(") == 5 and len(error.value.rows) == 20
 
 
 MADE = MoleculeDataset.from_smiles
@@ -209,7 +204,7 @@ def test_unreadable_lines_stop_it_or_are_skipped_and_listed(path: Path) -> None:
     view = molecules[1:]
     assert (view.row_numbers, view.split_values) == ([4, 6], ["valid", "test"])
     molecules = MoleculeCSV(str(path), target_columns=(), skip_invalid=True)  # to predict
-    assert molecules.num_tasks == 0
+    assert molecules.targets.shape == (3, 0)
     assert molecules.batch([0, 2]).x.shape == (9, 65)
 
 
@@ -223,43 +218,37 @@ def test_an_empty_cell_of_parquet_is_no_molecule(tmp_path: Path) -> None:
     assert molecules.smiles == ["CCO", "CC"] and [row.row for row in molecules.skipped] == [2]
 
 
-def test_every_other_column_of_numbers_is_a_target(path: Path) -> None:
-    path.write_text("name,smiles,a,note,b\nx,CCO,1.5,,2\ny, C ,,text,-3e2\nz,CC,nan,,\n")
-    table = read_molecule_table(path)
-    assert table.smiles == ["CCO", "C", "CC"]
-    assert table.target_names == ["a", "b"]
-    assert table.row_numbers == [2, 3, 4]
-    assert table.split_values is None
-    rows = [[None if math.isnan(v) else v for v in row] for row in table.targets.tolist()]
-    assert rows == [[1.5, 2], [None, -300], [None, None]]
-
-
-def test_named_columns(path: Path) -> None:
-    path.write_text("mol,a,b,part\nC,1,2,train\nCC,3,4, test\n")
-    table = read_molecule_table(path, "mol", ["b"], "part")
-    assert (table.target_names, table.targets.tolist()) == (["b"], [[2], [4]])
-    assert table.split_values == ["train", "test"]
-    assert read_molecule_table(path, "mol", ["b", "a"]).targets.tolist() == [[2, 1], [4, 3]]
-    assert read_molecule_table(path, "mol", "a").target_names == ["a"]
-    assert read_molecule_table(path, "mol", ()).targets.shape == (2, 0)
-    assert read_molecule_table(path, "mol").target_names == ["a", "b"]
-
-
-def test_targets_may_be_missing_and_keep_the_precision_of_the_file(path: Path) -> None:
-    missing = ["", " ", "nan", "NaN", "NA", "n/a", "null", "None"]
+def test_columns_and_what_is_missing(path: Path) -> None:
+    """Also numbers keep the precision of the file."""
+    mol: dict[str, Any] = {"smiles_column": "mol"}
+    four = "mol,a,b,part\nC,1,2,train\nCC,3,4, test\n"
+    texts = "name,smiles,a,note,b\nx,CCO,1.5,,2\ny, C ,,text,-3e2\nz,CC,nan,,\n"
+    empty = ["", " ", "nan", "NaN", "NA", "n/a", "null", "None"]
     numbers = ["-100000000.25", "1e-45", "0.1"]
-    path.write_text("\nC,".join(["smiles,y", *missing, *numbers]))
-    targets = read_molecule_table(path).targets.flatten()
-    assert targets.dtype == torch.float64
-    assert targets[:8].isnan().all()
-    assert targets[8:].tolist() == [float(number) for number in numbers]
-
-
-def test_a_column_without_a_name_is_a_target_only_if_asked_for(path: Path) -> None:
-    path.write_text(",smiles,y, \n0,C,5,7\n1,CC,6,8\n")
-    assert read_molecule_table(path).target_names == ["y"]
-    path.write_text(",smiles\n3,C\n")
-    assert read_molecule_table(path, target_columns=[""]).targets.tolist() == [[3]]
+    for text, how, names, rows in (
+        (texts, {}, ["a", "b"], [[1.5, 2], [None, -300], [None, None]]),
+        (four, mol, ["a", "b"], [[1, 2], [3, 4]]),
+        (four, {**mol, "target_columns": ["b", "a"]}, ["b", "a"], [[2, 1], [4, 3]]),
+        (four, {**mol, "target_columns": "a"}, ["a"], [[1], [3]]),
+        (four, {**mol, "target_columns": ()}, [], [[], []]),
+        # A column without a name is a target only if it is asked for.
+        (",smiles,y, \n0,C,5,7\n1,CC,6,8\n", {}, ["y"], [[5], [6]]),
+        (",smiles\n3,C\n", {"target_columns": [""]}, [""], [[3]]),
+        (
+            "\nC,".join(["smiles,y", *empty, *numbers]),
+            {},
+            ["y"],
+            [*[[None]] * len(empty), *([float(number)] for number in numbers)],
+        ),
+    ):
+        path.write_text(text)
+        molecules = MoleculeCSV(path, **how)
+        found = [[None if math.isnan(y) else y for y in row] for row in molecules.targets.tolist()]
+        assert (molecules.target_names, found) == (names, rows)
+    path.write_text(texts)
+    molecules = MoleculeCSV(path, split_column="note")
+    assert (molecules.smiles, molecules.row_numbers) == (["CCO", "C", "CC"], [2, 3, 4])
+    assert molecules.split_values == ["", "text", ""]
 
 
 def test_bad_files_are_one_clear_line(path: Path) -> None:
@@ -280,18 +269,5 @@ def test_bad_files_are_one_clear_line(path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=message) as error:
-            read_molecule_table(path, **arguments)
+            MoleculeCSV(path, **arguments)
         assert "\n" not in str(error.value)
-
-
-def test_some_rows_at_a_time(path: Path) -> None:
-    path.write_text('part,a,smiles,note,b\nx,1,C,"a\nb",\n\ny,,CC,text,2\nx,3, CO ,,-1\n')
-    frames = list(stream_molecule_rows(path, 2))
-    assert [frame.index.tolist() for frame in frames] == [[2, 5], [6]]
-    columns = find_columns(path, iter(frames), split_column="part")
-    assert (columns.targets, columns.smiles) == (["a", "b"], "smiles")
-    assert (columns.split, columns.num_rows) == ("part", 3)
-    table = columns.table(frames[0])
-    assert (table.smiles, table.row_numbers) == (["C", "CC"], [2, 5])
-    assert table.targets.nan_to_num(9).tolist() == [[1, 9], [9, 2]]
-    assert table.split_values == ["x", "y"]

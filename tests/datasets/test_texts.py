@@ -1,23 +1,37 @@
-"""Texts with classes and parts: made here, of CSV files of the form of AG News, and of tables."""
+"""Texts with classes, in memory and in tables; words, their numbers and their vectors."""
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas
 import pytest
 import torch
 
-from pyg_kernels.datasets.text import TextCorpus, TextCSV, TextTable, read_text_table
+from pyg_kernels.datasets.text import (
+    TextCorpus,
+    TextCSV,
+    TextTable,
+    Vocabulary,
+    find_glove,
+    read_text_table,
+    read_word_vectors,
+    tokenize,
+)
 
 TEXTS = [["w", str(k)] for k in range(40)]
 LABELS = ["a", "b", "b", "b"] * 10
 PARTS = {"train": range(35), "test": range(35, 40)}
 
 
+def held_out(fraction: float, seed: int = 0, labels: Sequence[str] = LABELS) -> TextCorpus:
+    corpus = TextCorpus(TEXTS, labels, PARTS)
+    corpus.hold_out(fraction, seed)
+    return corpus
+
+
 def test_holds_out_a_share_of_each_class() -> None:
-    corpus, again, other = (TextCorpus(TEXTS, LABELS, PARTS) for _ in range(3))
-    for one, seed in ((corpus, 3), (again, 3), (other, 4)):
-        one.hold_out(0.2, seed=seed)
+    corpus, again, other = (held_out(0.2, seed) for seed in (3, 3, 4))
     train, valid = corpus.parts["train"], corpus.parts["valid"]
     assert sorted([*train.tolist(), *valid.tolist()]) == list(range(35))
     assert corpus.labels[valid].bincount().tolist() == [1, 5]  # of 9 and 26
@@ -30,14 +44,14 @@ def test_holds_out_a_share_of_each_class() -> None:
 
 
 def test_holding_out_keeps_a_text_of_each_class_or_is_refused() -> None:
-    corpus = TextCorpus([["x"]] * 4, ["a", "b", "b", "a"], {"train": [0, 1, 2], "test": [3]})
-    corpus.hold_out(0.9)
-    assert corpus.labels[corpus.parts["train"]].tolist() == [0, 1]
-    small = TextCorpus([["x"]] * 3, ["a", "a", "a"], {"train": [0, 1], "test": [2]})
-    with pytest.raises(ValueError, match=r"too few of the 2 training texts to hold 0\.1 of"):
-        small.hold_out(0.1)
-    with pytest.raises(ValueError, match="between 0 and 1, got 1"):
-        small.hold_out(1)
+    rare = held_out(0.99, labels=["a", *"b" * 39])
+    assert rare.labels[rare.parts["train"]].tolist() == [0, 1]
+    for fraction, said in (
+        (0.01, "too few of the 35 training texts to hold 0.01 of"),
+        (1, "got 1"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            held_out(fraction)
 
 
 def test_a_digest_tells_texts_classes_and_parts_apart() -> None:
@@ -126,9 +140,9 @@ def test_names_of_classes(folder: Path) -> None:
     assert TextCSV(folder, classes=folder / "names").classes == ("Arts", "Tennis")
     for names, said in (
         ("Sports\n", r"train.csv, line 1: class 2 has no name; there are"),
-        ("Sports\n\nArts", "classes.txt.*class 2 has no name"),
-        ("Arts\nArts", "classes.txt.*two classes have the name 'Arts'"),
-        ("\n", "classes.txt.*has no names of classes"),
+        ("Sports\n\nArts", "class 2 has the name '', expected one of its own"),
+        ("Arts\nArts", "class 2 has the name 'Arts', expected one of its own"),
+        ("\n", "class 1 has the name ''"),
     ):
         write(folder / "classes.txt", names)
         with pytest.raises(ValueError, match=said):
@@ -164,35 +178,27 @@ def test_a_file_without_a_test_part_is_split_within_each_class(tmp_path: Path) -
         TextCSV(write(path, "1,a\n2,b\n" * 22), test_fraction=0.04)
 
 
-def test_a_bad_row_is_named(tmp_path: Path) -> None:
-    for row, said in (
-        ("class,text", "train.csv, line 4: the class must be a whole number from 1, got 'cl"),
-        ("0,text", "line 4: .*the class must be a whole number from 1, got '0'"),
-        (",text", "line 4: .*must be a whole number from 1, got ''"),
-        ("1", "train.csv, line 4: it has 1 cells, the first row 2"),
-        ('1," \n "', "line 4: .*no text"),
-    ):
-        path = write(tmp_path / "train.csv", f'1,"of\ntwo lines"\n2,b\n{row}\n1,c\n')
-        with pytest.raises(ValueError, match=said):
-            TextCSV(path)
-
-
-def test_a_bad_file_is_named(tmp_path: Path) -> None:
+def test_a_bad_row_or_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "train.csv"
     with pytest.raises(FileNotFoundError, match=r"train.csv"):
         TextCSV(path)
-    with pytest.raises(FileNotFoundError, match=r"has no file train.csv or train.csv.gz"):
-        TextCSV(tmp_path)
-    write(path, "1,a\n")
-    with pytest.raises(FileNotFoundError, match=r"has no file test.csv or test.csv.gz"):
+    for rows, said in (
+        ('1,"of\ntwo lines"\n2,b\nclass,text\n', "train.csv, line 4: the class must be a whole nu"),
+        ("2,b\n0,text\n", "line 2: .*the class must be a whole number from 1, got '0'"),
+        ("2,b\n,text\n", "line 2: .*must be a whole number from 1, got ''"),
+        ("2,b\n1\n", "train.csv, line 2: it has 1 cells, the first row 2"),
+        ('2,b\n1," \n "\n1,c\n', "line 2: .*no text"),
+        ("1;a\n", "train.csv, line 1: 1 cell, expected a class"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            TextCSV(write(path, rows))
+    write(path, "1,a\n2,b\n")
+    with pytest.raises(FileNotFoundError, match=r"test.csv"):
         TextCSV(tmp_path)
     with pytest.raises(ValueError, match="test goes with a training file"):
         TextCSV(tmp_path, path)
-    with pytest.raises(ValueError, match=r"train.csv, line 1: 1 cell, expected a class"):
-        TextCSV(write(path, "1;a\n"))
-    write(tmp_path / "test.csv", "3,a\n")
     with pytest.raises(ValueError, match="the training part has no text of class '3'"):
-        TextCSV(write(path, "1,a\n2,b\n"), tmp_path / "test.csv")
+        TextCSV(path, write(tmp_path / "test.csv", "3,a\n"))
 
 
 # Tables with named columns
@@ -200,13 +206,10 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
 ROWS = [{"text": f"a {k}, b", "more": "NA", "label": ("null", "1")[k % 2]} for k in range(10)]
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
-def test_tables_of_every_kind_say_the_same(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["t.tsv", "t.parquet"])
+def test_a_table_with_named_columns(tmp_path: Path, name: str) -> None:
     path, frame = tmp_path / name, pandas.DataFrame(ROWS)
-    if name.endswith("parquet"):
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, index=False, sep="\t" if ".tsv" in name else ";")
+    frame.to_parquet(path) if "parquet" in name else frame.to_csv(path, index=False, sep="\t")
     corpus = TextTable(path, text_column=["text", "more"], seed=1)
     assert corpus.texts[3] == ["a", "3", ",", "b", "na"]
     assert corpus.classes == ("1", "null")
@@ -236,3 +239,115 @@ def test_a_blank_line_of_one_column_is_an_empty_text(tmp_path: Path) -> None:
     ):
         table = read_text_table(write(tmp_path / "t.csv", content), ["text"])
         assert table["text"].tolist() == texts
+
+
+# Running text to words, words to numbers and back, and word vectors in both text formats
+
+FEW = [["b", "a", "b"], ["c", "a"], ["b", "<unk>"]]
+VOCABULARY = Vocabulary(["naïve", "absent", "3", ". . .", "to nan"])
+EXPECTED = [[0, 0, 0], [0, 0, 0], [4, 5, 6], [0, 0, 0], [0.5, -1, 0.2], [1, 2, 3], [7, 8, 9]]
+LINES = "3 0.5 -1 2e-1\n. . . 1 2 3\n<unk> 9 9 9\nto nan 7 8 9\nnaïve 4 5 6\n\u2028 7 8 9\n"
+LINES += "<pad> 9 9 9\n"
+
+
+def test_words_and_punctuation() -> None:
+    for text, words in (
+        ("Long-term (see [2])", "long - term ( see [ 2 ] )"),
+        ("Don't say it's ours; they\u2019ve won't", "do n't say it 's ours ; they 've wo n't"),
+        ("The U.S. lost $1,000.50, 3rd time.", "the u.s. lost $ 1,000.50 , 3rd time ."),
+        ("'quoted' o'clock, ain't", "' quoted ' o ' clock , ai n't"),
+        ("Zürich\n\t雨 _x_ \u00a0", "zürich 雨 _x_"),
+        (" \n", ""),
+    ):
+        assert tokenize(text) == words.split()
+    assert tokenize("DON'T", lower=False) == ["DO", "N'T"]
+
+
+def test_orders_by_frequency_and_then_by_occurrence() -> None:
+    vocabulary = Vocabulary.build(FEW)
+    assert vocabulary.words == ["<pad>", "<unk>", "b", "a", "c"]
+    assert (vocabulary.padding, vocabulary.unknown, len(vocabulary)) == (0, 1, 5)
+    assert [vocabulary[word] for word in ("b", "c", "z", "<unk>")] == [2, 4, 1, 1]
+    assert "c" in vocabulary and "z" not in vocabulary
+    assert repr(vocabulary) == "Vocabulary(5 words)"
+    assert Vocabulary.build(FEW, min_count=2).words[2:] == ["b", "a"]
+    assert Vocabulary.build(FEW, max_size=3).words[2:] == ["b"]
+    ended = Vocabulary.build(FEW, max_size=4, specials=["</s>"])
+    assert ended.words == ["<pad>", "<unk>", "</s>", "b"]
+    longer = Vocabulary(["a"], specials=["</s>"])
+    extended = longer.extended(["b", "a", "<pad>", "b", "c"])
+    assert extended.words == ["<pad>", "<unk>", "</s>", "a", "b", "c"]
+    assert len(longer) == 4
+
+
+def test_wrong_vocabularies_are_refused() -> None:
+    for name, least in (("min_count", 1), ("max_size", 2)):
+        with pytest.raises(ValueError, match=f"{name} must be at least {least}, got {least - 1}"):
+            Vocabulary.build(FEW, **{name: least - 1})
+    with pytest.raises(ValueError, match="'a' occurs twice"):
+        Vocabulary(["a", "b", "a"])
+    for call in (Vocabulary.build, Vocabulary(["a"]).encode):
+        with pytest.raises(TypeError, match="sequence of words, got the string 'how far'"):
+            call([["a"], "how far"])
+
+
+def test_encodes_texts_of_any_length() -> None:
+    vocabulary = Vocabulary(["a", "b"])
+    ids, ptr = vocabulary.encode([["b", "z"], [], ["a"]])
+    assert ids.tolist() == [3, 1, 2]
+    assert ptr.tolist() == [0, 2, 2, 3]
+    assert vocabulary.decode(ids) == ["b", "<unk>", "a"]
+    ids, ptr = vocabulary.encode([])
+    assert (ids.tolist(), ptr.tolist()) == ([], [0])
+    assert ids.dtype == ptr.dtype == torch.long
+
+
+@pytest.mark.parametrize("header", ["", "7 3\n"], ids=["glove", "word2vec"])
+@pytest.mark.parametrize("name", ["vectors.txt", "vectors.vec.gz"])
+def test_reads_both_formats(tmp_path: Path, header: str, name: str) -> None:
+    # word2vec's own program writes a space behind the last number.
+    content = (header + (LINES.replace("\n", " \n") if header else LINES)).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    vectors, found = read_word_vectors(tmp_path / name, VOCABULARY)
+    torch.testing.assert_close(vectors, torch.tensor(EXPECTED, dtype=torch.float32))
+    assert found.tolist() == [False, False, True, False, True, True, True]
+
+
+def test_a_bad_file_is_named_with_its_line(tmp_path: Path) -> None:
+    for content, said in (
+        ("", "is empty"),
+        ("the\n", "at line 1: it has 0 numbers, not 2"),
+        ("3 nan 1\n", "at line 1: a number of it is not finite"),
+        ("the 1 2\na 1 2 3\n", "GloVe's text format, at line 2: it has more than 2 numbers"),
+        ("the 1 2\na 1\n", "GloVe's text format, at line 2: it has 1 numbers, not 2"),
+        ("2 2\nthe 1 2\na 1 2 3\n", "word2vec's text format, at line 3: it has more than 2 numb"),
+        ("2 2\nthe 1 2\na 1\n", "word2vec's text format, at line 3: it has 1 numbers, not 2"),
+        ("3 2\nthe 1 2\na 1 2\n", "at line 3: the file ends with 2 words, its first line says 3"),
+        ("1 2\nabsent 1 x\n", "at line 2: could not convert"),
+        ("1 0\nthe\n", "at line 1: it announces 0 numbers a word"),
+        ("the 1 2 3\nbad 1 y z\nof 1 2 3\n", "at line 2: could not convert string to float: 'z'"),
+        ("bad x y 3\nof 1 2 3\n", "at line 1: could not convert string to float: 'x'"),
+        ("2 3\nthe 1 2 3\nbad x 2 3\n", "word2vec's text format, at line 3: could not convert"),
+        (LINES.encode() + "é 1 2 3".encode("latin-1"), "is not in GloVe's text format"),
+        (gzip.compress(LINES.encode() * 500)[:60], "is not in GloVe's text format"),
+    ):
+        data = content.encode() if isinstance(content, str) else content
+        path = tmp_path / ("vectors.txt.gz" if data.startswith(b"\x1f\x8b") else "vectors.txt")
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=f"{path.name} .*{said}"):
+            read_word_vectors(path, VOCABULARY)
+        with pytest.raises(FileNotFoundError):
+            read_word_vectors(tmp_path / "nowhere.txt", VOCABULARY)
+
+
+def test_finds_a_file_in_or_beside_the_root(tmp_path: Path) -> None:
+    root, glove = tmp_path / "trec", tmp_path / "glove"
+    root.mkdir()
+    assert find_glove(root) is None
+    glove.mkdir()
+    for name in ("glove.6B.300d.txt", "glove.6B.100d.txt.gz", "notes.txt"):
+        (glove / name).touch()
+    assert find_glove(root) == glove / "glove.6B.100d.txt.gz"
+    (root / "glove.folder.txt").mkdir()
+    (root / "glove.mine.txt").touch()
+    assert find_glove(root) == root / "glove.mine.txt"

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from benchmarks.corpora.language import LanguageVocabulary
-from pyg_kernels.datasets.text.tokens import TOKEN
+from pyg_kernels.datasets.text.vocabulary import TOKEN
 
 NUMBER = "N"  # what the Penn Treebank writes for numbers, and for the sign of percent
 DIGITS = re.compile(r"[\d.,]*\d")

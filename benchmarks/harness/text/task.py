@@ -19,7 +19,7 @@ from benchmarks.harness.text.counts import NGramClassifier
 from benchmarks.harness.text.data import TextData, text_batches
 from benchmarks.harness.text.options import CELL_WIDTH, TextModelConfig, TextModels
 from pyg_kernels.datasets.text import TextBatch, TextCSV, TextLoader, tokenize
-from pyg_kernels.datasets.text.text_csv import unescape
+from pyg_kernels.datasets.text.text_table import unescape
 
 # What is done with a text before it is split into words.
 CLEANINGS: dict[str, Callable[[str], str]] = {

@@ -3,10 +3,8 @@
 from pyg_kernels.datasets.loaders import TextLoader
 from pyg_kernels.datasets.text.corpus import TextCorpus
 from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
-from pyg_kernels.datasets.text.text_csv import TextCSV
-from pyg_kernels.datasets.text.text_table import TextTable, read_text_table
-from pyg_kernels.datasets.text.tokens import tokenize
-from pyg_kernels.datasets.text.vocabulary import Vocabulary
+from pyg_kernels.datasets.text.text_table import TextCSV, TextTable, read_text_table
+from pyg_kernels.datasets.text.vocabulary import Vocabulary, tokenize
 from pyg_kernels.datasets.text.word_vectors import WordVectors, find_glove, read_word_vectors
 
 __all__ = [

@@ -177,17 +177,15 @@ def _checked_parts(parts: Mapping[str, Sequence[int] | Tensor], number: int) -> 
     unknown = [name for name in parts if name not in PARTS]
     if unknown or "train" not in parts or "test" not in parts:
         raise ValueError(f"parts must be train, test and perhaps valid, got {', '.join(parts)}")
-    taken = torch.zeros(number, dtype=torch.long)
-    checked: dict[str, Tensor] = {}
-    for name in PARTS:
-        if name in parts:
-            places = torch.as_tensor(parts[name], dtype=torch.long)
-            if not len(places):
-                raise ValueError(f"the {name} part has no texts")
-            if int(places.min()) < 0 or int(places.max()) >= number:
-                raise IndexError(f"the {name} part has positions beyond the {number} texts")
-            taken.index_add_(0, places, torch.ones_like(places))
-            checked[name] = places
-    if int(taken.max()) > 1:
-        raise ValueError(f"text {int(taken.argmax())} is in more than one part, or twice in one")
-    return checked
+    places = {
+        name: torch.as_tensor(parts[name], dtype=torch.long) for name in PARTS if name in parts
+    }
+    for name, part in places.items():
+        if not len(part):
+            raise ValueError(f"the {name} part has no texts")
+        if int(part.min()) < 0 or int(part.max()) >= number:
+            raise IndexError(f"the {name} part has positions beyond the {number} texts")
+    counts = torch.cat(list(places.values())).bincount()
+    if int(counts.max()) > 1:
+        raise ValueError(f"text {int(counts.argmax())} is in more than one part, or twice in one")
+    return places

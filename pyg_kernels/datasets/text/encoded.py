@@ -96,7 +96,5 @@ class EncodedTexts:
         Raises:
             IndexError: if a position is out of range.
         """
-        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(self):
-            raise IndexError(f"positions must be from 0 to {len(self) - 1}")
         words, _, ptr = segments(self.ptr, indices)
         return TextBatch(self.ids[words], ptr, self.labels[indices])

@@ -95,11 +95,11 @@ def read_word_vectors(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
         ) from error
     if not size:
         raise ValueError(f"{path} is empty")
-    vectors = np.zeros((len(vocabulary), size), dtype=np.float32)
-    found = np.zeros(len(vocabulary), dtype=bool)
+    vectors = torch.zeros(len(vocabulary), size)
     for place, vector in rows.items():
-        vectors[place], found[place] = vector, True
-    return WordVectors(torch.from_numpy(vectors), torch.from_numpy(found))
+        vectors[place] = torch.from_numpy(vector)
+    found = torch.tensor([place in rows for place in range(len(vocabulary))])
+    return WordVectors(vectors, found)
 
 
 def _check(fields: list[str], size: int) -> None:

@@ -21,7 +21,7 @@ from benchmarks.harness.language_model.models import count_parameters, fitted
 from benchmarks.harness.language_model.options import PRESETS, LanguageModel, Preset
 from benchmarks.harness.language_model.splitting import WordSplitter
 from benchmarks.harness.training import Run, TrainingConfig, train
-from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.public_file import read_lines
 from pyg_kernels.sequence import RKM
 from tests.benchmarks.small_data import write_corpus
 from tests.datasets.conftest import present
