@@ -8,10 +8,18 @@ import torch
 from torch import Tensor
 
 
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The precision of autocast, where it is on."""
+    kind = device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    return None
+
+
 def common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
     """The operands' common dtype; under autocast at least float32, as PyTorch's sums."""
-    dtype, device = first.dtype, first.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+    dtype = first.dtype
+    if autocast_dtype(first.device) is not None:
         dtype = torch.promote_types(dtype, torch.float32)
     for tensor in others:
         if tensor is not None:
@@ -21,7 +29,6 @@ def common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """A block in which autocast changes no precision."""
-    kind = device.type
-    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+    if autocast_dtype(device) is None:
         return nullcontext()
-    return torch.autocast(kind, enabled=False)
+    return torch.autocast(device.type, enabled=False)

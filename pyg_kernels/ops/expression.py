@@ -41,8 +41,7 @@ class Value:
     def __add__(self, other: Number) -> Value:
         return self if other == 0 else Value("add", (self, as_value(other)))
 
-    def __radd__(self, other: Number) -> Value:
-        return self + other
+    __radd__ = __add__
 
     def __sub__(self, other: Number) -> Value:
         return Value("sub", (self, as_value(other)))
@@ -53,8 +52,7 @@ class Value:
     def __mul__(self, other: Number) -> Value:
         return self if other == 1 else Value("mul", (self, as_value(other)))
 
-    def __rmul__(self, other: Number) -> Value:
-        return self * other
+    __rmul__ = __mul__
 
     def __truediv__(self, other: Number) -> Value:
         return Value("div", (self, as_value(other)))

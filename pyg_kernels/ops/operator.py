@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -36,6 +37,7 @@ class Operator:
             what the backward reads again.
         backward: ``backward(grads, tensors, outputs, settings, needed)``, sequences of tensors or
             None: the gradients of the tensors, None where they are not needed.
+        kernels: The modules of its kernels, by path: see `path_on`.
         definition: The outputs that have derivatives by PyTorch's ops, from the same arguments.
         fake: Empty tensors like the outputs of `forward`, from the same arguments.
         num_outputs: How many outputs `forward` has.
@@ -49,12 +51,13 @@ class Operator:
         arguments: str,
         forward: Definition,
         backward: Callable[..., Sequence[Tensor | None]],
+        kernels: Mapping[str, str],
         definition: Definition,
         fake: Definition,
         num_outputs: int,
         first_kept: int = 0,
     ) -> None:
-        self.definition = definition
+        self.definition, self._modules = definition, kernels
         self._first_kept = first_kept
         self._run_backward = backward
         self._num_tensors, self._num_outputs = arguments.count("Tensor"), num_outputs
@@ -77,6 +80,15 @@ class Operator:
             schema=f"({', '.join([*lists, *settings])}) -> Tensor[]",
         )
         self._backward_op.register_fake(self._fake_gradients)
+
+    def module_for(self, like: Tensor) -> str | None:
+        """The module of the kernels that take tensors like one; None for the definition."""
+        return self._modules.get(path_of(like))
+
+    def kernels_for(self, like: Tensor) -> Any:
+        """The kernels that take tensors like one; None for the definition."""
+        module = self.module_for(like)
+        return module and import_module(module)
 
     def __call__(self, *args: Any) -> Outputs:
         """The outputs, those that the backward reads included unless the definition ran."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, cast
 
 import torch
@@ -46,13 +47,9 @@ class Filters(Module, ABC):
         super().__init__()
         self.input_size = checked_lazy_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
-        self.widths = tuple(checked_count(width, "ngram") for width in widths)
-        if not 0 < len(self.widths) <= hidden_size:
-            raise ValueError(
-                f"ngram={list(widths)}: expected at least one width, and no more than "
-                f"hidden_size={hidden_size}"
-            )
-        self.blocks = split_evenly(hidden_size, len(self.widths))
+        self.widths = checked_widths(widths, hidden_size)
+        share, over = divmod(hidden_size, len(self.widths))
+        self.blocks = [share + (b < over) for b in range(len(self.widths))]
         if input_size == -1:
             self.register_load_state_dict_pre_hook(_take_size_of)
         self._build()
@@ -291,7 +288,16 @@ def wavelets(alpha: Tensor, omega: Tensor, phi: Tensor, beta: Tensor, width: int
     return cosine.unsqueeze(2) * even.unsqueeze(1) - sine.unsqueeze(2) * odd.unsqueeze(1)
 
 
-def split_evenly(total: int, parts: int) -> list[int]:
-    """Numbers that add up to a total, as even as possible, the larger ones first."""
-    share, over = divmod(total, parts)
-    return [share + (k < over) for k in range(parts)]
+def checked_widths(ngram: int | Sequence[int], hidden_size: int) -> tuple[int, ...]:
+    """The widths of windows, one or several."""
+    if isinstance(ngram, (str, bytes)) or not isinstance(ngram, (Integral, Sequence)):
+        raise ValueError(
+            f"ngram={ngram!r}: expected a whole number of at least 1, or a list of them"
+        )
+    widths = list(ngram) if isinstance(ngram, Sequence) else [ngram]
+    if not 0 < len(widths) <= hidden_size:
+        raise ValueError(
+            f"ngram={widths}: expected at least one width, and no more than "
+            f"hidden_size={hidden_size}"
+        )
+    return tuple(checked_count(width, "ngram") for width in widths)

@@ -146,6 +146,3 @@ class KBRN(SequenceLayer[KBRNState]):
     def l1(self) -> Tensor:
         r"""The regulariser of the activations, :math:`\sum |\chi|` over all units of all layers."""
         return torch.stack([cast(KBRNCell, cell).l1() for cell in self.cells]).sum()
-
-    def extra_repr(self) -> str:
-        return ", ".join([*cast(KBRNCell, self.cells[0]).described(), *self._described()])

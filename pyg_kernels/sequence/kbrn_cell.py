@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import BatchNorm1d, Module
+from torch.nn import BatchNorm1d
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn.dense.linear import Linear
@@ -20,7 +20,7 @@ from pyg_kernels.nn.linear import StateLinear, is_matrix
 from pyg_kernels.ops.expansion import Green
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.activation import Form, activation_scan
-from pyg_kernels.sequence.layer import SequenceCell
+from pyg_kernels.sequence.layer import SequenceCell, differing
 from pyg_kernels.sequence.precision import place
 
 
@@ -40,15 +40,11 @@ class InputLinear(Linear):
     """
 
     def reset_parameters(self) -> None:
-        _draw(self, self.out_channels)
-
-
-def _draw(lin: Module, hidden_size: int) -> None:
-    bound = 1.0 / math.sqrt(hidden_size)
-    if any(is_lazy(parameter) for parameter in lin.parameters()):
-        return
-    for parameter in lin.parameters():
-        torch.nn.init.uniform_(parameter, -bound, bound)
+        if any(is_lazy(parameter) for parameter in self.parameters()):
+            return
+        bound = 1.0 / math.sqrt(self.out_channels)
+        for parameter in self.parameters():
+            torch.nn.init.uniform_(parameter, -bound, bound)
 
 
 class KBRNCell(SequenceCell[KBRNState]):
@@ -110,17 +106,14 @@ class KBRNCell(SequenceCell[KBRNState]):
             normalize=normalize,
             bandwidth=bandwidth,
         )
-        self._reset_maps()
+        self.lin_input.reset_parameters()
+        self.lin_recurrent.reset_parameters()
         place(self, device, dtype)
 
     def reset_parameters(self) -> None:
-        self._reset_maps()
-        if hasattr(self.activation, "reset_parameters"):
-            self.activation.reset_parameters()
-
-    def _reset_maps(self) -> None:
-        for lin in (self.lin_input, self.lin_recurrent):
-            _draw(lin, self.hidden_size)
+        for module in (self.lin_input, self.lin_recurrent, self.activation):
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
 
     def l1(self) -> Tensor:
         r"""The regulariser of the activations, :math:`\sum_{ik} |\chi_{ik}|`."""
@@ -149,7 +142,7 @@ class KBRNCell(SequenceCell[KBRNState]):
         return super().forward(x, as_state(h)).h
 
     def read(
-        self, x: Tensor, layout: Layout, state: tuple[Tensor, ...], masks: Any = None
+        self, x: Tensor, layout: Layout, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         self.check_tokens(x)
         (h,) = state
@@ -231,24 +224,14 @@ class KBRNCell(SequenceCell[KBRNState]):
             return logits, logits
         return layout.collect(outputs), layout.collect(inputs).detach()
 
-    def extra_repr(self) -> str:
-        return ", ".join(self.described())
-
     def described(self) -> list[str]:
-        """The sizes, and the arguments of the functions but those that are the default."""
-        words = [f"{self.input_size}", f"{self.hidden_size}"]
+        words = [f"{self.input_size}, {self.hidden_size}"]
         if isinstance(self.activation, KernelActivation):
             words += self.activation._words()
-            if self.activation.norm is None:
-                words.append("normalize=False")
+            words += differing(normalize=(self.activation.norm is not None, True))
         else:
             words.append(f"activation={self.activation!r}")
-        if self.lin_input.bias is None:
-            words.append("bias=False")
-        return words
-
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.extra_repr()})"
+        return words + differing(bias=(self.lin_input.bias is not None, True))
 
 
 def as_state(h: Tensor | None) -> KBRNState | None:

@@ -52,7 +52,7 @@ class SequenceCell(Module, ABC, Generic[State]):
 
     @abstractmethod
     def read(
-        self, x: Tensor, layout: Layout, state: tuple[Tensor, ...], masks: Any = None
+        self, x: Tensor, layout: Layout, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Reads whole texts.
 
@@ -60,11 +60,20 @@ class SequenceCell(Module, ABC, Generic[State]):
             x: The tokens, :obj:`(N, F)`.
             layout: Where those of each text are.
             state: The state before the first token.
-            masks: Dropout's factors.
 
         Returns:
             The outputs, :obj:`(N, H)`, and the state after the last token of each text.
         """
+
+    @abstractmethod
+    def described(self) -> list[str]:
+        """The sizes, and the arguments that differ from their defaults."""
+
+    def extra_repr(self) -> str:
+        return ", ".join(self.described())
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.extra_repr()})"
 
     def forward(self, x: Tensor, state: State | tuple[Tensor, ...] | None = None) -> State:
         if not isinstance(x, Tensor) or x.dim() not in (1, 2):
@@ -226,10 +235,7 @@ class SequenceLayer(Module, Generic[State]):
         selection: Tensor | None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Whole texts through one cell; only layers that take a selection are given one."""
-        return cell.read(x, layout, before, self._masks(x, layout.num_texts))
-
-    def _masks(self, x: Tensor, num_texts: int) -> Any:
-        """What `read` takes of dropout; None for none."""
+        return cell.read(x, layout, before)
 
     def _given_states(
         self, state: State | tuple[Tensor, ...] | None, texts: Texts
@@ -295,16 +301,24 @@ class SequenceLayer(Module, Generic[State]):
     def _cell(self, number: int) -> SequenceCell[State]:
         return cast("SequenceCell[State]", self.cells[number])
 
-    def _described(self) -> list[str]:
-        """The arguments that differ from their defaults."""
-        words = [] if self.num_layers == 1 else [f"num_layers={self.num_layers}"]
-        for name in ("state_dropout", "dropout", "batch_first", "bidirectional"):
-            if getattr(self, name, None):
-                words.append(f"{name}={getattr(self, name)}")
-        return words
+    def extra_repr(self) -> str:
+        own = differing(
+            num_layers=(self.num_layers, 1),
+            state_dropout=(getattr(self, "state_dropout", 0.0), 0.0),
+            dropout=(self.dropout, 0.0),
+            batch_first=(self.batch_first, False),
+            bidirectional=(self.bidirectional, False),
+        )
+        return ", ".join([*self._cell(0).described(), *own])
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.extra_repr()})"
+
+
+def differing(**arguments: tuple[object, object]) -> list[str]:
+    """The arguments that differ from their defaults: of each its value and that."""
+    given = arguments.items()
+    return [f"{name}={value!r}" for name, (value, default) in given if value != default]
 
 
 def _unsqueezed(parts: dict[str, Tensor], dims: Sequence[int]) -> tuple[Tensor, ...]:

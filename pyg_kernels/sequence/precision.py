@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from pyg_kernels.ops.dtypes import autocast_dtype
+
 
 def place(
     module: Module, device: torch.device | str | int | None, dtype: torch.dtype | None
@@ -17,14 +19,6 @@ def place(
         module.to(device=device, dtype=dtype)
         placed: Any = module
         placed.reset_parameters()
-
-
-def autocast_dtype(device: torch.device) -> torch.dtype | None:
-    """The precision of autocast, where it is on."""
-    kind = device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-        return torch.get_autocast_dtype(kind)
-    return None
 
 
 def in_autocast(tensor: Tensor) -> Tensor:

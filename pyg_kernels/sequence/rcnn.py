@@ -15,8 +15,7 @@ from torch_geometric.data import Data
 from pyg_kernels.nn.arguments import Act, checked_dropout
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence.layer import SequenceCell, SequenceLayer, layer_sizes
-from pyg_kernels.sequence.pooling import State
-from pyg_kernels.sequence.rcnn_cell import Masks, RCNNCell, described
+from pyg_kernels.sequence.rcnn_cell import Masks, RCNNCell, State
 
 
 class RCNN(SequenceLayer[State]):
@@ -219,6 +218,3 @@ class RCNN(SequenceLayer[State]):
             for size in (x.size(1), self.hidden_size)
         )
         return Masks(on_x, on_h)
-
-    def extra_repr(self) -> str:
-        return ", ".join([described(self.cells[0]), *self._described()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -26,19 +26,57 @@ from pyg_kernels.ops.activations import activation_name
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
 from pyg_kernels.ops.scan.walk import Form, extremes, linear_scan, walk_scan
-from pyg_kernels.sequence.layer import SequenceCell
-from pyg_kernels.sequence.pooling import (
-    Carried,
-    RCNNProductState,
-    RCNNState,
-    RCNNTableState,
-    State,
-    shapes,
-    start,
-)
+from pyg_kernels.sequence.layer import SequenceCell, differing
 from pyg_kernels.sequence.precision import place
 
 GATED = ("input", "recurrent")
+Carried = tuple[Tensor, ...]
+
+
+class RCNNState(NamedTuple):
+    """What a layer with sum pooling carries from one segment of a text to the next.
+
+    Attributes:
+        h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
+        c: The states :math:`c_1, ..., c_n`, :obj:`(num_layers * num_directions, B, n, H)`.
+    """
+
+    h: Tensor
+    c: Tensor
+
+
+class RCNNProductState(NamedTuple):
+    """What a layer with max-pooling over products carries on.
+
+    Attributes:
+        h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
+        c_max: The largest products of each order, :obj:`(num_layers * num_directions, B, n, H)`.
+        c_min: The smallest.
+        seen: The number of tokens read, :obj:`(num_layers * num_directions, B)`.
+    """
+
+    h: Tensor
+    c_max: Tensor
+    c_min: Tensor
+    seen: Tensor
+
+
+class RCNNTableState(NamedTuple):
+    """What a layer with max-pooling over sums carries on; it grows with the text.
+
+    Attributes:
+        h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
+        best: The best sum of each order by its first token s, before decay,
+            :obj:`(num_layers * num_directions, B, n, S, H)`.
+        seen: The number of tokens read, :obj:`(num_layers * num_directions, B)`.
+    """
+
+    h: Tensor
+    best: Tensor
+    seen: Tensor
+
+
+State = RCNNState | RCNNProductState | RCNNTableState
 
 
 class Masks(NamedTuple):
@@ -180,7 +218,13 @@ class RCNNCell(SequenceCell[State]):
 
     def start(self, num_texts: int, like: Tensor) -> tuple[Tensor, ...]:
         h = like.new_zeros(num_texts, self.hidden_size, dtype=precision_of(self, like))
-        return h, *start(self.state_type, h, self.order)
+        c = h.new_zeros(num_texts, self.order, self.hidden_size)
+        if self.state_type is RCNNState:
+            return h, c
+        seen = torch.zeros(num_texts, dtype=torch.long, device=h.device)
+        if self.state_type is RCNNProductState:
+            return h, c, c, seen
+        return h, c.unsqueeze(2)[:, :, :0], seen
 
     def named_parts(self, state: Sequence[Tensor]) -> dict[str, Tensor]:
         """The tensors of a state by their names; at order 1 those of c may do without the order."""
@@ -194,9 +238,14 @@ class RCNNCell(SequenceCell[State]):
     def state_shapes(
         self, state: tuple[Tensor, ...], num_texts: int, num_features: int
     ) -> list[tuple[int, ...]]:
-        size = self.hidden_size
-        rest = shapes(self.state_type, state[1:], num_texts, self.order, size)
-        return [(num_texts, size), *rest]
+        size, seen = self.hidden_size, (num_texts,)
+        h, c = (num_texts, size), (num_texts, self.order, size)
+        if self.state_type is RCNNState:
+            return [h, c]
+        if self.state_type is RCNNProductState:
+            return [h, c, c, seen]
+        starts = state[1].size(-2) if state[1].dim() >= 4 else 0
+        return [h, (num_texts, self.order, starts, size), seen]
 
     def read(
         self,
@@ -349,13 +398,13 @@ class RCNNCell(SequenceCell[State]):
         """What the layer makes of its state, and of the logits of its gates."""
         u = state
         if self.output_lin is not None:
-            u = _mapped(u, self.output_lin)
+            u = F.linear(u, weight_of(self.output_lin).to(u.dtype))
         u = u if self.bias is None else u + self.bias
         u = u if self.act is None else self._activation(u)(u)
         if output is not None:
-            u = torch.sigmoid(_biased(output, self.output_gate_bias)) * u
+            u = torch.sigmoid(output + cast(Tensor, self.output_gate_bias)) * u
         if highway is not None:
-            opened = torch.sigmoid(_biased(highway, self.highway_bias))
+            opened = torch.sigmoid(highway + cast(Tensor, self.highway_bias))
             u = opened * u + (1 - opened) * cast(Tensor, x)
         return u
 
@@ -368,6 +417,24 @@ class RCNNCell(SequenceCell[State]):
             if own != like.dtype:
                 return lambda u: cast(Tensor, module(u.to(own))).to(u.dtype)
         return act
+
+    def described(self) -> list[str]:
+        decay = self.gate or ("learned" if self.decay_logit is not None else self._constant)
+        return [
+            f"{self.input_size}, {self.hidden_size}, order={self.order}",
+            f"combine={self.combine!r}, decay={decay!r}",
+            *differing(
+                normalize=(self.normalize, self.pooling == "sum"),
+                readout=(self.readout, "c"),
+                scalar_decay=(self.scalar_decay, False),
+                output_map=(self.output_lin is not None, False),
+                output_gate=(self.output_gate_lin is not None, False),
+                highway=(self.highway, False),
+                pooling=(self.pooling, "sum"),
+                act=(activation_name(self.act) or self.act, "tanh"),
+                bias=(self.bias is not None, True),
+            ),
+        ]
 
     def _check_selection(self, selection: Tensor | None) -> None:
         if selection is not None and self.pooling == "max":
@@ -407,9 +474,6 @@ class RCNNCell(SequenceCell[State]):
                 "the maximum of sums under a gated decay; expected a number or 'learned'"
             )
 
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({described(self)})"
-
 
 _HIGHWAY = (
     "highway=True with input_size={} and hidden_size={}: it adds the input to the output, expected "
@@ -417,45 +481,11 @@ _HIGHWAY = (
 )
 
 
-def described(layer: Any) -> str:
-    """The arguments of a layer that differ from the default."""
-    decay = layer.gate or ("learned" if layer.decay_logit is not None else layer._constant)
-    words = [f"{layer.input_size}, {layer.hidden_size}, order={layer.order}"]
-    words.append(f"combine={layer.combine!r}, decay={decay!r}")
-    if layer.normalize != (layer.pooling == "sum"):
-        words.append(f"normalize={layer.normalize}")
-    if layer.readout != "c":
-        words.append(f"readout={layer.readout!r}")
-    flags = {
-        "scalar_decay": layer.scalar_decay,
-        "output_map": layer.output_lin is not None,
-        "output_gate": layer.output_gate_lin is not None,
-        "highway": layer.highway,
-    }
-    words.extend(f"{name}=True" for name, on in flags.items() if on)
-    if layer.pooling != "sum":
-        words.append(f"pooling={layer.pooling!r}")
-    if activation_name(layer.act) != "tanh":
-        words.append(f"act={activation_name(layer.act) or layer.act!r}")
-    if layer.bias is None:
-        words.append("bias=False")
-    return ", ".join(words)
-
-
 def _checked_decay(decay: float | str) -> float | None:
     try:
         return checked_decay(decay)
     except ValueError as error:
         raise ValueError(f"{error}, 'input' or 'recurrent'") from None
-
-
-def _biased(logits: Tensor, bias: Tensor | None) -> Tensor:
-    return logits if bias is None else logits + bias
-
-
-def _mapped(state: Tensor, lin: Module) -> Tensor:
-    """The map of a state in the state's precision."""
-    return F.linear(state, weight_of(lin).to(state.dtype))
 
 
 def _without_padding(out: Tensor, layout: Layout) -> Tensor:

@@ -234,10 +234,6 @@ class RKM(SequenceLayer[State]):
             )
         return super().initial_state(batch_size)
 
-    def extra_repr(self) -> str:
-        cell = cast(RKMCell, self.cells[0])
-        return ", ".join([*cell.described(), *self._described()])
-
 
 def _copy_lstm(cell: RKMCell, parameters: dict[str, Tensor]) -> None:
     order = ("input", "forget", "candidate", "output")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.nn import LayerNorm, Linear, Module, ModuleDict, Parameter, ParameterDict
+from torch.nn import LayerNorm, Module, ModuleDict, Parameter, ParameterDict
 
 from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import checked_count
@@ -16,8 +16,14 @@ from pyg_kernels.nn.linear import StateLinear, weight_of
 from pyg_kernels.ops.activations import function_name
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.memory import Form, memory_scan
-from pyg_kernels.sequence.filters import DenseFilters, Filters, SyncNetFilters, filtered
-from pyg_kernels.sequence.layer import SequenceCell
+from pyg_kernels.sequence.filters import (
+    DenseFilters,
+    Filters,
+    SyncNetFilters,
+    checked_widths,
+    filtered,
+)
+from pyg_kernels.sequence.layer import SequenceCell, differing
 from pyg_kernels.sequence.precision import place
 from pyg_kernels.sequence.rkm_kinds import (
     Pointwise,
@@ -26,7 +32,6 @@ from pyg_kernels.sequence.rkm_kinds import (
     checked_kind,
     checked_q,
     checked_static,
-    checked_widths,
     described_q,
 )
 
@@ -154,9 +159,7 @@ class RKMCell(SequenceCell[State]):
         for filters in self.filters.values():
             cast(Filters, filters).reset_parameters()
         for lin in self.recurrent.values():
-            # As nn.LSTM: the state's own map should not make it grow.
-            bound = 1.0 / math.sqrt(self.hidden_size)
-            torch.nn.init.uniform_(cast(Linear, lin).weight, -bound, bound)
+            cast(StateLinear, lin).reset_parameters()
         for bias in self.biases.values():
             torch.nn.init.zeros_(bias)
         if self.norm is not None:
@@ -200,7 +203,7 @@ class RKMCell(SequenceCell[State]):
         return [memory, memory, (self.history, num_texts, num_features)][: len(state)]
 
     def read(
-        self, x: Tensor, layout: Layout, state: tuple[Tensor, ...], masks: Any = None
+        self, x: Tensor, layout: Layout, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         self.check_tokens(x)
         for gate in self._gates:
@@ -268,31 +271,22 @@ class RKMCell(SequenceCell[State]):
         self.log_input = Parameter(torch.empty(())) if learned else None
         self.forget_logit = Parameter(torch.empty(())) if learned and self.kind.memory else None
 
-    def extra_repr(self) -> str:
-        return ", ".join(self.described())
-
     def described(self) -> list[str]:
-        """The arguments that differ from the default."""
         widths = self.ngram[0] if len(self.ngram) == 1 else list(self.ngram)
-        words = [f"{self.input_size}", f"{self.hidden_size}", f"cell={self.cell!r}"]
-        words.append(f"ngram={widths}")
-        if self.dilation > 1:
-            words.append(f"dilation={self.dilation}")
-        if self.filter_kind != "dense":
-            words.append(f"filters={self.filter_kind!r}")
-        if self.norm is not None:
-            words.append("layer_norm=True")
-        if self.feedback != self.kind.memory:
-            words.append(f"feedback={self.feedback}")
-        if self.kind.static is not None and self._start != self.kind.static:
-            words.append(f"static={self._start if self.kind.memory else self._start[0]}")
-        if self.log_input is not None:
-            words.append("learn_static=True")
-        if self.cell == "general":
-            words.append(f"q={described_q(self.q)}")
-        if not self.biases and (self.kind.gates or self.kind.candidate):
-            words.append("bias=False")
-        return words
-
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.extra_repr()})"
+        static: Any = self._start
+        default: Any = self.kind.static or static
+        if not self.kind.memory:
+            static, default = static[0], default[0]
+        return [
+            f"{self.input_size}, {self.hidden_size}, cell={self.cell!r}, ngram={widths}",
+            *differing(
+                dilation=(self.dilation, 1),
+                filters=(self.filter_kind, "dense"),
+                layer_norm=(self.norm is not None, False),
+                feedback=(self.feedback, self.kind.memory),
+                static=(static, default),
+                learn_static=(self.log_input is not None, False),
+                bias=(bool(self.biases), bool(self.kind.gates or self.kind.candidate)),
+            ),
+            *([f"q={described_q(self.q)}"] if self.cell == "general" else []),
+        ]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module
-
-from pyg_kernels.nn.arguments import checked_count
 
 Pointwise = Callable[[Tensor], Tensor]
 Static = float | tuple[float, float] | None
@@ -59,21 +57,6 @@ def checked_kind(cell: str) -> Kind:
     if not isinstance(cell, str) or cell not in CELLS:
         raise ValueError(f"cell={cell!r}: expected one of {', '.join(map(repr, CELLS))}")
     return CELLS[cell]
-
-
-def checked_widths(ngram: int | Sequence[int], hidden_size: int) -> tuple[int, ...]:
-    """The widths of windows, one or several."""
-    if isinstance(ngram, (str, bytes)) or not isinstance(ngram, (Integral, Sequence)):
-        raise ValueError(
-            f"ngram={ngram!r}: expected a whole number of at least 1, or a list of them"
-        )
-    widths = list(ngram) if isinstance(ngram, Sequence) else [ngram]
-    if not 0 < len(widths) <= hidden_size:
-        raise ValueError(
-            f"ngram={widths}: expected at least one width, and no more than "
-            f"hidden_size={hidden_size}"
-        )
-    return tuple(checked_count(width, "ngram") for width in widths)
 
 
 def checked_feedback(feedback: bool | None, cell: str, kind: Kind) -> bool:

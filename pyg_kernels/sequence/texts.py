@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -29,16 +29,26 @@ class Texts:
         rows: The tokens' features, :obj:`(N, F)`.
         layout: Which token of which text each row is; the texts are in the order given.
         batched: Whether the states have a dimension for the texts.
+        shape: That of the tokens as they were given, but for their features.
+        index: The place of each row in what was given; None where they are in their places.
+        packed: What was given, where that is a packed sequence.
     """
 
     rows: Tensor
     layout: Layout
     batched: bool
-    _form: _Form
+    shape: tuple[int, ...]
+    index: Tensor | None = None
+    packed: PackedSequence | None = None
 
     def restore(self, rows: Tensor) -> Tensor | PackedSequence:
         """One row a token, in the form in which the texts were given."""
-        return self._form.restore(rows)
+        if self.index is not None:
+            grid = rows.new_zeros(math.prod(self.shape), rows.size(1))
+            rows = grid.index_copy(0, self.index, rows)
+        if self.packed is not None:
+            return self.packed._replace(data=rows)
+        return rows.view(*self.shape, rows.size(1))
 
     def arrange(self, numbers: Tensor, name: str) -> Tensor:
         """One number a token, given as the texts are but for their features, row by row.
@@ -46,7 +56,13 @@ class Texts:
         Raises:
             ValueError: Where there is not one number a token; it says the name.
         """
-        return self._form.arrange(numbers, name)
+        if not isinstance(numbers, Tensor) or numbers.shape != self.shape:
+            found = tuple(numbers.shape) if isinstance(numbers, Tensor) else numbers
+            raise ValueError(
+                f"{name}: {found}, expected one number a token, of shape {tuple(self.shape)}"
+            )
+        flat = numbers.reshape(-1)
+        return flat if self.index is None else flat.index_select(0, self.index)
 
 
 def read_texts(
@@ -107,38 +123,6 @@ def lengths_of(ptr: Tensor, num_tokens: int) -> list[int]:
     return lengths
 
 
-class _Form:
-    """How the rows lie in what was given: the grid's shape, and the place of each row in it."""
-
-    def __init__(self, shape: Sequence[int], index: Tensor | None):
-        self.shape, self.index = tuple(shape), index
-
-    def restore(self, rows: Tensor) -> Tensor | PackedSequence:
-        if self.index is not None:
-            rows = rows.new_zeros(math.prod(self.shape), rows.size(1)).index_copy(
-                0, self.index, rows
-            )
-        return rows.view(*self.shape, rows.size(1))
-
-    def arrange(self, numbers: Tensor, name: str) -> Tensor:
-        if not isinstance(numbers, Tensor) or numbers.shape != self.shape:
-            found = tuple(numbers.shape) if isinstance(numbers, Tensor) else numbers
-            raise ValueError(f"{name}: {found}, expected one number a token, of shape {self.shape}")
-        flat = numbers.reshape(-1)
-        return flat if self.index is None else flat.index_select(0, self.index)
-
-
-class _PackedForm(_Form):
-    def __init__(self, packed: PackedSequence, index: Tensor) -> None:
-        super().__init__((packed.data.size(0),), index)
-        self.packed = packed
-
-    def restore(self, rows: Tensor) -> Tensor | PackedSequence:
-        data = super().restore(rows)
-        assert isinstance(data, Tensor)
-        return self.packed._replace(data=data)
-
-
 def _read_packed(x: PackedSequence) -> Texts:
     data = x.data
     if data.dim() != 2:
@@ -151,7 +135,7 @@ def _read_packed(x: PackedSequence) -> Texts:
     layout = Layout.of_ptr(ptr, len(sizes), data.size(0))
     text, step = layout.places()
     index = (sizes.cumsum(0) - sizes).index_select(0, step) + place.index_select(0, text)
-    return Texts(data.index_select(0, index), layout, True, _PackedForm(x, index))
+    return Texts(data.index_select(0, index), layout, True, data.shape[:1], index, x)
 
 
 def _read_graph(graph: Data) -> Texts:
@@ -163,8 +147,8 @@ def _read_graph(graph: Data) -> Texts:
         raise ValueError("the batch of path graphs has no ptr: expected one made by path_batch")
     if "ptr" in graph:
         return _read_ragged(x, graph.ptr)
-    texts = _read_ragged(x, torch.tensor([0, x.size(0)], device=x.device))
-    return Texts(texts.rows, texts.layout, False, texts._form)
+    whole = torch.tensor([0, x.size(0)], device=x.device)
+    return replace(_read_ragged(x, whole), batched=False)
 
 
 def _check_path(graph: Data) -> None:
@@ -184,7 +168,7 @@ def _read_ragged(x: Tensor, ptr: Tensor) -> Texts:
     else:
         longest = max(lengths_of(ptr, x.size(0)), default=0)
     layout = Layout.of_ptr(ptr.to(x.device, torch.long), longest, x.size(0))
-    return Texts(x, layout, True, _Form((x.size(0),), None))
+    return Texts(x, layout, True, x.shape[:1])
 
 
 def _read_grid(x: Tensor, batch_first: bool, mask: Tensor | None) -> Texts:
@@ -194,11 +178,11 @@ def _read_grid(x: Tensor, batch_first: bool, mask: Tensor | None) -> Texts:
         x, mask = x.unsqueeze(1), None if mask is None else mask.unsqueeze(1)
     steps_first = not (batched and batch_first)
     count, steps = (x.size(1), x.size(0)) if steps_first else (x.size(0), x.size(1))
-    rows, shape = x.reshape(steps * count, x.size(2)), x.shape[:2] if batched else (steps,)
+    rows, shape = x.reshape(steps * count, x.size(2)), x.shape[:2] if batched else x.shape[:1]
     readable = is_readable(mask)
     if mask is None or (readable and bool(mask.all())):
         layout = Layout.of_grid(steps, count, x.device, steps_first)
-        return Texts(rows, layout, batched, _Form(shape, None))
+        return Texts(rows, layout, batched, shape)
     kept = mask.t() if steps_first else mask
     lengths = kept.sum(1)
     if not readable:  # no shape may depend on the mask: tokens to the left
@@ -214,7 +198,7 @@ def _read_grid(x: Tensor, batch_first: bool, mask: Tensor | None) -> Texts:
     if layout.form == "padded":
         is_token = kept.gather(1, step).reshape(-1, 1)
         rows = torch.where(is_token, rows, 0)  # whatever padding holds
-    return Texts(rows, layout, batched, _Form(shape, index))
+    return Texts(rows, layout, batched, shape, index)
 
 
 def _check_mask(mask: Tensor | None, x: Tensor) -> None:

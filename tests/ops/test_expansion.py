@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pyg_kernels.ops import expansion
+from pyg_kernels.ops import expansion, operator
 from pyg_kernels.ops.expansion import GREENS, definition, kernel_expansion
 from tests.nn.activation_equations import assert_same_function, close, direct_sum
 from tests.ops.conftest import assert_same_in_threads, compiled_kernels
@@ -48,7 +48,7 @@ def assert_is_direct_sum(
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The way that is taken, wherever the tests run."""
     if request.param == "definition":
-        monkeypatch.setattr(expansion, "path_of", lambda tensor: "definition")
+        monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
     return request.param
 
 
@@ -108,24 +108,19 @@ def test_awkward_centres(green: str, path: str, name: str) -> None:
         assert_is_direct_sum(green, a, centers[:1], with_line)
 
 
-@ways
-@pytest.mark.parametrize("units", [1, 5, 127])
-def test_sizes(green: str, path: str, units: int) -> None:
-    """Numbers of rows about whole blocks, one function a unit and one for all."""
-    for rows in (0, 1, 51, 52, 700 // units):
-        for d in (1, 4):
-            assert_is_direct_sum(green, draw(6, rows, units), draw(7, units, d), d == 4)
-            assert_is_direct_sum(green, draw(6, rows, units), draw(7, 1, d), d == 4)
+SIZES = [  # about whole blocks, and long and wide ones
+    *itertools.product((0, 1, 51, 52, 140), (1, 5, 127), (1, 4)),
+    *((20_000, 2, 5), (3, 700, 6), (1, 50, 300)),
+]
 
 
 @pytest.mark.usefixtures("threads")
 @ways
-@pytest.mark.parametrize(
-    ("rows", "units", "d"), [(20_000, 2, 5), (3, 700, 6), (1, 50, 300)], ids=str
-)
-def test_long_and_wide(green: str, path: str, rows: int, units: int, d: int) -> None:
-    assert_is_direct_sum(green, draw(6, rows, units), draw(7, units, d), d == 6)
-    assert_is_direct_sum(green, draw(6, rows, units), draw(7, 1, d), d == 5)
+@pytest.mark.parametrize("functions", ["own", "shared"])
+def test_sizes(green: str, path: str, functions: str) -> None:
+    for rows, units, d in SIZES:
+        centers = draw(7, units if functions == "own" else 1, d)
+        assert_is_direct_sum(green, draw(6, rows, units), centers, d % 2 == 0)
 
 
 @ways
@@ -147,6 +142,10 @@ def test_not_a_number(green: str, path: str) -> None:
     assert torch.equal(of_a[~at], plain[1][~at])
     close([t[[0, 2]] for t in (of_centers, of_chi)], [t[[0, 2]] for t in plain[2:]], 1e-13)
     assert of_chi[1].isnan().all()
+    for count in (1, 3):  # centres at one place, the same number as an input
+        c, chi = torch.zeros(1, count), torch.ones(1, count, requires_grad=True)
+        out = kernel_expansion(torch.tensor([[1.0], [torch.nan]]), c, chi, green, BANDWIDTH)
+        assert torch.autograd.grad(out.sum(), chi)[0].isnan().all()
 
 
 @ways
@@ -191,7 +190,10 @@ piecewise = pytest.mark.parametrize(("green", "path"), PIECEWISE, indirect=["pat
 @piecewise
 @pytest.mark.parametrize("far", [1e4, -1e4, 1e6])
 def test_far_centres_cost_no_digits(green: str, path: str, far: float) -> None:
-    """However many there are of them on one side, if rectifiers; else if they are the fewer."""
+    """However many there are of them on one side, if rectifiers; else if they are the fewer.
+
+    Nor do far inputs.
+    """
     count = 6 if green == "relu" else 3
     centers, chi = draw(1, 1, 10), draw(2, 1, 10)
     centers[0, :count] = far * (1 + torch.arange(count) / count)
@@ -207,6 +209,10 @@ def test_far_centres_cost_no_digits(green: str, path: str, far: float) -> None:
     *_, wanted = torch.autograd.grad(expected, exact, weights)
     near = slice(count, None)
     torch.testing.assert_close(of_chi[:, near].double(), wanted[:, near], rtol=1e-4, atol=1e-4)
+    a = 1e12 * draw(5, 9, 1).float()
+    found = kernel_expansion(a, *operands[1:], green)
+    expected = direct_sum(a.double(), *exact[1:], green, BANDWIDTH)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
 
 
 @piecewise
@@ -219,14 +225,6 @@ def test_spans_at_the_ends_of_the_numbers(green: str, path: str) -> None:
         of_exact = direct_sum(a.double(), c.double(), torch.full_like(c, 0.25).double(), green, 1.0)
         scale = of_exact.abs().max()
         torch.testing.assert_close(found.double(), of_exact, rtol=1e-5, atol=float(1e-6 * scale))
-
-
-@piecewise
-@pytest.mark.parametrize("count", [1, 3])
-def test_not_a_number_is_not_hidden_by_one_kink(green: str, path: str, count: int) -> None:
-    c, chi = torch.zeros(1, count), torch.ones(1, count, requires_grad=True)
-    out = kernel_expansion(torch.tensor([[1.0], [torch.nan]]), c, chi, green)
-    assert torch.autograd.grad(out.sum(), chi)[0].isnan().all()
 
 
 @piecewise

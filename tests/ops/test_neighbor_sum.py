@@ -19,6 +19,12 @@ from pyg_kernels.ops.neighbor_sum import definition, neighbor_sum
 from tests.nn.activation_equations import assert_same_function, close
 from tests.promises import assert_torch_func
 
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
 PARTS = ("gate_source", "gate_target", "gate_edge", "factor", "shift", "weight")
 PLAIN, GATE, EVERY = (), PARTS[:2], PARTS
 SOME = [PLAIN, GATE, PARTS[:3], ("factor",), ("weight",), (*GATE, "factor"), ("shift",), EVERY]
@@ -68,7 +74,6 @@ def check(edges: Edges, x: dict[str, Tensor], act: Any = None, run: Any = call) 
 @pytest.mark.parametrize("types", [None, 3])
 @pytest.mark.parametrize("parts", SOME, ids="-".join)
 def test_every_part(parts: tuple[str, ...], types: int | None, dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
     for num_edges, channels in ((37, 5), (1, 33)):
         edges = random_edges(num_edges=num_edges, types=types)
         check(edges, inputs_of(edges, parts, channels, dtype))
@@ -78,7 +83,6 @@ def test_every_part(parts: tuple[str, ...], types: int | None, dtype: torch.dtyp
 @pytest.mark.parametrize("act", ["relu", torch.tanh, "sigmoid", torch.nn.ELU()])
 @pytest.mark.parametrize("parts", [PLAIN, ("shift",), EVERY], ids="-".join)
 def test_activations(parts: tuple[str, ...], act: Any, dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
     for types in (None, 3):
         edges = random_edges(types=types)
         check(edges, inputs_of(edges, parts, 19, dtype), act)
@@ -109,7 +113,6 @@ def test_no_edges(sources: int) -> None:
 @pytest.mark.usefixtures("threads")
 def test_many_edges_on_several_threads() -> None:
     """Parts of the sources, threads, and the same bits every time."""
-    torch.manual_seed(0)
     edges = random_edges(3000, 2500, 6000, types=4)
     x = inputs_of(edges, dtype=torch.float32, channels=9)
     check(edges, x, "relu")
@@ -119,7 +122,6 @@ def test_many_edges_on_several_threads() -> None:
 
 
 def test_two_python_threads() -> None:
-    torch.manual_seed(0)
     edges = [random_edges(300, 250, 4000, types=t) for t in (3, None)]
     xs = [inputs_of(e, channels=16) for e in edges]
     with ThreadPoolExecutor(2) as pool:
@@ -128,7 +130,6 @@ def test_two_python_threads() -> None:
 
 
 def test_only_the_gradients_that_are_needed() -> None:
-    torch.manual_seed(0)
     edges = random_edges()
     x = inputs_of(edges)
     for wanted in x:
@@ -138,7 +139,6 @@ def test_only_the_gradients_that_are_needed() -> None:
 
 
 def test_strided_operands_and_one_tensor_in_several_roles() -> None:
-    torch.manual_seed(0)
     edges = random_edges(11, 11)
     wide = torch.randn(11, 12, dtype=torch.float64, requires_grad=True)
     for parts in (wide.split(4, dim=1), [wide[:, ::3]] * 3):
@@ -150,7 +150,6 @@ def test_strided_operands_and_one_tensor_in_several_roles() -> None:
 @pytest.mark.parametrize("act", [None, "relu", "tanh", "sigmoid"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_nan_and_infinity_go_through(value: float, act: str | None) -> None:
-    torch.manual_seed(0)
     edges = random_edges(types=None)
     for name in ("z", "factor", "shift", "weight"):
         x = inputs_of(edges, ("factor", "shift", "weight"), dtype=torch.float32)
@@ -165,7 +164,6 @@ def test_nan_and_infinity_go_through(value: float, act: str | None) -> None:
 
 
 def test_derivatives_of_derivatives_and_transforms() -> None:
-    torch.manual_seed(0)
     edges = random_edges(4, 3, 7, types=2)
     x = inputs_of(edges, channels=2)
 
@@ -180,7 +178,6 @@ def test_derivatives_of_derivatives_and_transforms() -> None:
 @pytest.mark.parametrize("parts", [PLAIN, EVERY], ids="-".join)
 @pytest.mark.parametrize("types", [None, 3])
 def test_registered_with_pytorch(parts: tuple[str, ...], types: int | None) -> None:
-    torch.manual_seed(0)
     edges = random_edges(types=types)
     x = inputs_of(edges, parts)
     tensors = (x["z"], *(x.get(p) for p in PARTS), *edges.index)
@@ -227,7 +224,6 @@ def test_bad_operands(change: dict[str, tuple[int, ...]], message: str) -> None:
 @pytest.mark.parametrize("act", ["none", "tanh"])
 @pytest.mark.parametrize("parts", SOME, ids="-".join)
 def test_on_a_cuda_device(parts: Any, act: str, types: int | None, dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
     with torch.device("cuda"):
         for num_edges, channels in ((0, 5), (2000, 33), (700, 175)):
             edges = random_edges(900, 500, num_edges, types)

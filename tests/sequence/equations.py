@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 from pyg_kernels.sequence import path_batch
 from tests.sequence.texts import assert_close, close, gradients, place, pointers
-from tests.sequence.variants import Family, Variant, named_parts, parts_of
+from tests.sequence.variants import Family, Variant, named_parts, parts_of, plain
 
 OF_LAYERS = {"num_layers", "bidirectional", "batch_first", "dropout", "seed", "scale"}
 FORMS = ["ptr", "left", "right", "holes", "lengths", "packed", "paths", "grid", "one"]
@@ -135,8 +135,7 @@ def assert_equations(
     family = variant.family
     x = [piece.clone().requires_grad_() for piece in pieces]
     from_state &= not layer.bidirectional and variant.options.get("pooling") != "max"
-    hidden = layer.hidden_size
-    states = variant.states(len(pieces), x[0].size(1), hidden) if from_state else None
+    states = variant.states(len(pieces)) if from_state else None
     given = [t.requires_grad_() for cell in states or () for t in cell]
     inputs = {
         **{f"text {b}": piece for b, piece in enumerate(x)},
@@ -154,7 +153,7 @@ def assert_equations(
         alone = form.startswith("one")
         if parts is not None and alone:
             parts = [part[:, 0] for part in parts]
-        state = None if parts is None else (parts[0] if len(parts) == 1 else tuple(parts))
+        state = None if parts is None else plain(parts)
         if form.endswith("by steps"):
             output, last = read_by_steps(family, layer, x, state, form)
         else:

@@ -11,9 +11,10 @@ from torch import Tensor
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, KBRNCell
 from tests.nn.activation_equations import Case
-from tests.sequence.variants import Family, Options, Part, drawn
+from tests.sequence.variants import Family, Options, drawn
 
 CENTERS = 7  # a unit, where a test does not say how many
+HIDDEN = 5
 
 
 def function_of(cell: KBRNCell, options: Options) -> Callable[[Tensor], Tensor]:
@@ -69,56 +70,32 @@ def random_kbrn(*args: Any, scale: float = 0.5, num_centers: int = CENTERS, **gi
     return kbrn.eval()
 
 
-def of_few_centers(variants: dict[str, Options]) -> dict[str, Options]:
-    return {name: {"num_centers": CENTERS, **options} for name, options in variants.items()}
-
-
-ONE_WAY = of_few_centers(
-    {
-        "relu": {"normalize": False},
-        "abs": {"normalize": False, "green": "abs", "affine": True},
-        "gaussian": {"normalize": False, "green": "gaussian", "bias": False},
-        "shared": {"normalize": False, "affine": True, "shared": True},
-        "norm": {},
-        "norm-abs": {"green": "abs", "shared": True, "affine": True, "bias": False},
-        "norm-gaussian": {"green": "gaussian", "bandwidth": 0.8},
-        "norm-stack": {"num_layers": 2, "affine": True},
-    }
-)
-BOTH_WAYS = of_few_centers(
-    {
-        "both-ways-gaussian": {"bidirectional": True, "green": "gaussian", "affine": True},
-        "both-ways-norm": {"bidirectional": True, "num_layers": 2},
-    }
-)
-EVERY = {**ONE_WAY, **BOTH_WAYS}
-PARTS = {
-    f"{name}-{kind}": Part(module, {**options, "scale": 0.3}, trained=module.startswith("lin"))
-    for kind, options in [("relu", {"normalize": False}), ("norm", {"green": "gaussian"})]
-    for name, module in [
-        ("input-map", "lin_input"),
-        ("recurrent-map", "lin_recurrent"),
-        ("activation", "activation"),
-    ]
+OPTIONS: dict[str, Options] = {
+    "relu": {"normalize": False},
+    "abs": {"normalize": False, "green": "abs", "affine": True},
+    "gaussian": {"normalize": False, "green": "gaussian", "bias": False},
+    "shared": {"normalize": False, "affine": True, "shared": True},
+    "norm": {},
+    "norm-abs": {"green": "abs", "shared": True, "affine": True, "bias": False},
+    "norm-gaussian": {"green": "gaussian", "bandwidth": 0.8},
+    "norm-stack": {"num_layers": 2, "affine": True},
+    "both-ways-gaussian": {"bidirectional": True, "green": "gaussian", "affine": True},
+    "both-ways-norm": {"bidirectional": True, "num_layers": 2},
 }
+EVERY = {name: {"num_centers": CENTERS, **options} for name, options in OPTIONS.items()}
 
 
-def shapes(options: Options, count: int, size: int, hidden: int) -> list[tuple[int, ...]]:
-    return [(count, hidden)]
+def shapes(options: Options, count: int, size: int) -> list[tuple[int, ...]]:
+    return [(count, HIDDEN)]
 
 
-DERIVATIVES = ("relu", "abs", "gaussian", "norm-abs", "norm-gaussian", "both-ways-norm")
 FAMILY = Family(
     name="kbrn",
     layer=KBRN,
     cell=KBRNCell,
     random=random_kbrn,
-    hidden_size=5,
-    one_way=ONE_WAY,
-    both_ways=BOTH_WAYS,
-    derivatives={name: EVERY[name] for name in DERIVATIVES},
+    hidden_size=HIDDEN,
+    options=EVERY,
     shapes=shapes,
     reads=reads,
-    state_argument=r"\b(h|h_0|state)\b",
-    parts=PARTS,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -11,26 +10,15 @@ import torch
 from tests.sequence.kbrn import FAMILY as KBRN
 from tests.sequence.rcnn import FAMILY as RCNN
 from tests.sequence.rkm import FAMILY as RKM
-from tests.sequence.variants import Family, Options, Variant
+from tests.sequence.variants import Variant
 
 FAMILIES = [RCNN, RKM, KBRN]
-
-
-def _variants(chosen: Callable[[Family], dict[str, Options]]) -> dict[str, Variant]:
-    return {
-        f"{family.name}-{name}": Variant(family, options)
-        for family in FAMILIES
-        for name, options in chosen(family).items()
-    }
-
-
-def _parametrize(variants: dict[str, Variant]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("variant", variants.values(), ids=variants)
-
-
-ONE_WAY = _variants(lambda family: family.one_way)
-BOTH_WAYS = _variants(lambda family: family.both_ways)
-EVERY = {**ONE_WAY, **BOTH_WAYS}
+EVERY = {
+    f"{family.name}-{name}": Variant(family, options)
+    for family in FAMILIES
+    for name, options in family.options.items()
+}
+BOTH_WAYS = {k: v for k, v in EVERY.items() if v.options.get("bidirectional")}
 
 #: One of each kind of cell, state, stack and direction, for what does not depend on formulas.
 SOME = {
@@ -42,16 +30,28 @@ SOME = {
         *("kbrn-shared", "kbrn-norm-gaussian", "kbrn-norm-stack", "kbrn-both-ways-norm"),
     )
 }
+#: Those whose second derivatives are tested: the formulas, with one cell where there can be one.
+DERIVATIVES = {
+    name: EVERY[name]
+    for name in (
+        *("rcnn-unnormalized", "rcnn-learned", "rcnn-input", "rcnn-highway", "rcnn-recurrent"),
+        *("rcnn-scalar-recurrent", "rcnn-max-recurrent", "rcnn-max-add-learned", "rkm-lstm"),
+        *("rkm-rkm-lstm", "rkm-rkm-cifg", "rkm-linear-gated", "rkm-cnn", "rkm-ran", "rkm-general"),
+        *("rkm-wavelets", "rkm-scan-lstm", "rkm-scan-linear", "rkm-stepped", "kbrn-relu"),
+        *("kbrn-abs", "kbrn-gaussian", "kbrn-norm-abs", "kbrn-norm-gaussian"),
+        "kbrn-both-ways-norm",
+    )
+}
 
-of_every = _parametrize(EVERY)
-of_some = _parametrize(SOME)
-some_one_way = _parametrize({k: v for k, v in SOME.items() if k in ONE_WAY})
-both_ways = _parametrize(BOTH_WAYS)
-single_layers = _parametrize({k: v for k, v in ONE_WAY.items() if "num_layers" not in v.options})
-of_derivatives = _parametrize(_variants(lambda family: family.derivatives))
-families: pytest.MarkDecorator = pytest.mark.parametrize(
-    "family", FAMILIES, ids=[family.name for family in FAMILIES]
-)
+
+def _parametrize(variants: dict[str, Variant]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("variant", variants.values(), ids=variants)
+
+
+of_every, of_some, both_ways = map(_parametrize, (EVERY, SOME, BOTH_WAYS))
+some_one_way = _parametrize({k: v for k, v in SOME.items() if k not in BOTH_WAYS})
+of_derivatives = _parametrize(DERIVATIVES)
+families = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
 
 @cache

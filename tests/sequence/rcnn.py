@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyg_kernels.sequence import RCNN, RCNNCell
 from tests.sequence.texts import SIZE, pointwise
-from tests.sequence.variants import Family, Options, Part, drawn
+from tests.sequence.variants import Family, Options, drawn
 
 random_rcnn: Callable[..., RCNN] = partial(drawn, RCNN, scale=0.6)
 
@@ -118,34 +118,16 @@ MAX: dict[str, Options] = {
     "max-add-learned": {"pooling": "max", "combine": "add", "decay": "learned", "readout": "sum"},
     "max-stack": {"pooling": "max", "num_layers": 2, "order": 3, "decay": 0.7},
 }
-ONE_WAY = {**SUM, **MAX}
 BOTH_WAYS: dict[str, Options] = {
     "both-ways-recurrent": {"bidirectional": True, "decay": "recurrent", "output_gate": True},
     "both-ways-stack": {"bidirectional": True, "num_layers": 2, "order": 3, "readout": "sum"},
     "both-ways-max-add": {"bidirectional": True, "pooling": "max", "combine": "add"},
 }
-EVERY = {**ONE_WAY, **BOTH_WAYS}
-DERIVATIVES: dict[str, Options] = {
-    name: EVERY[name]
-    for name in (
-        *("unnormalized", "learned", "input", "highway", "recurrent", "scalar-recurrent"),
-        "max-add-learned",
-    )
-} | {"max": {"pooling": "max", "order": 2, "decay": "input"}}
-FULL: Options = {"output_map": True, "output_gate": True, "highway": True}
-MAPS = {
-    "input": ["lins.0", "output_gate_lin", "highway_lin", "output_lin"],
-    "recurrent": ["decay_lin", "output_lin", "decay_recurrent", "output_gate_recurrent"],
-}
-PARTS = {
-    f"{decay}-{name}": Part(name, {"decay": decay, **FULL})
-    for decay, names in MAPS.items()
-    for name in names
-}
+EVERY = {**SUM, **MAX, **BOTH_WAYS}
 
 
-def shapes(options: Options, count: int, size: int, hidden: int) -> list[tuple[int, ...]]:
-    h, states = (count, hidden), (count, options.get("order", 2), hidden)
+def shapes(options: Options, count: int, size: int) -> list[tuple[int, ...]]:
+    h, states = (count, SIZE), (count, options.get("order", 2), SIZE)
     if options.get("pooling") != "max":
         return [h, states]
     if options.get("combine") == "add":  # a table that grows with the text
@@ -184,12 +166,9 @@ FAMILY = Family(
     cell=RCNNCell,
     random=random_rcnn,
     hidden_size=SIZE,  # as highways need
-    one_way=ONE_WAY,
-    both_ways=BOTH_WAYS,
-    derivatives=DERIVATIVES,
+    options=EVERY,
     shapes=shapes,
     reads=reads,
     uncompared=("best",),
     in_single=("best", "c_max", "c_min"),
-    parts=PARTS,
 )

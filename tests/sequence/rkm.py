@@ -12,7 +12,7 @@ from torch.nn import Module
 
 from pyg_kernels.sequence import RKM, RKMCell, SyncNetFilters
 from tests.sequence.texts import pointwise
-from tests.sequence.variants import Family, Options, Part, drawn
+from tests.sequence.variants import Family, Options, drawn
 
 GATES = {  # the sigmoid gates of each cell
     "lstm": ["output", "input", "forget"],
@@ -135,7 +135,7 @@ def rkm_equations(
 
 random_rkm: Callable[..., RKM] = partial(drawn, RKM, scale=0.5)
 HIDDEN = 5
-ONE_WAY: dict[str, Options] = {
+EVERY: dict[str, Options] = {
     "lstm": {"cell": "lstm"},
     "rkm-lstm": {"ngram": 3, "layer_norm": True},
     "rkm-cifg": {"cell": "rkm-cifg", "ngram": [1, 3], "dilation": 2},
@@ -150,17 +150,8 @@ ONE_WAY: dict[str, Options] = {
     "scan-general": {"cell": "general", "feedback": False, "q": "identity", "ngram": 2},
     "stepped": {"cell": "general", "feedback": False, "q": "relu"},
     "stack": {"num_layers": 2, "ngram": [2, 1]},
-}
-BOTH_WAYS: dict[str, Options] = {
     "both-ways-scan": {"bidirectional": True, "feedback": False, "ngram": 3, "dilation": 2},
     "both-ways-stack": {"bidirectional": True, "num_layers": 2, "cell": "rkm-cifg", "ngram": 2},
-}
-DERIVATIVES = {
-    name: ONE_WAY[name]
-    for name in (
-        *("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "cnn", "ran", "general", "wavelets"),
-        *("scan-lstm", "scan-linear", "stepped"),
-    )
 }
 
 
@@ -170,9 +161,9 @@ def reach_of(options: Options) -> int:
     return (max(ngram if isinstance(ngram, list) else [ngram]) - 1) * options.get("dilation", 1)
 
 
-def shapes(options: Options, count: int, size: int, hidden: int) -> list[tuple[int, ...]]:
+def shapes(options: Options, count: int, size: int) -> list[tuple[int, ...]]:
     reach = reach_of(options)
-    return [(count, hidden), (count, hidden), *([(count, reach, size)] if reach else [])]
+    return [(count, HIDDEN), (count, HIDDEN), *([(count, reach, size)] if reach else [])]
 
 
 def reads(
@@ -189,27 +180,14 @@ def reads(
     return list(outputs), tuple(torch.stack(end) for end in kept)
 
 
-PARTS = {
-    "filters": Part("filters.forget", {"ngram": 2}, takes_tensors=False, trained=False),
-    "wavelets": Part(
-        "filters.candidate", {"ngram": 4, "filters": "syncnet"}, takes_tensors=False, trained=False
-    ),
-    "q": Part("q", {"cell": "general", "q": torch.nn.Tanh()}, trained=False),
-    "q-without-feedback": Part(
-        "q", {"cell": "general", "q": torch.nn.Softplus(), "feedback": False}, trained=False
-    ),
-}
 FAMILY = Family(
     name="rkm",
     layer=RKM,
     cell=RKMCell,
     random=random_rkm,
     hidden_size=HIDDEN,
-    one_way=ONE_WAY,
-    both_ways=BOTH_WAYS,
-    derivatives=DERIVATIVES,
+    options=EVERY,
     shapes=shapes,
     reads=reads,
     side_by_side=(2,),
-    parts=PARTS,
 )

@@ -18,20 +18,23 @@ from torch.nn import BatchNorm1d
 from torch.nn.utils import prune
 from torch.nn.utils.parametrizations import weight_norm
 
-from pyg_kernels import sequence
 from tests.promises import assert_same_in_onnx, assert_torch_func
 from tests.sequence.equations import assert_equations
-from tests.sequence.kbrn import FAMILY as KBRN
-from tests.sequence.layers import EVERY, FAMILIES, of_derivatives, of_every, of_some
-from tests.sequence.rcnn import FAMILY as RCNN
-from tests.sequence.rkm import FAMILY as RKM
+from tests.sequence.layers import (
+    EVERY,
+    FAMILIES,
+    KBRN,
+    RCNN,
+    RKM,
+    of_derivatives,
+    of_every,
+    of_some,
+)
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
 from tests.sequence.variants import (
     Family,
     Options,
-    Part,
     Variant,
-    like,
     named_parts,
     parts_of,
     plain,
@@ -80,6 +83,8 @@ def test_reset_parameters(variant: Variant) -> None:
     """All of them; those that are not random begin as they did, and a seed repeats the others."""
     torch.manual_seed(0)
     layer = variant.fresh()
+    of_cells = [p for cell in layer.cells for p in cell.parameters()]
+    assert len(of_cells) == len(list(layer.parameters()))  # of which none are shared
     before = {k: v.clone() for k, v in layer.state_dict().items()}
     constant = [k for k, v in variant.fresh().state_dict().items() if torch.equal(v, before[k])]
     with torch.no_grad():
@@ -148,28 +153,16 @@ def test_nothing_is_overwritten(variant: Variant) -> None:
         torch.autograd.grad(output.square().sum(), inputs, retain_graph=True) for _ in range(2)
     )
     assert all(map(torch.equal, first, second))
+    of_ones = torch.autograd.grad(output, inputs, torch.ones_like(output), retain_graph=True)
+    close(torch.autograd.grad(output.sum(), inputs), of_ones)  # in memory of a single number
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
             close(layer(x)[0], kept[0])
             if not layer.bidirectional:
                 layer(x, state)
+    layer(x)[0].mul_(2)  # callers may change it
     assert torch.equal(x, before)
     assert all(map(torch.equal, (output, *parts_of(state)), kept))
-
-
-STATES: list[tuple[Family, Options, type]] = [
-    (RCNN, {}, sequence.RCNNState),
-    (RCNN, {"pooling": "max"}, sequence.RCNNProductState),
-    (RCNN, {"pooling": "max", "combine": "add"}, sequence.RCNNTableState),
-    (RKM, {}, sequence.RKMState),
-    (RKM, {"ngram": 2}, sequence.RKMWindowState),
-    (KBRN, {}, Tensor),
-]
-
-
-def test_types_of_states() -> None:
-    for family, options, expected in STATES:
-        assert type(family.layer(SIZE, 3, **options).eval()(torch.randn(5, SIZE))[1]) is expected
 
 
 SHOWN: list[tuple[Family, Options]] = [
@@ -209,11 +202,10 @@ def of_parameters(
 ) -> tuple[Callable[..., Any], list[Tensor]]:
     """The layer as a function of its inputs, the parts of a state and parameters; the last two."""
     names = [name for name, _ in layer.named_parameters()]
-    kind = layer.initial_state(1) if state else None
 
     def call(x: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         given = dict(zip(names, tensors[len(state) :], strict=True))
-        before = plain(like(kind, tensors[: len(state)])) if state else None
+        before = plain(tensors[: len(state)]) if state else None
         output, end = torch.func.functional_call(layer, given, (x, before), keywords)
         return output, *parts_of(end)[:2]
 
@@ -234,27 +226,13 @@ def test_second_derivatives(variant: Variant) -> None:
 
 @of_some
 def test_transforms(variant: Variant) -> None:
-    """By inputs and parameters; in training where norms keep nothing, as torch.func asks for it."""
+    """By inputs and all parameters; in training where norms keep nothing, as torch.func asks."""
     layer, x = variant.build(), random_text(4, 3, SIZE)
     call, leaves = of_parameters(layer)
     assert_torch_func(lambda *given: call(*given)[:1], x, *leaves)
     if any(isinstance(module, BatchNorm1d) for module in layer.modules()):
         torch.func.replace_all_batch_norm_modules_(layer.train())
         assert_torch_func(lambda *given: call(*given)[:1], x, *leaves, rtol=1e-9, atol=1e-10)
-
-
-@of_some
-def test_an_ensemble_of_parameters(variant: Variant) -> None:
-    """vmap over stacked parameters: one layer a slice."""
-    layers = [variant.build(seed=s) for s in range(3)]
-    x = random_text(5, 2, SIZE)
-    stacked, buffers = torch.func.stack_module_state(layers)
-
-    def one(tensors: dict[str, Tensor]) -> Tensor:
-        return torch.func.functional_call(layers[0], tensors, (x,))[0]
-
-    found = torch.func.vmap(one)({k: v.detach() for k, v in {**stacked, **buffers}.items()})
-    close(found, torch.stack([layer(x)[0] for layer in layers]))
 
 
 # Compiled, exported and in ONNX, with any number of steps and texts
@@ -302,23 +280,28 @@ def test_compiles_in_one_graph() -> None:
 
 
 @pytest.mark.traces
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"act": "sigmoid"},
-        {"output_map": True, "output_gate": True},
-        {"pooling": "max", "combine": "add"},
-    ],
-)
-def test_compiled_padding_is_zero_and_gives_no_gradient(options: dict[str, Any]) -> None:
-    rcnn, x, lengths = RCNN.layer(3, 4, **options), torch.randn(5, 2, 3), torch.tensor([5, 1])
-    torch.nn.init.ones_(rcnn.cells[0].bias)
+def test_compiled_padding_is_zero_and_gives_no_gradient() -> None:
+    x, lengths = torch.randn(5, 2, 3), torch.tensor([5, 1])
+    layers = torch.nn.ModuleList(
+        RCNN.layer(3, 4, **options)
+        for options in (
+            {"act": "sigmoid"},
+            {"output_map": True, "output_gate": True},
+            {"pooling": "max", "combine": "add"},
+        )
+    )
+    for layer in layers:
+        torch.nn.init.ones_(layer.cells[0].bias)
+
+    def run() -> list[Tensor]:
+        return [layer(x, lengths=lengths)[0] for layer in layers]
+
     found = []
-    for run in (rcnn, torch.compile(rcnn, fullgraph=True, backend="aot_eager")):
-        output, _ = run(x, lengths=lengths)
-        assert not output[1:, 1].any()
-        parameters = list(rcnn.parameters())
-        found.append([output, *torch.autograd.grad(output.square().sum(), parameters)])
+    for function in (run, torch.compile(run, fullgraph=True, backend="aot_eager")):
+        outputs = function()
+        assert not any(output[1:, 1].any() for output in outputs)
+        total = sum(output.square().sum() for output in outputs)
+        found.append([*outputs, *torch.autograd.grad(total, list(layers.parameters()))])
     torch.testing.assert_close(*found)
 
 
@@ -374,28 +357,40 @@ HOOKS = [
     "register_full_backward_hook",
     "register_full_backward_pre_hook",
 ]
-PARTS = {
-    f"{family.name}-{name}": (family, part)
-    for family in FAMILIES
-    for name, part in family.parts.items()
-}
-TRAINED = {name: given for name, given in PARTS.items() if given[1].trained}
+FULL: Options = {"output_map": True, "output_gate": True, "highway": True}
+PARTS: list[tuple[Family, Options, list[str]]] = [  # of a cell with some options
+    (RCNN, {"decay": "input", **FULL}, ["lins.0", "output_gate_lin", "highway_lin", "output_lin"]),
+    (RCNN, {"decay": "recurrent", **FULL}, ["decay_lin", "output_lin", "decay_recurrent"]),
+    (RCNN, {"decay": "recurrent", **FULL}, ["output_gate_recurrent"]),
+    (RKM, {"ngram": 2}, ["filters.forget"]),
+    (RKM, {"ngram": 4, "filters": "syncnet"}, ["filters.candidate"]),
+    (RKM, {"cell": "general", "q": torch.nn.Tanh()}, ["q"]),
+    (RKM, {"cell": "general", "q": torch.nn.Softplus(), "feedback": False}, ["q"]),
+    (KBRN, {"normalize": False, "scale": 0.3}, ["lin_input", "lin_recurrent", "activation"]),
+    (KBRN, {"green": "gaussian", "scale": 0.3}, ["lin_input", "lin_recurrent", "activation"]),
+]
+EACH = [(family, options, name) for family, options, names in PARTS for name in names]
+MAPS = [part for part in EACH if part[0] is RCNN or part[2].startswith("lin")]
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # on h before the first token
-@pytest.mark.parametrize(("family", "part"), PARTS.values(), ids=PARTS)
-def test_hooks(family: Family, part: Part) -> None:
-    layer, x = Variant(family, part.options).build(), random_text(3, 2, SIZE)
+@pytest.mark.parametrize(("family", "options", "name"), EACH)
+def test_hooks(family: Family, options: Options, name: str) -> None:
+    layer, x = Variant(family, options).build(), random_text(3, 2, SIZE)
     expected, _ = layer(x)
-    for register in HOOKS if part.takes_tensors else HOOKS[:2]:
+    module = layer.cells[0].get_submodule(name)
+    takes_tensors = not name.startswith("filters")
+    for register in HOOKS if takes_tensors else HOOKS[:2]:
         calls: list[int] = []
-        module = layer.cells[0].get_submodule(part.name)
         handle = getattr(module, register)(lambda *_, calls=calls: calls.append(1))
         found, _ = layer(x.requires_grad_())
         close(found, expected)
         found.sum().backward()
         assert calls
         handle.remove()
+    if takes_tensors:  # what a hook returns is what the layer goes on with
+        module.register_forward_hook(lambda *args: 2 * args[2])
+        assert not torch.allclose(layer(x)[0], expected)
 
 
 CALLED = [name for name in EVERY if name.startswith("kbrn") or name in (
@@ -415,38 +410,17 @@ def test_parts_that_are_called_one_by_one_compute_the_equations(name: str) -> No
     assert calls
 
 
-@pytest.mark.parametrize("part", ["lin_input", "lin_recurrent", "activation"])
-def test_a_hook_changes_what_it_returns(part: str) -> None:
-    for name in ["kbrn-relu", "kbrn-norm"]:
-        layer, x = EVERY[name].build(), random_text(5, 2, SIZE)
-        before, _ = layer(x)
-        layer.cells[0].get_submodule(part).register_forward_hook(lambda *args: 2 * args[2])
-        assert not torch.allclose(layer(x)[0], before)
-
-
-def test_a_backward_hook_beside_a_forward_hook() -> None:
-    """What a backward hook hands out must not be written to."""
-    rcnn, x = EVERY["rcnn-input"].build(), random_text(5, 2, SIZE)
-    expected, _ = rcnn(x)
-    cell = rcnn.cells[0]
-    cell.decay_lin.register_full_backward_hook(lambda *_: None)
-    cell.lins[0].register_forward_hook(lambda *_: None)
-    found, _ = rcnn(x.requires_grad_())
-    close(found, expected)
-    found.sum().backward()
-
-
 pruned = partial(prune.random_unstructured, name="weight", amount=0.0)
 
 
 @pytest.mark.parametrize("change", [weight_norm, pruned], ids=["weight_norm", "pruned"])
-@pytest.mark.parametrize(("family", "part"), TRAINED.values(), ids=TRAINED)
+@pytest.mark.parametrize(("family", "options", "name"), MAPS)
 def test_weights_made_of_others_are_trained(
-    family: Family, part: Part, change: Callable[[torch.nn.Module], Any]
+    family: Family, options: Options, name: str, change: Callable[[torch.nn.Module], Any]
 ) -> None:
     """A weight that is made anew in each call follows what it is made of."""
-    plain, layer = (Variant(family, part.options).build() for _ in range(2))
-    x, name = random_text(5, 2, SIZE), part.name
+    plain, layer = (Variant(family, options).build() for _ in range(2))
+    x = random_text(5, 2, SIZE)
     change(layer.cells[0].get_submodule(name))
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     for _ in range(2):

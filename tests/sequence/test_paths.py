@@ -13,29 +13,22 @@ from tests.sequence.texts import SIZE, close, texts
 
 
 def test_a_text_as_a_graph() -> None:
-    (tokens,) = texts(4)
-    given = Data(x=tokens, y=torch.tensor([1]))
-    graph = PathGraph()(given)
-    assert isinstance(graph, Data) and given.edge_index is None
-    assert torch.equal(graph.x, tokens) and graph.num_nodes == 4 and graph.y.tolist() == [1]
-    assert graph.edge_index.tolist() == [[0, 1, 2], [1, 2, 3]]
-    assert graph.edge_index.dtype == torch.long
-    assert graph.validate()
-
-
-def test_nothing_is_left_of_other_edges() -> None:
+    """Nothing is left of other edges; whatever else there is stays, also in what was given."""
     edges = {
         "edge_index": torch.tensor([[0, 2, 1], [2, 1, 0]]),
         "edge_attr": torch.ones(3, 2),
         "edge_weight": torch.ones(3),
         "adj_t": torch.eye(3),
     }
-    others = {"x": torch.zeros(3, SIZE), "y": torch.tensor([1]), "pos": torch.zeros(3, 2)}
+    others = {"x": texts(3)[0], "y": torch.tensor([1]), "pos": torch.zeros(3, 2)}
     others |= {"knowledge": torch.tensor([2]), "adjusted_y": torch.tensor([3])}
     given = Data(**others, **edges)
     graph = PathGraph()(given)
+    assert isinstance(graph, Data) and graph.validate()
     assert set(graph.keys()) == {*others, "edge_index", "num_nodes"}
-    assert graph.edge_index.tolist() == [[0, 1], [1, 2]]
+    assert all(torch.equal(graph[name], value) for name, value in others.items())
+    assert graph.num_nodes == 3 and graph.edge_index.tolist() == [[0, 1], [1, 2]]
+    assert graph.edge_index.dtype == torch.long
     assert set(given.keys()) == {*others, *edges}
 
 

@@ -171,6 +171,19 @@ def test_the_best_ngram(options: dict[str, Any]) -> None:
                 lin.weight.abs_()
 
 
+@pytest.mark.parametrize("combine", ["mul", "add"])
+def test_what_a_state_holds_where_no_ngram_is_does_not_matter(combine: str) -> None:
+    rcnn = layer(order=3, pooling="max", combine=combine, decay=0.7)
+    _, state = rcnn(random_text(10, FEATURES), ptr=torch.tensor([0, 3, 3, 5, 10]))
+    x, ptr = random_text(8, FEATURES, seed=1), torch.tensor([0, 1, 5, 7, 8])
+    h, *kept, seen = state
+    zeros, others = (
+        rcnn(x, (h, *(t.where(t != 0, value) for t in kept), seen), ptr=ptr)
+        for value in (0.0, 50.0)
+    )
+    close(others, zeros)
+
+
 # One recurrence: the sequence layer equals the graph layer on the closure of the path
 
 

@@ -20,13 +20,12 @@ from tests.sequence.rkm import (
     FAMILY,
     HIDDEN,
     NEVER_FED_BACK,
-    ONE_WAY,
     STATIC,
     random_rkm,
     rkm_equations,
     wavelets,
 )
-from tests.sequence.texts import F64, SIZE, close, gradients, random_text, texts
+from tests.sequence.texts import F64, SIZE, close, random_text, texts
 from tests.sequence.variants import Variant
 
 
@@ -58,14 +57,6 @@ def test_q(q: Any) -> None:
         assert_equations(variant, variant.build(), texts(6, 0, 3, 1))
 
 
-def test_a_q_with_parameters_is_trained_in_each_layer() -> None:
-    rkm = random_rkm(SIZE, 5, cell="general", q=Scaled(), num_layers=2)
-    scales = [p for name, p in rkm.named_parameters() if name.endswith("scale")]
-    assert len(scales) == 2
-    rkm(random_text(5, 2, SIZE))[0].square().sum().backward()
-    assert all(p.grad is not None and p.grad != 0 for p in scales)
-
-
 @pytest.mark.parametrize("cell", STATIC)
 @torch.no_grad()
 def test_static_gates(cell: str) -> None:
@@ -82,23 +73,6 @@ def test_static_gates(cell: str) -> None:
         torch.nn.init.constant_(p, 0.4)
     moved = (math.exp(0.4), 0.0 if memoryless else 1 / (1 + math.exp(-0.4)))
     assert [float(s) for s in part.static] == pytest.approx(moved, rel=1e-12)
-
-
-@pytest.mark.parametrize("name", ["lstm", "rkm-lstm", "scan-lstm", "wavelets"])
-def test_single_precision(name: str) -> None:
-    """Large products, which in float32 may take another way, are those of float64."""
-    torch.manual_seed(0)
-    double = RKM(160, 256, **ONE_WAY[name]).double()
-    single = copy.deepcopy(double).float()
-    x = random_text(12, 20, 160)
-    found = []
-    for rkm, text in [(double, x.clone()), (single, x.float())]:
-        output, state = rkm(text.requires_grad_())
-        outputs = [output, state.h, state.c]
-        found.append([*outputs, *gradients(outputs, [text, *rkm.parameters()])])
-    for wanted, given in zip(*found, strict=True):
-        assert given.dtype == torch.float32
-        assert (given - wanted).abs().max() <= 2e-5 * wanted.abs().max()
 
 
 # What the cells are special cases of: equalities with convolutions, RCNN, RAN and sums, whose

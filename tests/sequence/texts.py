@@ -19,8 +19,8 @@ def random_text(*shape: int, seed: int = 0) -> Tensor:
 SIZE = 4  # of inputs
 
 
-def texts(*lengths: int, size: int = SIZE) -> list[Tensor]:
-    return [random_text(length, size, seed=i) for i, length in enumerate(lengths)]
+def texts(*lengths: int) -> list[Tensor]:
+    return [random_text(length, SIZE, seed=i) for i, length in enumerate(lengths)]
 
 
 def joined(pieces: list[Tensor]) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,17 +24,9 @@ def named_parts(state: Any) -> dict[str, Tensor]:
     return {"h": state} if isinstance(state, Tensor) else state._asdict()
 
 
-def like(state: Any, parts: Sequence[Any]) -> Any:
-    """A state of the same kind with other parts."""
-    if isinstance(state, Tensor):
-        (part,) = parts
-        return part
-    return type(state)(*parts)
-
-
-def plain(state: Any) -> Any:
-    """A state as whoever has no named tuple gives it."""
-    return tuple(state) if isinstance(state, tuple) else state
+def plain(parts: Sequence[Any]) -> Any:
+    """A state of some parts, as whoever has no named tuple gives it."""
+    return parts[0] if len(parts) == 1 else tuple(parts)
 
 
 def drawn(kind: Any, *args: Any, seed: int = 0, scale: float, **kwargs: Any) -> Any:
@@ -47,21 +39,6 @@ def drawn(kind: Any, *args: Any, seed: int = 0, scale: float, **kwargs: Any) -> 
 
 
 @dataclass(frozen=True)
-class Part:
-    """A submodule of a cell that may have hooks, and the options with which a layer has it.
-
-    Attributes:
-        takes_tensors: Whether it is called with tensors, so that backward hooks fire.
-        trained: Whether it has a matrix that may be made of other parameters.
-    """
-
-    name: str
-    options: Options
-    takes_tensors: bool = True
-    trained: bool = True
-
-
-@dataclass(frozen=True)
 class Family:
     """A layer, and the options with which it is tested, by name.
 
@@ -69,16 +46,13 @@ class Family:
         random: The layer of given sizes and options, with ``seed`` and ``scale``, in float64, in
             which no parameter is left at its initial value.
         hidden_size: Its outputs, on inputs of :obj:`SIZE`.
-        derivatives: Options of one cell whose second derivatives are tested.
         shapes: The shapes of a cell's state, the texts first, of as many of its parts as do not
-            depend on the text: from the options, the number of texts, of features and of outputs.
+            depend on the text: from the options, the number of texts and of features.
         reads: What a cell makes of texts by its equations: see :func:`equations.reading`.
         side_by_side: The places of the parts of the state that hold the layers of a stack in the
             last dimension, and the texts in the one before.
         uncompared: The parts of the state that depend on how texts are cut or batched.
         in_single: The parts of the state that are in float32 where the layer is in fewer bits.
-        state_argument: What errors about a state name, as a regular expression.
-        parts: What may have hooks.
     """
 
     name: str
@@ -86,16 +60,12 @@ class Family:
     cell: type[Module]
     random: Callable[..., Any]
     hidden_size: int
-    one_way: dict[str, Options]
-    both_ways: dict[str, Options]
-    derivatives: dict[str, Options]
-    shapes: Callable[[Options, int, int, int], list[tuple[int, ...]]]
+    options: dict[str, Options]
+    shapes: Callable[[Options, int, int], list[tuple[int, ...]]]
     reads: Callable[..., tuple[list[Tensor], tuple[Tensor, ...]]]
     side_by_side: tuple[int, ...] = ()
     uncompared: tuple[str, ...] = ()
     in_single: tuple[str, ...] = ()
-    state_argument: str = "state"
-    parts: dict[str, Part] = field(default_factory=dict)
 
     def compared(self, state: Any) -> dict[str, Tensor]:
         return {k: part for k, part in named_parts(state).items() if k not in self.uncompared}
@@ -110,12 +80,13 @@ class Family:
             return None
         parts = enumerate(parts_of(state))
         inner = [part if k in self.side_by_side else part[0] for k, part in parts]
-        return inner[0] if len(inner) == 1 else tuple(inner)
+        return plain(inner)
 
     def of_layer(self, state: Any) -> Any:
         """The state of a cell, as a layer of this cell alone returns it."""
-        parts = enumerate(parts_of(state))
-        return like(state, [part if k in self.side_by_side else part[None] for k, part in parts])
+        numbered = enumerate(parts_of(state))
+        parts = [part if k in self.side_by_side else part[None] for k, part in numbered]
+        return parts[0] if isinstance(state, Tensor) else type(state)(*parts)
 
     def joined(self, cells: Sequence[Sequence[Tensor]]) -> list[Tensor]:
         """The state of a layer from those of its cells, which have the texts first."""
@@ -154,17 +125,17 @@ class Variant:
         """With its initial values."""
         return self.family.layer(SIZE, self.hidden, **self.options)
 
-    def states(self, count: int, size: int = SIZE, hidden: int | None = None) -> list[list[Tensor]]:
+    def states(self, count: int) -> list[list[Tensor]]:
         """Any state of each cell."""
         directions = 2 if self.options.get("bidirectional") else 1
-        hidden = self.hidden if hidden is None else hidden
-        sizes = [size, *[hidden * directions] * (self.options.get("num_layers", 1) - 1)]
+        sizes = [SIZE, *[self.width] * (self.options.get("num_layers", 1) - 1)]
+        cells = [size for size in sizes for _ in range(directions)]
         return [
             [
                 random_text(*shape, seed=11 * number + k)
-                for k, shape in enumerate(self.family.shapes(self.options, count, features, hidden))
+                for k, shape in enumerate(self.family.shapes(self.options, count, size))
             ]
-            for number, features in enumerate(f for f in sizes for _ in range(directions))
+            for number, size in enumerate(cells)
         ]
 
     def assert_shapes(self, state: Any, *count: int) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -70,16 +68,8 @@ def kernel_expansion(
     return out.to(result)
 
 
-def _kernels(like: Tensor) -> ModuleType | None:
-    """The kernels for tensors like one; None for the definition."""
-    path = path_of(like)
-    if path == "definition":
-        return None
-    return import_module(f"{__name__}.{'cuda' if path == 'triton' else 'cpu'}")
-
-
 def _forward(a: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    kernels = _kernels(a)
+    kernels = _OPERATOR.kernels_for(a)
     return _OPERATOR.padded(kernels.forward(a, *rest) if kernels else _definition(a, *rest))
 
 
@@ -93,7 +83,7 @@ def _backward(
     grad = grads[0]
     if grad is None:
         return (None, None, None)
-    kernels = _kernels(grad)
+    kernels = _OPERATOR.kernels_for(grad)
     if not kernels:
         return _OPERATOR.by_definition(tensors, settings, needed, grads)
     given: list[Any] = [*tensors, *settings, (needed[0], any(needed[1:])), *outputs]
@@ -120,6 +110,7 @@ _OPERATOR = Operator(
     "Tensor a, Tensor centers, Tensor coefficients, str green, float? bandwidth",
     _forward,
     _backward,
+    {"numba": f"{__name__}.cpu", "triton": f"{__name__}.cuda"},
     _definition,
     _fake,
     num_outputs=4,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -16,7 +14,7 @@ from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbor_sum import definition
 from pyg_kernels.ops.neighbor_sum.definition import Gate, message_weight
-from pyg_kernels.ops.operator import Operator, Outputs, is_plain, path_of
+from pyg_kernels.ops.operator import Operator, Outputs, is_plain
 
 __all__ = ["Gate", "message_weight", "neighbor_sum"]
 
@@ -77,14 +75,6 @@ def neighbor_sum(
     return out.to(dtype)
 
 
-def _kernels(like: Tensor) -> ModuleType | None:
-    """The kernels for tensors like one; None for the definition."""
-    path = path_of(like)
-    if path == "definition":
-        return None
-    return import_module(f"{__name__}.{'cuda' if path == 'triton' else 'cpu'}")
-
-
 def _check_shapes(tensors: Sequence[Any], index: Sequence[Any], num_targets: int) -> None:
     (sources, channels), edges = tensors[0].shape, index[0].numel()
     types = edges if index[2] is None else None
@@ -103,7 +93,7 @@ def _order(edges: Edges, tensors: Sequence[Any]) -> Sequence[Tensor | None]:
     if torch.compiler.is_compiling():
         needed = not torch.onnx.is_in_onnx_export()
     else:
-        needed = _kernels(tensors[0]) is not None and is_plain(*tensors)
+        needed = _OPERATOR.module_for(tensors[0]) is not None and is_plain(*tensors)
     if not needed:
         return None, None, None, None
     learns = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
@@ -118,7 +108,7 @@ def _order(edges: Edges, tensors: Sequence[Any]) -> Sequence[Tensor | None]:
 def _forward(*args: Any) -> Outputs:
     tensors, index, by_target = args[:7], args[7:10], args[10:12]
     _check_shapes(tensors, index, args[-2])
-    kernels = _kernels(tensors[0])
+    kernels = _OPERATOR.kernels_for(tensors[0])
     if kernels is None or by_target[0] is None:
         return _OPERATOR.padded(_definition(*args))
     return _OPERATOR.padded(tuple(kernels.sums(1, by_target, tensors, index, args[-1])))
@@ -131,7 +121,7 @@ def _backward(
     settings: Sequence[Any],
     needed: Sequence[bool],
 ) -> Sequence[Tensor | None]:
-    kernels, orders = _kernels(outputs[0]), {1: tensors[10:12], 0: tensors[12:14]}
+    kernels, orders = _OPERATOR.kernels_for(outputs[0]), {1: tensors[10:12], 0: tensors[12:14]}
     if grads[0] is None or kernels is None or orders[0][0] is None:
         return _OPERATOR.by_definition(tensors, settings, needed, grads)
     found: list[Tensor | None] = [None] * len(tensors)
@@ -160,6 +150,7 @@ _OPERATOR = Operator(
     "SymInt num_targets, str act",
     _forward,
     _backward,
+    {"numba": f"{__name__}.cpu", "triton": f"{__name__}.cuda"},
     _definition,
     _fake,
     num_outputs=2,

@@ -125,6 +125,19 @@ def _normalized(a: Tensor, token: Tensor, eps: float) -> Tensor:
     return centered * torch.rsqrt(torch.where(token, centered, 0).square().sum(0) / count + eps)
 
 
+def scale_and_shift(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Those of a normalization, (2, H), for the kernels."""
+    scale = x.new_ones(x.size(1)) if weight is None else weight
+    return torch.stack((scale, torch.zeros_like(scale) if bias is None else bias))
+
+
+def of_line(slope: Tensor | None, reaching: Tensor, inputs: Tensor) -> list[Tensor | None]:
+    """The gradients of slope and intercept, from those of the outputs and from the inputs."""
+    if slope is None:
+        return [None, None]
+    return [t.sum(0).sum_to_size(slope.shape) for t in (reaching * inputs, reaching)]
+
+
 def _fake(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
     x, (functions, d) = tensors[0], tensors[3].shape
     pieces = form.green != "gaussian" and path_of(x) != "triton"

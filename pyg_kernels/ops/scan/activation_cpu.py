@@ -23,7 +23,7 @@ from pyg_kernels.ops.expansion.cpu import blocks_of, gaussian_program, piece_tab
 from pyg_kernels.ops.product import multiply, panels_of, products
 from pyg_kernels.ops.program import call
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.activation import Form
+from pyg_kernels.ops.scan.activation import Form, of_line, scale_and_shift
 from pyg_kernels.ops.scan.loop import add, copy
 
 
@@ -67,9 +67,10 @@ def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor,
         table, order = piece_table(centers, coefficients, form.green)
         blocks = blocks_of(table)
     line = None if slope is None else torch.stack((slope, intercept)).expand(2, x.size(1))
+    norm = scale_and_shift(x, weight, bias) if form.normalize else None
     given = (
         *map(array, (carried, fed, a, found, steep, x, before, h, entries, slopes, statistics)),
-        *(_norm(form, x, weight, bias), form.eps, array(line, x)),
+        *(array(norm, x), form.eps, array(line, x)),
         *(array(table), blocks, *program[:2], *centers.shape),
     )
     run(_forward, len(text), h.numel(), tokens, products(x.dtype), array(feed), *given)
@@ -97,11 +98,12 @@ def backward(
     slopes = slopes if slope is None else slopes + slope
     text, tokens = _shares(form, layout)
     fed = x.new_zeros(*text.shape, x.size(1))
-    carried, norm, g_norm = _products(fed), _norm(form, x, weight, bias), np.zeros((2, x.size(1)))
+    norm = scale_and_shift(x, weight, bias) if form.normalize else None
+    carried, g_norm = _products(fed), np.zeros((2, x.size(1)))
     reaching, g_x = new(x.shape), new(x.shape)
     inputs = new(x.shape) if form.normalize else before
     arrays = map(array, (carried, fed, g_out, slopes, reaching, g_x, before, inputs, statistics))
-    given = *arrays, norm, g_norm
+    given = *arrays, array(norm, x), g_norm
     run(_backward, len(text), h.numel(), tokens, products(x.dtype), array(feed), *given)
     g_h0 = x.new_empty(len(h0) + 1, x.size(1))
     g_h0[text] = carried[:, :, : len(feed)]
@@ -109,24 +111,14 @@ def backward(
     if any(needed[3:5]):
         operands = reaching, inputs, centers, coefficients, form.green, form.bandwidth
         of_functions = of_expansion(*operands, (False, True), kept, table, order)[1:]
-    of_line: list[Tensor | None] = [None, None]
-    if slope is not None:
-        of_line = [t.sum(0).sum_to_size(slope.shape) for t in (reaching * inputs, reaching)]
+    g_feed = g_x.t() @ layout.before(h, h0)
     of_norm = [torch.from_numpy(g).to(x.dtype) for g in g_norm.copy()]
-    return [g_x, g_h0[:-1], g_x.t() @ layout.before(h, h0), *of_functions, *of_line, *of_norm]
+    return [g_x, g_h0[:-1], g_feed, *of_functions, *of_line(slope, reaching, inputs), *of_norm]
 
 
 def _products(like: Tensor) -> Tensor:
     """Memory for products, as wide as panels are; zeros."""
     return F.pad(torch.zeros_like(like), (0, -like.size(2) % (256 // like.itemsize)))
-
-
-def _norm(form: Form, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> np.ndarray:
-    """The scale and the shift, (2, H); (0, 0) without normalization."""
-    if not form.normalize:
-        return array(None, x)
-    scale = x.new_ones(x.size(1)) if weight is None else weight
-    return array(torch.stack((scale, torch.zeros_like(scale) if bias is None else bias)))
 
 
 @inlined

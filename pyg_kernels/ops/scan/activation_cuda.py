@@ -18,7 +18,7 @@ from torch import Tensor
 from pyg_kernels.ops.expansion.cuda import backward as of_expansion
 from pyg_kernels.ops.expansion.cuda import tables_of, value_and_slope
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.activation import Form
+from pyg_kernels.ops.scan.activation import Form, of_line, scale_and_shift
 from pyg_kernels.ops.triton_source import launcher
 
 _TILE, _PROGRAMS = 512, 64  # inputs at once; programs that should share a step, at least
@@ -33,13 +33,14 @@ def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor,
     statistics = x.new_empty(2, steps * form.normalize, units)
     carried, across = h0.index_select(0, order), feed.t()
     fed = torch.empty_like(carried)
+    norm = scale_and_shift(x, weight, bias) if form.normalize else x
     line = x if slope is None else torch.stack((slope, intercept)).expand(2, units).contiguous()
     with torch.cuda.device_of(x):
         launch = _launcher(
             _step, form, layout,
             x, fed, carried, h, before, slopes, statistics, layout.start[order],
             *tables_of(centers, coefficients, form.green, form.bandwidth),
-            _norm(form, x, weight, bias), line,
+            norm, line,
             x.new_full((1,), form.eps), layout.stride, steps, units, *centers.shape,
             GREEN=form.green, LINE=slope is not None,
         )  # fmt: skip
@@ -68,12 +69,13 @@ def backward(
     reaching, g_x = new(x.shape), new(x.shape)
     inputs = new(x.shape) if form.normalize else before
     given, carried = torch.empty_like(h0), torch.zeros_like(h0)
+    norm = scale_and_shift(x, weight, bias) if form.normalize else x
     g_norm = x.new_zeros(2, units, dtype=torch.double)
     with torch.cuda.device_of(x):
         launch = _launcher(
             _step_back, form, layout,
             grads[0].contiguous(), carried, given, before, slopes, statistics, layout.start[order],
-            _norm(form, x, weight, bias), reaching, inputs, g_x, g_norm,
+            norm, reaching, inputs, g_x, g_norm,
             layout.stride, steps, units,
         )  # fmt: skip
         for t, active in reversed([*enumerate(layout.active())]):
@@ -84,11 +86,9 @@ def backward(
     if any(needed[3:5]):
         operands = reaching, inputs, centers, coefficients, form.green, form.bandwidth
         of_functions = of_expansion(*operands, (False, True))[1:]
-    of_line: list[Tensor | None] = [None, None]
-    if slope is not None:
-        of_line = [t.sum(0).sum_to_size(slope.shape) for t in (reaching * inputs, reaching)]
     g_feed = g_x.t() @ layout.before(h, h0)
-    return [g_x, g_h0, g_feed, *of_functions, *of_line, *(g.to(x.dtype, copy=True) for g in g_norm)]
+    of_norm = [g.to(x.dtype, copy=True) for g in g_norm]
+    return [g_x, g_h0, g_feed, *of_functions, *of_line(slope, reaching, inputs), *of_norm]
 
 
 def _launcher(
@@ -102,14 +102,6 @@ def _launcher(
     rows = _TILE // width
     grid = 1 if form.normalize else triton.cdiv(texts, rows), triton.cdiv(units, width), 1
     return launcher(kernel, grid, args, **given, NORM=form.normalize, ROWS=rows, UNITS=width)
-
-
-def _norm(form: Form, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """The scale and the shift, (2, H); anything without normalization."""
-    if not form.normalize:
-        return x
-    scale = x.new_ones(x.size(1)) if weight is None else weight
-    return torch.stack((scale, torch.zeros_like(scale) if bias is None else bias))
 
 
 _CHANGING = ["stride", "steps", "t", "active"]

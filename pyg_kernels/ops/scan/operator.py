@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any, get_type_hints
 
 from torch import Tensor
 
-from pyg_kernels.ops.operator import Operator, Outputs, path_of
+from pyg_kernels.ops.operator import Operator, Outputs
 from pyg_kernels.ops.ragged import Layout
 
 _SCHEMA_TYPES = {int: "SymInt", bool: "bool", float: "float", float | None: "float?"}
@@ -51,13 +50,14 @@ class Scan(Operator):
         fields = get_type_hints(form).items()
         typed += [f"{_SCHEMA_TYPES.get(kind, 'str')} {name}" for name, kind in fields]
         self._form, self._count = form, len(names) - 2
-        self._define, self._like, self._modules = define, like, kernels
+        self._define, self._like = define, like
         self._num_defined = num_defined
         super().__init__(
             name,
             ", ".join([*typed, _LAYOUT]),
             self._run,
             self._run_back,
+            kernels,
             self._by_torch,
             self._fake,
             num_outputs,
@@ -75,22 +75,13 @@ class Scan(Operator):
         layout = Layout.of_settings(start, length, tensors[0].size(0), tuple(settings[-4:]))
         return self._form(*settings[:-4]), layout, tensors
 
-    def _module(self, tensors: Sequence[Any]) -> str | None:
-        """The module of the kernels that take tensors like these; None for the definition."""
-        return self._modules.get(path_of(tensors[0]))
-
-    def _kernels(self, tensors: Sequence[Any]) -> Any:
-        """The kernels; None for the definition."""
-        module = self._module(tensors)
-        return module and import_module(module)
-
     def _by_torch(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)
         return self._define(form, layout, *tensors)
 
     def _run(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)
-        kernels = self._kernels(tensors)
+        kernels = self.kernels_for(tensors[0])
         found = kernels.forward(form, layout, tensors) if kernels else self.definition(*args)
         return self.padded(tuple(found))
 
@@ -103,7 +94,7 @@ class Scan(Operator):
         needed: Sequence[bool],
     ) -> Sequence[Tensor | None]:
         form, layout, given = self._parts((*tensors, *settings))
-        kernels = self._kernels(given)
+        kernels = self.kernels_for(given[0])
         if not kernels:
             return self.by_definition(tensors, settings, needed, grads)
         return *kernels.backward(form, layout, given, outputs, grads, needed), None, None
@@ -111,4 +102,4 @@ class Scan(Operator):
     def _fake(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)
         found = self._like(form, layout, tensors)
-        return self.padded(found if self._module(tensors) else found[: self._num_defined])
+        return self.padded(found if self.module_for(tensors[0]) else found[: self._num_defined])

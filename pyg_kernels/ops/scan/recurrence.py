@@ -158,8 +158,8 @@ class Recurrence(Scan):
         every = torch.stack([layout.collect(steps) for steps in states.unbind(1)])
         return layout.collect(outs), torch.cat((every, c0.to(x.dtype)), 1), c
 
-    def _kernels(self, tensors: Sequence[Any]) -> Any:
-        module = super()._kernels(tensors)
+    def kernels_for(self, like: Tensor) -> Any:
+        module = super().kernels_for(like)
         return module and module.kernels(self)
 
 
