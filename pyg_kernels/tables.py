@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,13 +123,12 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
 
     try:
         codec = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
-        opener: Any = OPENERS.get(path.suffix, open)
-        with io.TextIOWrapper(opener(path, "rb"), codec, newline="") as file:
+        with io.TextIOWrapper(opened(path), codec, newline="") as file:
             top = [file.readline()]
             while top[-1] and not top[-1].strip():
                 top.append(file.readline())
             if "\0" in top[-1]:
-                raise FileError(f"{path}: {_not_in(encoding)}")
+                raise FileError(f"{path}, line {len(top)}: {_not_in(encoding)}")
             separator = _separator(top[-1]) if header else SEPARATORS[0]
             reader = csv.reader(lines(chain(top, file)), delimiter=separator, strict=strict)
             for row in reader:
@@ -150,7 +149,9 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
                 yield line, row + [""] * (width - len(row))
                 line = reader.line_num + 1
     except UnicodeError as error:
-        raise FileError(f"{path}: {_not_in(encoding)}") from error
+        if path.is_file():  # a pipe cannot be read again
+            line = _undecodable_line(path, encoding)
+        raise FileError(f"{path}, line {line}: {_not_in(encoding)}") from error
     except DAMAGE as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
@@ -174,6 +175,11 @@ def _filled(
             blank.append((line, row))
 
 
+def opened(path: Path) -> IO[bytes]:
+    """A file for reading, decompressed by its name."""
+    return cast(IO[bytes], OPENERS.get(path.suffix, open)(path, "rb"))
+
+
 def _has_rows(cell: str) -> bool:
     """Whether a cell has a tab and a line break: a quote that was meant as itself began it."""
     return "\t" in cell and ("\n" in cell or "\r" in cell)
@@ -187,6 +193,18 @@ def _separator(header: str) -> str:
     """The separator that the first line has most of, a comma where it has none."""
     outside_quotes = "".join(header.split('"')[::2])
     return max(SEPARATORS, key=outside_quotes.count)
+
+
+def _undecodable_line(path: Path, encoding: str) -> int:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    number = 1
+    with opened(path) as file:
+        for piece in file:  # of UTF-16 it may end within a character, which the decoder keeps
+            try:
+                number += decoder.decode(piece).count("\n")
+            except UnicodeError:
+                break
+    return number
 
 
 def _parquet_frames(path: Path, rows: int | None) -> Iterator[DataFrame]:
