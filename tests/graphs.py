@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.data import Batch, Data
 
 
 @dataclass
@@ -40,6 +41,10 @@ def random_graph(
         rows = torch.randn(kinds, edge_dim, generator=generator, dtype=dtype)
         edge_attr = rows[torch.randint(kinds, (num_edges,), generator=generator)]
     return Graph(x, edge_index, edge_attr)
+
+
+def batch_of(graphs: list[Graph]) -> Batch:
+    return Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
 
 
 def molecule(smiles: str, dtype: torch.dtype = torch.float64) -> Graph:

@@ -25,12 +25,3 @@ def run(*blocks: str) -> dict[str, Any]:
     for block in blocks:
         exec(block, names)
     return names
-
-
-def assert_same_shapes(before: dict[str, Any], after: dict[str, Any], names: set[str]) -> None:
-    """Two sides of a table give tensors of the same shapes and precisions by the same names."""
-    shared = names & before.keys()
-    assert shared and shared <= after.keys()
-    for name in shared:
-        assert before[name].shape == after[name].shape
-        assert before[name].dtype == after[name].dtype

@@ -1,8 +1,6 @@
 """What every layer promises, one function a promise."""
 
 import copy
-import io
-import pickle
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch_geometric import EdgeIndex
+from torch_geometric.data import Batch
+from torch_geometric.nn import MessagePassing
 
-from tests.graphs import Graph
+from tests.graphs import Graph, batch_of
 
 Out = Tensor | list[Tensor] | tuple[Tensor | None, ...]
 
@@ -32,8 +31,8 @@ def assert_same(a: Out, b: Out, rtol: float = 1e-10, atol: float = 1e-12) -> Non
         torch.testing.assert_close(x, y, rtol=rtol, atol=atol)
 
 
-def call(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> Out:
-    return layer(graph.x, graph.edge_index, graph.edge_attr if with_attr else None)
+def call(layer: torch.nn.Module, graph: Graph | Batch, with_attr: bool) -> Out:
+    return layer(graph.x, graph.edge_index, edge_attr=graph.edge_attr if with_attr else None)
 
 
 def assert_permutation_equivariant(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
@@ -51,68 +50,13 @@ def assert_permutation_equivariant(layer: torch.nn.Module, graph: Graph, with_at
 def assert_batch_invariant(layer: torch.nn.Module, graphs: list[Graph], with_attr: bool) -> None:
     """A graph's outputs do not depend on the graphs beside it."""
     sizes = [g.num_nodes for g in graphs]
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    union = Graph(
-        torch.cat([g.x for g in graphs]),
-        torch.cat([g.edge_index + s for g, s in zip(graphs, starts, strict=True)], dim=1),
-        torch.cat([g.edge_attr for g in graphs]),
-    )
-    together = [t.split(sizes) for t in flat(call(layer, union, with_attr))]
+    together = [t.split(sizes) for t in flat(call(layer, batch_of(graphs), with_attr))]
     for i, graph in enumerate(graphs):
         assert_same([t[i] for t in together], list(flat(call(layer, graph, with_attr))))
 
 
-def assert_same_from_every_edge_form(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
-    """Index, EdgeIndex and sparse adjacencies give the same numbers."""
-    index, n = graph.edge_index, graph.num_nodes
-    unique = torch.unique(index, dim=1)  # an adjacency holds an edge once
-    attr = graph.edge_attr[: unique.size(1)]
-    expected = layer(graph.x, unique, attr if with_attr else None)
-    by_target = torch.argsort(unique[1] * n + unique[0])
-    unique, attr = unique[:, by_target], attr[by_target]
-    passed = attr if with_attr else None
-    for sort_order in (None, "col"):
-        edges = EdgeIndex(unique, sparse_size=(n, n), sort_order=sort_order)
-        assert_same(layer(graph.x, edges, passed), expected)
-    values = attr if with_attr else torch.ones(unique.size(1), dtype=graph.x.dtype)
-    shape = (n, n, *values.shape[1:])
-    coo = torch.sparse_coo_tensor(unique.flip(0), values, shape).coalesce()
-    assert_same(layer(graph.x, coo), expected)
-    if not with_attr:
-        assert_same(layer(graph.x, coo.to_sparse_csr()), expected)
-        assert_same(layer(graph.x, coo.to_sparse_csc()), expected)
-    else:
-        csr = torch.sparse_coo_tensor(unique.flip(0), torch.ones(unique.size(1)), (n, n))
-        assert_same(layer(graph.x, csr.coalesce().to_sparse_csr(), passed), expected)
-
-
-def assert_flow_swaps(build: Callable[..., torch.nn.Module], graph: Graph, with_attr: bool) -> None:
-    """``flow='target_to_source'`` reads the rows of the index the other way round."""
-    torch.manual_seed(3)
-    layer = build()
-    torch.manual_seed(3)
-    other = build(flow="target_to_source")
-    attr = graph.edge_attr if with_attr else None
-    assert_same(other(graph.x, graph.edge_index.flip(0), attr), call(layer, graph, with_attr))
-
-
-def assert_survives_copies(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
-    """deepcopy, pickle, torch.save and a state_dict round trip keep the function."""
-    expected = call(layer, graph, with_attr)
-    assert_same(call(copy.deepcopy(layer), graph, with_attr), expected)
-    assert_same(call(pickle.loads(pickle.dumps(layer)), graph, with_attr), expected)
-    buffer = io.BytesIO()
-    torch.save(layer.state_dict(), buffer)
-    buffer.seek(0)
-    other = copy.deepcopy(layer)
-    other.reset_parameters()  # type: ignore[operator]
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    assert_same(call(other, graph, with_attr), expected)
-
-
 def assert_same_through_messages(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
     """PyG's own propagate, one message an edge, gives the ops' numbers and gradients."""
-    from torch_geometric.nn import MessagePassing
 
     def run() -> tuple[list[Tensor], tuple[Tensor, ...]]:
         out = flat(call(layer, graph, with_attr))
@@ -130,22 +74,6 @@ def assert_same_through_messages(layer: torch.nn.Module, graph: Graph, with_attr
         hook.remove()
     assert_same(seen, fused)
     assert_same(gradients, fused_gradients, rtol=1e-9, atol=1e-10)
-
-
-def assert_same_gradients_with_create_graph(
-    layer: torch.nn.Module, graph: Graph, with_attr: bool
-) -> None:
-    """Gradients that keep their graph equal those that do not."""
-    x = graph.x.clone().requires_grad_()
-    attr = graph.edge_attr.clone().requires_grad_() if with_attr else None
-    inputs = [x, *([attr] if attr is not None else []), *layer.parameters()]
-
-    def gradients(create_graph: bool) -> list[Tensor]:
-        total = _total(flat(layer(x, graph.edge_index, attr)))
-        found = torch.autograd.grad(total, inputs, create_graph=create_graph, allow_unused=True)
-        return [g for g in found if g is not None]
-
-    assert_same(gradients(True), gradients(False))
 
 
 def assert_torch_func(
@@ -195,20 +123,6 @@ def assert_handles_degenerate_graphs(
             assert t.size(0) == num_nodes
         sum((t.sum() for t in out), torch.zeros(())).backward()
         assert x.grad is not None and x.grad.isfinite().all()
-
-
-def assert_compiles(layer: torch.nn.Module, graphs: list[Graph], with_attr: bool) -> None:
-    """One graph of machine code without breaks serves all sizes, forward and backward."""
-    torch._dynamo.reset()
-    options = {"cpp_cache_precompile_headers": False}  # which take longer than one graph's code
-    compiled = torch.compile(layer, fullgraph=True, dynamic=True, options=options)
-    for graph in graphs:
-        expected = flat(call(layer, graph, with_attr))
-        out = flat(call(compiled, graph, with_attr))
-        assert_same(out, expected, rtol=1e-8, atol=1e-9)
-        wanted = torch.autograd.grad(_total(expected), list(layer.parameters()), allow_unused=True)
-        found = torch.autograd.grad(_total(out), list(layer.parameters()), allow_unused=True)
-        assert_same(found, wanted, rtol=1e-8, atol=1e-9)
 
 
 def assert_same_in_onnx(

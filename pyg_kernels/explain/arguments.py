@@ -11,13 +11,6 @@ from torch.nn import Module
 from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 
 
-def checked_number_of_best(k: int) -> int:
-    """How many walks or n-grams to find: a whole number, 0 for none."""
-    if isinstance(k, bool) or not isinstance(k, Integral) or k < 0:
-        raise ValueError(f"k={k!r}: expected a whole number of at least 0")
-    return int(k)
-
-
 def checked_head(head: Tensor | Sequence[float] | None, channels: int, like: Tensor) -> Tensor:
     """One weight a channel, (D,); ones where none are given."""
     if head is None:

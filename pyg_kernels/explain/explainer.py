@@ -10,15 +10,12 @@ from torch.nn import Module
 from torch_geometric.explain import ExplainerAlgorithm, Explanation
 from torch_geometric.explain.config import MaskType, ModelMode, ModelReturnType, ModelTaskLevel
 
-from pyg_kernels.explain.arguments import (
-    checked_features,
-    checked_number_of_best,
-    checked_place,
-)
+from pyg_kernels.explain.arguments import checked_features, checked_place
 from pyg_kernels.explain.evaluation import as_stored, evaluating
 from pyg_kernels.explain.models import Graphs, contributions_to
 from pyg_kernels.explain.ngrams import cell_of
 from pyg_kernels.explain.text_net import TextNet, joined_texts, text_contributions, text_lengths
+from pyg_kernels.nn.arguments import checked_count
 from pyg_kernels.propagation.graph import EdgeSource
 
 
@@ -35,7 +32,7 @@ class AttributionExplainer(ExplainerAlgorithm):
         if target is not None and not isinstance(target, Integral):
             raise ValueError(f"target={target!r}: expected the number of an output")
         self.target = target
-        self.k = checked_number_of_best(k)
+        self.k = checked_count(k, "k", 0)
 
     def weigh(self, outputs: Tensor, target: Tensor, index: int | Tensor | None) -> Tensor:
         """One for the output of each row that is explained, zero for the others."""

@@ -9,12 +9,11 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn import global_add_pool
 
 from pyg_kernels.explain.arguments import (
     checked_features,
     checked_finite,
-    checked_number_of_best,
     checked_output,
     checked_place,
 )
@@ -23,10 +22,10 @@ from pyg_kernels.explain.linearized import LinearizedChain, Stage, stages_of
 from pyg_kernels.explain.search import Walk
 from pyg_kernels.explain.walk_sum import WalkSum, best_of, side_by_side
 from pyg_kernels.explain.walks import WalkLayer, edges_of, walk_of, walk_sum
-from pyg_kernels.nn.arguments import checked_batch
+from pyg_kernels.nn.arguments import checked_batch, checked_count
 from pyg_kernels.nn.conv import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
 from pyg_kernels.nn.models import GraphKernelNet, RandomWalkNet, WLKernelNet
-from pyg_kernels.nn.models.graph_vector import sum_over_nodes
+from pyg_kernels.nn.models.wl_kernel_net import iterations
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.propagation.graph import EdgeSource
 
@@ -116,7 +115,7 @@ def model_contributions(
         >>> torch.allclose(found.nodes.sum() + found.remainder, net(x, edge_index), atol=1e-4)
         True
     """
-    k = checked_number_of_best(k)
+    k = checked_count(k, "k", 0)
 
     def of_target(outputs: Tensor) -> Tensor:
         place = checked_place(target, outputs.size(1), "target", "outputs")
@@ -220,7 +219,10 @@ def _read(model: Module, graphs: Graphs) -> _Reading:
     if isinstance(model, WLKernelNet):
         _check_layers(model, (WLKernelConv,))
         return _read_wl_kernel_net(model, graphs)
-    raise _no_kernel_network(model)
+    raise ValueError(
+        f"model is a {type(model).__name__}: expected a RandomWalkNet, a GraphKernelNet or a "
+        "WLKernelNet; layers alone are explained by walk_contributions"
+    )
 
 
 def _read_random_walk_net(model: RandomWalkNet, graphs: Graphs) -> _Reading:
@@ -254,11 +256,10 @@ def _read_wl_kernel_net(model: WLKernelNet, graphs: Graphs) -> _Reading:
     checked_features(graphs.x, model.embedding)
     convs = cast("list[WLKernelConv]", list(model.convs))
     edges = _edges(convs[0].walk, graphs)
-    label = model.embedding(graphs.x)
     layers, pooled = [], []
-    for conv in convs:
+    passes = iterations(convs, model.embedding(graphs.x), edges)
+    for conv, (label, state) in zip(convs, passes, strict=True):
         layers.append(_Layer(conv.walk, label))
-        label, state = conv(label, edges, return_states=True)
         pooled.append(_pooled(state, graphs))
     stages = stages_of("head", model.head)
     if model.readout == "last":
@@ -270,12 +271,12 @@ def _read_wl_kernel_net(model: WLKernelNet, graphs: Graphs) -> _Reading:
 
 def _edges(conv: WalkLayer, graphs: Graphs) -> Edges:
     edges = edges_of(conv, graphs.x, graphs.edge_index, graphs.edge_attr, graphs.edge_weight)
-    checked_batch(graphs.batch, graphs.x.size(0))
+    checked_batch(graphs.batch, graphs.x.size(0), graphs.batch_size)
     return edges
 
 
 def _pooled(states: Tensor, graphs: Graphs) -> Tensor:
-    return sum_over_nodes(states, graphs.batch, graphs.batch_size)
+    return global_add_pool(states, graphs.batch, graphs.batch_size)
 
 
 def _on_nodes(of_graphs: Tensor, graphs: Graphs) -> Tensor:
@@ -292,19 +293,3 @@ def _check_layers(model: Module, kinds: tuple[type[Module], ...]) -> None:
                 f"model has {type(layer).__name__} (convs.{name}), which is no sum over walks: "
                 f"expected {kinds[0].__name__}"
             )
-
-
-def _no_kernel_network(model: Module) -> ValueError:
-    """The error for other models: it names the first layer that is none of ours."""
-    ours = (RandomWalkConv, GatedWalkConv, GraphKernelConv, WLKernelConv)
-    networks = "expected a RandomWalkNet, a GraphKernelNet or a WLKernelNet"
-    for name, module in model.named_modules():
-        if name and isinstance(module, MessagePassing) and not isinstance(module, ours):
-            return ValueError(
-                f"model has {type(module).__name__} ({name}), which is no sum over walks: "
-                f"{networks}"
-            )
-    return ValueError(
-        f"model is a {type(model).__name__}: {networks}; layers alone are explained by "
-        "walk_contributions"
-    )

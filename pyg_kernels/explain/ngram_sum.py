@@ -15,16 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.explain.search import (
-    Ends,
-    Flags,
-    Moves,
-    Reach,
-    Walk,
-    Walks,
-    as_array,
-    best_walks,
-)
+from pyg_kernels.explain.search import Ends, Flags, Moves, Reach, Walk, Walks, as_array, best_walks
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import linear_scan
 from pyg_kernels.walk import Combine, walk
@@ -105,7 +96,7 @@ class NgramSum:
 
 def best_ngrams(ngrams: NgramSum, k: int) -> list[Walk]:
     """The k best n-grams of a sum: their positions and values."""
-    return best_walks(_TextWalks(ngrams), k) if k else []
+    return best_walks(_TextWalks(ngrams), k)
 
 
 class _TextWalks(Walks):

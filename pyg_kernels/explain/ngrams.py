@@ -14,13 +14,12 @@ from pyg_kernels.explain.arguments import (
     checked_features,
     checked_finite,
     checked_head,
-    checked_number_of_best,
     checked_place,
 )
 from pyg_kernels.explain.evaluation import as_stored
 from pyg_kernels.explain.ngram_sum import NgramSum, best_ngrams
 from pyg_kernels.explain.search import Walk
-from pyg_kernels.nn.linear import apply_all
+from pyg_kernels.nn.arguments import checked_count
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence import RCNN, RCNNCell
 
@@ -99,7 +98,7 @@ def ngram_contributions(
         >>> found.tokens.shape, len(found.ngrams)
         (torch.Size([6]), 3)
     """
-    k = checked_number_of_best(k)
+    k = checked_count(k, "k", 0)
     cell = cell_of(rcnn)
     if not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point():
         raise ValueError("x: expected the features of one text, a tensor of shape (T, F)")
@@ -131,7 +130,7 @@ def cell_of(rcnn: Module) -> RCNNCell:
 
 def ngram_sum(cell: RCNNCell, x: Tensor, theta: Tensor) -> NgramSum:
     r"""The state at the last token as a sum over n-grams, weighted by :math:`\theta`, (H,)."""
-    projections = list(apply_all(x, list(cell.lins)))
+    projections = [lin(x) for lin in cell.lins]
     decay = _decays(cell, x).expand_as(projections[0])
     keep = 1 - decay if cell.normalize else torch.ones_like(decay)
     if cell.readout == "sum" and cell.combine == "add":
@@ -152,7 +151,7 @@ def _decays(cell: RCNNCell, x: Tensor) -> Tensor:
         decay = cell.decay
         return decay if isinstance(decay, Tensor) else x.new_tensor([decay])
     assert cell.decay_bias is not None
-    logits = apply_all(x, [cell.decay_lin])[0] + cell.decay_bias
+    logits = cell.decay_lin(x) + cell.decay_bias
     if cell.decay_recurrent is not None:
         h, _ = cell.read(x, Layout.of_grid(x.size(0), 1, x.device), cell.start(1, x))
         logits = logits + cell.decay_recurrent(torch.cat((torch.zeros_like(h[:1]), h[:-1])))

@@ -82,10 +82,8 @@ class TextNet(Module):
 def text_lengths(x: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
     """The number of tokens of each text, (B,)."""
     num_tokens = checked_nodes(x).size(0)
-    batch = checked_batch(batch, num_tokens)
+    batch = checked_batch(batch, num_tokens, batch_size)
     if batch is None:
-        if batch_size not in (None, 1):
-            raise ValueError(f"batch_size={batch_size} without a batch vector: expected 1 or None")
         return torch.tensor([num_tokens], device=x.device)
     if bool((batch[1:] < batch[:-1]).any()):
         raise ValueError("batch: expected numbers that never fall, the texts one after the other")

@@ -13,17 +13,15 @@ from pyg_kernels.explain.arguments import (
     checked_features,
     checked_finite,
     checked_head,
-    checked_number_of_best,
     checked_output,
 )
 from pyg_kernels.explain.evaluation import as_stored
 from pyg_kernels.explain.search import Walk
 from pyg_kernels.explain.slopes import slope_of
 from pyg_kernels.explain.walk_sum import WalkSum, best_of
-from pyg_kernels.nn.arguments import checked_nodes
+from pyg_kernels.nn.arguments import checked_count, checked_nodes
 from pyg_kernels.nn.conv import GatedWalkConv, RandomWalkConv, WLKernelConv
 from pyg_kernels.nn.conv.weighting import Decay, EdgeGate
-from pyg_kernels.nn.linear import apply_all
 from pyg_kernels.ops.edges import Edges, weighted
 from pyg_kernels.ops.neighbor_sum import message_weight
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
@@ -110,7 +108,7 @@ def walk_contributions(
         >>> found.nodes.shape, found.edges.shape, len(found.walks)
         (torch.Size([3]), torch.Size([4]), 2)
     """
-    k = checked_number_of_best(k)
+    k = checked_count(k, "k", 0)
     walk_layer = walk_of(conv)
     if not isinstance(x, Tensor):
         raise ValueError(f"x is a {type(x).__name__}: expected the features of one set of nodes")
@@ -168,7 +166,7 @@ def walk_sum(conv: WalkLayer, x: Tensor, edges: Edges, ends: Tensor) -> WalkSum:
         )
     slope = slope_of(conv.act, f"conv, a {type(conv).__name__},")
     on_source, on_target = conv.linears()
-    first, *others = apply_all(x, [*on_source, *on_target])
+    first, *others = (lin(x) for lin in [*on_source, *on_target])
     gate = None
     if isinstance(conv.weighting, EdgeGate):
         gate_source, *others, gate_target = others

@@ -114,9 +114,11 @@ def checked_nodes(x: Tensor) -> Tensor:
     return x
 
 
-def checked_batch(batch: Tensor | None, num_nodes: int) -> Tensor | None:
-    """The graph of each node, (N,)."""
+def checked_batch(batch: Tensor | None, num_nodes: int, batch_size: int | None) -> Tensor | None:
+    """The graph of each node, (N,); None for one graph."""
     if batch is None:
+        if batch_size not in (None, 1):
+            raise ValueError(f"batch_size={batch_size} without a batch vector: expected 1 or None")
         return None
     if batch.dim() != 1 or batch.size(0) != num_nodes or batch.dtype != torch.long:
         raise ValueError(

@@ -87,19 +87,6 @@ def is_matrix(lin: Module) -> bool:
     return known and not lin.hooked
 
 
-def apply_all(x: Tensor, lins: Sequence[Module]) -> tuple[Tensor, ...]:
-    """Applies several linear maps to one input.
-
-    Args:
-        x: The input, of shape :obj:`(N, F)`.
-        lins: Maps from F features; lazy ones take their size from :obj:`x`.
-
-    Returns:
-        Their outputs, in order.
-    """
-    return tuple(lin(x) for lin in lins)
-
-
 def apply_stacked(x: Tensor, lins: Sequence[Module]) -> Tensor:
     """The outputs of several linear maps side by side, by one product where they are their weights.
 

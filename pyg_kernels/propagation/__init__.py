@@ -1,6 +1,5 @@
-"""The operators S that carry states along walks: on graphs and on paths."""
+"""How states travel along walks: edges in the forms that PyG has, sums of messages on them."""
 
-from pyg_kernels.propagation.graph import GraphPropagation, as_edges
-from pyg_kernels.propagation.path import PathPropagation
+from pyg_kernels.propagation.graph import as_edges
 
-__all__ = ["GraphPropagation", "PathPropagation", "as_edges"]
+__all__ = ["as_edges"]

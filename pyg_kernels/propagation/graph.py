@@ -1,8 +1,7 @@
-"""The walk's propagation operator on graphs, and the forms in which PyG gives edges."""
+"""The forms in which PyG gives edges."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -12,50 +11,9 @@ from torch_geometric.typing import SparseTensor
 from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from pyg_kernels.ops.edges import Edges, distinct_rows
-from pyg_kernels.ops.neighbor_sum import Gate, neighbor_sum
 from pyg_kernels.ops.operator import is_plain
 
 EdgeSource: TypeAlias = Tensor | SparseTensor | EdgeIndex | Edges
-NeighborSum = Callable[[Tensor, Edges, Gate | None, Tensor | None], Tensor]
-
-
-class GraphPropagation:
-    r"""Sums the neighbours' states along the edges.
-
-    .. math::
-        S_j(z)_v = \sum_{u \in \mathcal{N}(v)} a_{uv}\, w_{uv} \odot (W_e^{(j)} e_{uv}) \odot z_u
-
-    Args:
-        edges: The edges, with their weights :math:`a`.
-        decay: The weight :math:`w` where it is constant: a number or a vector of :obj:`(D,)`.
-        gate: The logits of :math:`w_{uv}` where it is a gate: see
-            :func:`pyg_kernels.ops.neighbor_sum.neighbor_sum`.
-        factors: The bond factors :math:`W_e^{(j)} e` of steps 2, ..., n, each :obj:`(T, D)`, one
-            row an edge type; empty without edge features.
-        neighbor_sum: What evaluates the sum.
-    """
-
-    def __init__(
-        self,
-        edges: Edges,
-        decay: float | Tensor = 1.0,
-        gate: Gate | None = None,
-        factors: Sequence[Tensor] = (),
-        neighbor_sum: NeighborSum = neighbor_sum,
-    ) -> None:
-        self.edges = edges
-        self.decay = decay
-        self.gate = gate
-        self.factors = factors
-        self.neighbor_sum = neighbor_sum
-
-    def __call__(self, z: Tensor, step: int) -> Tensor:
-        factor = self.factors[step - 2] if self.factors else None
-        if isinstance(self.decay, float) and self.decay == 1.0:
-            return self.neighbor_sum(z, self.edges, self.gate, factor)
-        if factor is not None and self.edges.edge_type is not None:  # few rows
-            return self.neighbor_sum(z, self.edges, self.gate, self.decay * factor)
-        return self.decay * self.neighbor_sum(z, self.edges, self.gate, factor)
 
 
 def as_edges(

@@ -34,10 +34,6 @@ class Choice(ABC):
         """The penalty :math:`|z_u - z_v|` of pairs (2, P) of tokens, or an estimate, (S, P)."""
         return sampled_transition(z, pairs)
 
-    def most_probable(self, logit: Tensor, spread: Tensor | None) -> Tensor:
-        """Whether z > 1/2 is as probable as not: the selection in evaluation, as a bool."""
-        return logit >= 0
-
 
 class BernoulliChoice(Choice):
     r"""Selects or not: :math:`z = 1` with the probability sigmoid(logit)."""

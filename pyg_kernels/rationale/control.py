@@ -9,6 +9,14 @@ from torch import Tensor
 from torch.nn import Module
 
 
+def checked_rate(rate: float, name: str) -> float:
+    """A share of tokens."""
+    known = isinstance(rate, (int, float)) and not isinstance(rate, bool)
+    if not known or not 0.0 < rate < 1.0:
+        raise ValueError(f"{name}={rate!r}: expected a share between 0 and 1")
+    return float(rate)
+
+
 class RunningBaseline(Module):
     r"""The exponential running mean of the cost, 0 before the first batch.
 

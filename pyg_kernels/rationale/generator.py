@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-import torch
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.arguments import checked_count
-from pyg_kernels.rationale.choices import BernoulliChoice
+from pyg_kernels.rationale.control import checked_rate
 from pyg_kernels.rationale.selection_cell import SelectionCell
 from pyg_kernels.rationale.selections import (
     DependentSelections,
@@ -19,7 +18,7 @@ from pyg_kernels.rationale.selections import (
     Selections,
     TokenNumber,
 )
-from pyg_kernels.rationale.structures import check_form, checked_selection
+from pyg_kernels.rationale.structures import check_form
 
 
 class Generator(Module):
@@ -40,7 +39,8 @@ class Generator(Module):
         s_t = f(s_{t-1}, [h_t, z_t]),
 
     with f a step of the additive, normalised :class:`~pyg_kernels.sequence.RCNN` of bigrams and
-    recurrent decay. Calling the generator gives the distribution.
+    recurrent decay. Calling the generator gives the distribution,
+    :class:`~pyg_kernels.rationale.selections.Selections`.
 
     Args:
         network: Gives each token its state: called as ``network(x, ptr=ptr)`` with texts (a layer
@@ -52,9 +52,6 @@ class Generator(Module):
         hidden_size: The size of s; unused where selections are independent.
         initial_rate: The rate of selection that b stands for at first, in (0, 1): the probability
             of z > 1/2, whatever the estimator.
-        spread: Whether tokens have a second number beside their logit, which the estimator
-            ``'hardkuma'`` needs: a :class:`Rationalizer` of that estimator builds it where it is
-            not there.
 
     Shapes:
         - **input:** tokens, N rows, with ``ptr``, :math:`(B + 1)`; or nodes, N rows, with
@@ -71,8 +68,9 @@ class Generator(Module):
         >>> from pyg_kernels.sequence import RCNN
         >>> generator = Generator(RCNN(5, 8, bidirectional=True), channels=16, initial_rate=0.2)
         >>> x, ptr = torch.rand(11, 5), torch.tensor([0, 7, 11])  # texts of 7 and 4 tokens
-        >>> z = generator.sample(x, ptr, num_samples=3)
-        >>> z.shape, generator.log_prob(z, x, ptr).shape
+        >>> selections = generator(x, ptr)
+        >>> z = selections.sample(num_samples=3)
+        >>> z.shape, selections.log_prob(z).shape
         (torch.Size([3, 11]), torch.Size([3, 11]))
 
     See Also:
@@ -86,15 +84,13 @@ class Generator(Module):
         selection: Literal["independent", "dependent"] = "independent",
         hidden_size: int = 30,
         initial_rate: float = 0.5,
-        spread: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(network, Module):
             raise ValueError(f"network={network!r}: expected a torch.nn.Module")
         if selection not in ("independent", "dependent"):
             raise ValueError(f"selection={selection!r}: expected 'independent' or 'dependent'")
-        if not isinstance(initial_rate, (int, float)) or not 0.0 < initial_rate < 1.0:
-            raise ValueError(f"initial_rate={initial_rate!r}: expected a rate between 0 and 1")
+        checked_rate(initial_rate, "initial_rate")
         self.network, self.selection = network, selection
         self.channels = checked_count(channels, "channels")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
@@ -102,21 +98,18 @@ class Generator(Module):
         if selection == "dependent":
             self.cell = SelectionCell(channels, hidden_size)
         start = math.log(initial_rate) - math.log1p(-initial_rate)
-        self.logit = TokenNumber(channels, self._selected_size, start)
+        self.logit = self._number(start)
         self.spread: TokenNumber | None = None
-        if spread:
-            self.build_spread()
-
-    @property
-    def _selected_size(self) -> int | None:
-        return self.hidden_size if self.selection == "dependent" else None
 
     def build_spread(self) -> None:
-        """Gives tokens a second number beside their logit, if they have none."""
+        """Gives tokens a second number, which ``'hardkuma'`` needs, if they have none."""
         if self.spread is None:
             weight = self.logit.of_token.weight
-            self.spread = TokenNumber(self.channels, self._selected_size)
+            self.spread = self._number()
             self.spread.to(weight.device, weight.dtype)
+
+    def _number(self, start: float = 0.0) -> TokenNumber:
+        return TokenNumber(self.channels, None if self.cell is None else self.hidden_size, start)
 
     def reset_parameters(self) -> None:
         for module in self.children():
@@ -141,46 +134,6 @@ class Generator(Module):
             return IndependentSelections(states, self.logit, self.spread)
         assert ptr is not None
         return DependentSelections(states, ptr, self.cell, self.logit, self.spread)
-
-    def sample(
-        self,
-        x: Tensor,
-        ptr: Tensor | None = None,
-        edge_index: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        num_samples: int = 1,
-    ) -> Tensor:
-        """Selections drawn from the distribution, :obj:`(S, N)`, bool."""
-        with torch.no_grad():
-            found = self(x, ptr, edge_index, edge_attr)
-            drawn = found.draw(BernoulliChoice(), checked_count(num_samples, "num_samples"))
-        return drawn.z > 0.5
-
-    def log_prob(
-        self,
-        selection: Tensor,
-        x: Tensor,
-        ptr: Tensor | None = None,
-        edge_index: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-    ) -> Tensor:
-        """The log-probability of each token's part in selections :obj:`(S, N)`, in that shape
-        (:obj:`(N,)` is one selection).
-
-        The sum over the tokens of a text is the log-probability of its selection.
-        """
-        z = checked_selection(selection, x.size(0))
-        return self(x, ptr, edge_index, edge_attr).log_prob(z)
-
-    def most_probable(
-        self,
-        x: Tensor,
-        ptr: Tensor | None = None,
-        edge_index: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-    ) -> Tensor:
-        """What is as probable as not, :obj:`(N,)`, bool: token by token, given those before."""
-        return self(x, ptr, edge_index, edge_attr).most_probable(BernoulliChoice())
 
     def _states(
         self,

@@ -18,10 +18,15 @@ from pyg_kernels.rationale.choices import (
     HardKumaChoice,
     sampled_transition,
 )
-from pyg_kernels.rationale.control import RateControl, RunningBaseline
+from pyg_kernels.rationale.control import RateControl, RunningBaseline, checked_rate
 from pyg_kernels.rationale.generator import Generator
 from pyg_kernels.rationale.selections import Selections
-from pyg_kernels.rationale.structures import Structure, TextStructure, read_structure
+from pyg_kernels.rationale.structures import (
+    Structure,
+    TextStructure,
+    checked_selection,
+    read_structure,
+)
 
 Estimator = Literal["reinforce", "gumbel", "hardkuma"]
 
@@ -152,7 +157,7 @@ class Rationalizer(Module):
         self.coherence = _checked_price(coherence, "coherence")
         self.num_samples = checked_count(num_samples, "num_samples")
         self._sparsity = None if sparsity is None else _checked_price(sparsity, "sparsity")
-        self.control = None if rate is None else RateControl(_checked_rate(rate))
+        self.control = None if rate is None else RateControl(checked_rate(rate, "rate"))
         self.baseline = RunningBaseline()
 
     @property
@@ -173,16 +178,15 @@ class Rationalizer(Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Rationale:
-        structure = self._structure(x, ptr, edge_index, edge_attr, batch, batch_size)
+        structure = self._checked(read_structure(x, ptr, edge_index, edge_attr, batch, batch_size))
         found = self.generator(x, ptr, edge_index, edge_attr)
         if not self.training:
-            z = found.most_probable(self.choice).unsqueeze(0)
+            z = found.most_probable().unsqueeze(0)
         elif self.choice.relaxed:
             assert isinstance(structure, TextStructure)
             return self._relaxed(x, structure, found)
         else:
-            with torch.no_grad():
-                z = found.draw(self.choice, self.num_samples).z > 0.5
+            z = found.sample(self.num_samples)
         return self._hard(x, structure, found, z)
 
     def given(
@@ -199,8 +203,8 @@ class Rationalizer(Module):
 
         With a relaxed estimator these give the generator no gradient.
         """
-        structure = self._structure(x, ptr, edge_index, edge_attr, batch, batch_size)
-        z = structure.checked(selection)
+        structure = self._checked(read_structure(x, ptr, edge_index, edge_attr, batch, batch_size))
+        z = checked_selection(selection, structure.num_rows)
         return self._hard(x, structure, self.generator(x, ptr, edge_index, edge_attr), z)
 
     def encode(
@@ -218,7 +222,7 @@ class Rationalizer(Module):
         With ``~rationale.selection`` of everything but the rationale, with ones of the whole text.
         """
         structure = read_structure(x, ptr, edge_index, edge_attr, batch, batch_size)
-        return structure.encode(self.encoder, x, structure.checked(selection))
+        return structure.encode(self.encoder, x, checked_selection(selection, structure.num_rows))
 
     def cost(self, rationale: Rationale, losses: Tensor) -> Tensor:
         """The cost of each selection, :obj:`(S, B)`, from the losses of its outputs.
@@ -275,16 +279,7 @@ class Rationalizer(Module):
             return self.baseline.value().to(costs)
         return (costs.sum(dim=0, keepdim=True) - costs) / (samples - 1)
 
-    def _structure(
-        self,
-        x: Tensor,
-        ptr: Tensor | None,
-        edge_index: Tensor | None,
-        edge_attr: Tensor | None,
-        batch: Tensor | None,
-        batch_size: int | None,
-    ) -> Structure:
-        structure = read_structure(x, ptr, edge_index, edge_attr, batch, batch_size)
+    def _checked(self, structure: Structure) -> Structure:
         if self.choice.relaxed and not isinstance(structure, TextStructure):
             raise ValueError(_NO_PART.format(self.estimator))
         return structure
@@ -340,13 +335,6 @@ def _checked_price(price: float, name: str) -> float:
     if not known or not math.isfinite(price) or price < 0:
         raise ValueError(f"{name}={price!r}: expected a number of at least 0")
     return float(price)
-
-
-def _checked_rate(rate: float) -> float:
-    known = isinstance(rate, (int, float)) and not isinstance(rate, bool)
-    if not known or not 0.0 < rate < 1.0:
-        raise ValueError(f"rate={rate!r}: expected a share between 0 and 1")
-    return float(rate)
 
 
 def _mean(values: Tensor) -> Tensor:

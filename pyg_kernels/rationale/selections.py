@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import Linear, Module
 
+from pyg_kernels.nn.arguments import checked_count
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.rationale.choices import BernoulliChoice, Choice
 from pyg_kernels.rationale.selection_cell import SelectionCell
+from pyg_kernels.rationale.structures import checked_selection
 from pyg_kernels.sequence.texts import read_texts
 
 
@@ -73,16 +75,26 @@ class Selections(ABC):
     def draw(self, choice: Choice, num_samples: int) -> Draw:
         """Draws S selections; differentiable where the choice is relaxed."""
 
-    @abstractmethod
-    def most_probable(self, choice: Choice) -> Tensor:
-        """The selection of evaluation, :obj:`(N,)`, bool."""
+    def sample(self, num_samples: int = 1) -> Tensor:
+        """Selections of 0 and 1 drawn from the distribution, :obj:`(S, N)`, bool."""
+        with torch.no_grad():
+            drawn = self.draw(BernoulliChoice(), checked_count(num_samples, "num_samples"))
+        return drawn.z > 0.5
 
     @abstractmethod
-    def log_prob(self, z: Tensor) -> Tensor:
-        """The log-probability of each token's part in selections, :obj:`(S, N)`.
+    def most_probable(self) -> Tensor:
+        """What is as probable as not, :obj:`(N,)`, bool: token by token, given those before."""
+
+    @abstractmethod
+    def log_prob(self, selection: Tensor) -> Tensor:
+        """The log-probability of each token's part in selections :obj:`(S, N)`, in that shape
+        (:obj:`(N,)` is one selection).
 
         Given the tokens before, where selections depend on each other: the sum over a text is the
         log-probability of its selection.
+
+        Raises:
+            ValueError: For selections of another shape, or numbers other than 0 and 1.
         """
 
 
@@ -103,10 +115,11 @@ class IndependentSelections(Selections):
         uniform = torch.rand_like(self.logit.expand(num_samples, -1))
         return Draw(choice.draw(self.logit, self.spread, uniform), self.logit, self.spread)
 
-    def most_probable(self, choice: Choice) -> Tensor:
-        return choice.most_probable(self.logit, self.spread).squeeze(0)
+    def most_probable(self) -> Tensor:
+        return self.logit.squeeze(0) >= 0
 
-    def log_prob(self, z: Tensor) -> Tensor:
+    def log_prob(self, selection: Tensor) -> Tensor:
+        z = checked_selection(selection, self.logit.size(1))
         return BernoulliChoice().log_prob(self.logit, z.to(self.logit.dtype))
 
 
@@ -149,13 +162,14 @@ class DependentSelections(Selections):
         z, *numbers = self._step_by_step(num_samples, choose)
         return Draw(z, numbers[0], _second(numbers))
 
-    def most_probable(self, choice: Choice) -> Tensor:
+    def most_probable(self) -> Tensor:
         def choose(step: int, numbers: list[Tensor]) -> Tensor:
-            return choice.most_probable(numbers[0], _second(numbers)).to(numbers[0].dtype)
+            return (numbers[0] >= 0).to(numbers[0].dtype)
 
         return self._step_by_step(1, choose)[0].squeeze(0) > 0.5
 
-    def log_prob(self, z: Tensor) -> Tensor:
+    def log_prob(self, selection: Tensor) -> Tensor:
+        z = checked_selection(selection, self.of_tokens[0].numel())
         num_samples, layout = z.size(0), self._layout(z.size(0))
         given = self._as_rows(z)
         rows = self._repeated(self.prepared, num_samples)

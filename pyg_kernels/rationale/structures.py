@@ -57,14 +57,6 @@ class Structure(ABC):
         """The sums over each text or graph of numbers of its pairs: (S, P) to (S, B)."""
         return self._summed(values, self.group.index_select(0, self.pairs[0]))
 
-    def checked(self, z: Tensor) -> Tensor:
-        """Selections as a bool tensor :obj:`(S, N)`.
-
-        Raises:
-            ValueError: Where they have another shape, or numbers other than 0 and 1.
-        """
-        return checked_selection(z, self.num_rows)
-
     def _summed(self, values: Tensor, group: Tensor) -> Tensor:
         sums = values.new_zeros(values.size(0), self.num_groups)
         return sums.index_add(1, group, values)
@@ -130,12 +122,8 @@ class GraphStructure(Structure):
         device: torch.device,
     ) -> None:
         _check_edges(edge_index, edge_attr, num_rows)
-        checked_batch(batch, num_rows)
+        checked_batch(batch, num_rows, batch_size)
         if batch is None:
-            if batch_size not in (None, 1):
-                raise ValueError(
-                    f"batch_size={batch_size} without a batch vector: expected 1 or None"
-                )
             batch, batch_size = torch.zeros(num_rows, dtype=torch.long, device=device), 1
         found = int(batch.max()) + 1 if batch.numel() else 0
         if batch.numel() and int(batch.min()) < 0:

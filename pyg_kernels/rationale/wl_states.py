@@ -7,13 +7,12 @@ import functools
 import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
-from torch.nn.functional import dropout as drop
 from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.arguments import Act, checked_count, checked_dropout, checked_nodes
-from pyg_kernels.nn.conv import WLKernelConv
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.graph_vector import build_norm
+from pyg_kernels.nn.models.wl_kernel_net import build_iterations, iterations
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.walk import Combine
 
@@ -54,7 +53,7 @@ class WLStates(Module):
         >>> from pyg_kernels.rationale import Generator, WLStates
         >>> mol = MolFeaturizer()("CCO")
         >>> generator = Generator(WLStates(65, 16, edge_dim=7), channels=16)
-        >>> generator.sample(mol.x, edge_index=mol.edge_index, edge_attr=mol.edge_attr).shape
+        >>> generator(mol.x, None, mol.edge_index, mol.edge_attr).sample().shape
         torch.Size([1, 3])
 
     See Also:
@@ -80,20 +79,12 @@ class WLStates(Module):
         if norm not in ("layer", "batch", None):
             raise ValueError(f"norm={norm!r}: expected 'layer', 'batch' or None")
         checked_count(channels, "channels")
-        last = checked_count(num_iterations, "num_iterations") - 1
+        checked_count(num_iterations, "num_iterations")
         self.edge_dim, self.dropout = edge_dim, checked_dropout(dropout)
         self.embedding = UnitLinear(in_channels, channels)
+        options = {"order": order, "decay": decay, "gated": gated, "act": act, "edge_dim": edge_dim}
         self.convs = ModuleList(
-            WLKernelConv(
-                channels,
-                order=order,
-                decay=decay,
-                gated=gated,
-                act=act,
-                relabel=None if iteration == last else relabel,
-                edge_dim=edge_dim,
-            )
-            for iteration in range(num_iterations)
+            build_iterations(channels, num_iterations, relabel, None, **options)
         )
         self.norm = build_norm(norm, channels)
 
@@ -110,13 +101,7 @@ class WLStates(Module):
     ) -> Tensor:
         sizes = (checked_nodes(x).size(0),) * 2
         edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
-        label = self.embedding(x)
-        states = []
-        *before, last = self.convs
-        for conv in before:
-            label, state = conv(label, edges, return_states=True)
-            states.append(state)
-            label = drop(label, self.dropout, self.training)
-        states.append(last(label, edges))
+        passes = iterations(self.convs, self.embedding(x), edges, self.dropout, self.training)
+        states = [state for _, state in passes]
         total = functools.reduce(torch.add, states)
         return total if self.norm is None else self.norm(total)

@@ -39,8 +39,7 @@ class PathGraph(BaseTransform):
         (tensor([7, 2, 5]), tensor([[0, 1], [1, 2]]))
 
     See Also:
-        :func:`path_batch`, many texts at once;
-        :class:`~pyg_kernels.propagation.path.PathPropagation`.
+        :func:`path_batch`, many texts at once.
     """
 
     def __call__(self, data: Text) -> Data:

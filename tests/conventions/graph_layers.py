@@ -8,45 +8,53 @@ import pytest
 import torch
 from torch.nn import Module
 
-from pyg_kernels.nn import (
-    EmbeddedLoopyBP,
-    EmbeddedMeanField,
-    GatedWalkConv,
-    GraphKernelConv,
-    GraphKernelNet,
-    RandomWalkConv,
-    RandomWalkNet,
-    WLKernelConv,
-    WLKernelNet,
-)
+from pyg_kernels import nn
+from pyg_kernels.rationale import WLStates
 
 
-def wl(in_channels: Any, out_channels: int, **kwargs: Any) -> WLKernelConv:
+def wl(in_channels: Any, out_channels: int, **kwargs: Any) -> nn.WLKernelConv:
     """WL labels have one size before and after."""
     sizes = in_channels if isinstance(in_channels, tuple) else (in_channels,)
     assert set(sizes) <= {out_channels, -1}
-    return WLKernelConv(out_channels, **kwargs)
+    return nn.WLKernelConv(out_channels, **kwargs)
 
 
 CONVS: dict[str, Callable[..., Module]] = {
-    "RandomWalkConv": RandomWalkConv,
-    "RandomWalkConv-learned": partial(RandomWalkConv, decay="learned", combine="add", act="relu"),
-    "GatedWalkConv": GatedWalkConv,
-    "GraphKernelConv": GraphKernelConv,
-    "GraphKernelConv-gated": partial(GraphKernelConv, gated=True),
+    "RandomWalkConv": nn.RandomWalkConv,
+    "RandomWalkConv-learned": partial(
+        nn.RandomWalkConv, decay="learned", combine="add", act="relu"
+    ),
+    "GatedWalkConv": nn.GatedWalkConv,
+    "GraphKernelConv": nn.GraphKernelConv,
+    "GraphKernelConv-gated": partial(nn.GraphKernelConv, gated=True),
     "WLKernelConv": wl,
     "WLKernelConv-gated": partial(wl, gated=True, relabel="mul", act="tanh"),
 }
 NETS: dict[str, Callable[..., Module]] = {
-    "RandomWalkNet": RandomWalkNet,
-    "GraphKernelNet": partial(GraphKernelNet, num_layers=2),
-    "WLKernelNet": partial(WLKernelNet, num_iterations=3),
-    "EmbeddedMeanField": partial(EmbeddedMeanField, num_iterations=2),
-    "EmbeddedLoopyBP": partial(EmbeddedLoopyBP, num_iterations=2),
+    "RandomWalkNet": nn.RandomWalkNet,
+    "GraphKernelNet": partial(nn.GraphKernelNet, num_layers=2),
+    "WLKernelNet": partial(nn.WLKernelNet, num_iterations=3),
+    "EmbeddedMeanField": partial(nn.EmbeddedMeanField, num_iterations=2),
+    "EmbeddedLoopyBP": partial(nn.EmbeddedLoopyBP, num_iterations=2),
 }
+OTHERS: dict[str, Callable[..., Module]] = {
+    "order-3": partial(nn.RandomWalkConv, order=3, act="tanh"),
+    "onwards": partial(nn.RandomWalkConv, order=3, act="tanh", non_backtracking=True),
+    "gated-onwards": partial(nn.GatedWalkConv, order=3, non_backtracking=True),
+    "WLStates": WLStates,
+}
+C, E = 4, 3
+LAYERS = {name: (build, (C, C)) for name, build in {**CONVS, **OTHERS}.items()}
+LAYERS |= {name: (build, (C, 6, 2)) for name, build in NETS.items()}
 every_conv = pytest.mark.parametrize("conv", CONVS.values(), ids=list(CONVS))
+every_layer = pytest.mark.parametrize(("build", "sizes"), LAYERS.values(), ids=list(LAYERS))
 
 
 def seeded(build: Callable[..., Module], *args: Any, **kwargs: Any) -> Module:
     torch.manual_seed(0)
     return build(*args, **kwargs)
+
+
+def layer_of(build: Callable[..., Module], sizes: tuple[int, ...], bonds: bool = False) -> Module:
+    """In double precision and evaluation mode."""
+    return seeded(build, *sizes, edge_dim=E if bonds else None).double().eval()

@@ -1,14 +1,12 @@
-"""``edge_weight``: one number an edge, which multiplies its message at every step."""
+"""Edges in every form that PyG has; ``edge_weight``, which multiplies messages at every step."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import Module
 from torch_geometric import EdgeIndex
+from torch_geometric.explain import Explainer
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 from torch_geometric.typing import WITH_TORCH_SPARSE, SparseTensor
@@ -16,25 +14,10 @@ from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_t
 
 from pyg_kernels.explain import WalkExplainer, model_contributions, walk_contributions
 from pyg_kernels.nn import GatedWalkConv, RandomWalkConv, RandomWalkNet
-from pyg_kernels.rationale import WLStates
-from tests.conventions.graph_layers import CONVS, NETS, every_conv, seeded
+from tests.conventions.graph_layers import NETS, C, E, every_conv, every_layer, layer_of, seeded
 from tests.graphs import random_graph
 
-C, E = 4, 3
-OTHERS = {
-    "order-3": partial(RandomWalkConv, order=3, act="tanh"),
-    "onwards": partial(RandomWalkConv, order=3, act="tanh", non_backtracking=True),
-    "gated-onwards": partial(GatedWalkConv, order=3, non_backtracking=True),
-    "WLStates": WLStates,
-}
-LAYERS = {name: (build, (C, C)) for name, build in {**CONVS, **OTHERS}.items()}
-LAYERS |= {name: (build, (C, 6, 2)) for name, build in NETS.items()}
-every_layer = pytest.mark.parametrize(("build", "sizes"), LAYERS.values(), ids=list(LAYERS))
 with_or_without_bonds = pytest.mark.parametrize("bonds", [False, True], ids=["bare", "bonds"])
-
-
-def layer_of(build: Callable[..., Module], sizes: tuple[int, ...], bonds: bool = False) -> Module:
-    return seeded(build, *sizes, edge_dim=E if bonds else None).double().eval()
 
 
 class Stored(SparseTensor):
@@ -84,15 +67,21 @@ TO_SPARSE = {"coo": to_torch_coo_tensor, "csr": to_torch_csr_tensor, "csc": to_t
 
 
 @every_layer
+@with_or_without_bonds
 @pytest.mark.parametrize("form", [*TO_SPARSE, "EdgeIndex", "SparseTensor"])
-def test_values_of_an_adjacency_are_weights(build, sizes, form: str) -> None:
-    layer, graph = layer_of(build, sizes), random_graph(0)
-    index = graph.edge_index.unique(dim=1).contiguous()  # by source: an adjacency sorts by its rows
+def test_forms_of_edges(build, sizes, bonds: bool, form: str) -> None:
+    """An adjacency's values are weights; edge features follow the order of its entries."""
+    layer, graph = layer_of(build, sizes, bonds), random_graph(0)
+    index = graph.edge_index if form == "csc" else graph.edge_index.flip(0)
+    index = index.unique(dim=1).contiguous()  # by source, or else by target
+    index = index if form == "csc" else index.flip(0)
     weight = torch.rand(index.size(1), dtype=torch.float64, requires_grad=True)
-    expected = layer(graph.x, index, edge_weight=weight)
-    inputs: dict[str, Any] = {}
+    attr = graph.edge_attr[: index.size(1)] if bonds else None
+    expected = layer(graph.x, index, edge_weight=weight, edge_attr=attr)
+    inputs: dict[str, Any] = {"edge_attr": attr}
     if form == "EdgeIndex":
-        adj_t, inputs = EdgeIndex(index, sparse_size=(6, 6)), {"edge_weight": weight}
+        adj_t = EdgeIndex(index, sparse_size=(6, 6), sort_order="col")
+        inputs["edge_weight"] = weight
     elif form == "SparseTensor":
         adj_t = sparse_tensor(row=index[1], col=index[0], value=weight, sparse_sizes=(6, 6))
     else:
@@ -125,36 +114,27 @@ def test_other_shapes_are_refused(build, sizes) -> None:
 
 
 @every_conv
-@pytest.mark.parametrize("supports_edge_attr", [False, True])
-def test_basic_gnn(conv, supports_edge_attr: bool) -> None:
+def test_basic_gnn(conv) -> None:
     class KernelGNN(BasicGNN):
-        supports_edge_weight = True
+        supports_edge_weight = supports_edge_attr = True
         supports_norm_batch = False
 
         def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> MessagePassing:
             return conv(in_channels, out_channels, **kwargs)
 
-    KernelGNN.supports_edge_attr = supports_edge_attr
-    torch.manual_seed(0)
-    attr = {"edge_dim": E} if supports_edge_attr else {}
-    model = KernelGNN(C, C, num_layers=3, out_channels=C, norm="batch", jk="cat", **attr)
+    model = seeded(KernelGNN, C, C, 3, C, norm="batch", jk="cat", edge_dim=E)
     graph = random_graph(0, dtype=torch.float32)
-    inputs = {"edge_attr": graph.edge_attr} if supports_edge_attr else {}
     weight = torch.rand(9, requires_grad=True)
-    out = model(graph.x, graph.edge_index, edge_weight=weight, **inputs)
+    out = model(graph.x, graph.edge_index, edge_weight=weight, edge_attr=graph.edge_attr)
     assert out.shape == (6, C)
     out.square().sum().backward()
     assert weight.grad.isfinite().all() and weight.grad.any()
-    model.eval()
-    ones = model(graph.x, graph.edge_index, edge_weight=torch.ones(9), **inputs)
-    torch.testing.assert_close(ones, model(graph.x, graph.edge_index, **inputs))
 
 
 @pytest.mark.parametrize("conv", [RandomWalkConv, GatedWalkConv], ids=lambda c: c.__name__)
 def test_attributions_count_the_weights(conv) -> None:
     """What walks add is told with their edges' weights."""
-    torch.manual_seed(0)
-    layer, graph = conv(C, 5, order=3).double(), random_graph(0)
+    layer, graph = seeded(conv, C, 5, order=3).double(), random_graph(0)
     weight = torch.rand(9, dtype=torch.float64)
     found = walk_contributions(layer, graph.x, graph.edge_index, edge_weight=weight)
     out = layer(graph.x, graph.edge_index, edge_weight=weight)
@@ -166,8 +146,7 @@ def test_attributions_count_the_weights(conv) -> None:
 @pytest.mark.parametrize("net", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
 def test_attributions_of_networks_count_the_weights(net: str) -> None:
     act = {"act": "relu"} if net == "RandomWalkNet" else {}
-    torch.manual_seed(0)
-    model, graph = NETS[net](C, 6, 2, **act).double().eval(), random_graph(0)
+    model, graph = seeded(NETS[net], C, 6, 2, **act).double().eval(), random_graph(0)
     weight = torch.rand(9, dtype=torch.float64)
     found = model_contributions(model, graph.x, graph.edge_index, target=1, edge_weight=weight)
     out = model(graph.x, graph.edge_index, edge_weight=weight)[0, 1]
@@ -176,17 +155,11 @@ def test_attributions_of_networks_count_the_weights(net: str) -> None:
 
 
 def test_the_walk_explainer_takes_weights() -> None:
-    from torch_geometric.explain import Explainer
-
-    torch.manual_seed(0)
-    model, graph = RandomWalkNet(C, 6, 1, act="relu").eval(), random_graph(0, dtype=torch.float32)
-    explainer = Explainer(
-        model,
-        WalkExplainer(),
-        explanation_type="model",
-        edge_mask_type="object",
-        model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
-    )
+    model = seeded(RandomWalkNet, C, 6, 1, act="relu").eval()
+    graph = random_graph(0, dtype=torch.float32)
+    config = {"mode": "regression", "task_level": "graph", "return_type": "raw"}
+    settings = {"explanation_type": "model", "edge_mask_type": "object", "model_config": config}
     weight = torch.ones(9).index_fill(0, torch.tensor([4]), 0.0)
-    mask = explainer(graph.x, graph.edge_index, edge_weight=weight).edge_mask
+    explain = Explainer(model, WalkExplainer(), **settings)
+    mask = explain(graph.x, graph.edge_index, edge_weight=weight).edge_mask
     assert mask[4] == 0 and mask.max() == 1

@@ -1,4 +1,4 @@
-"""The layers where PyTorch Geometric expects its own: containers, explainers, GraphGym."""
+"""The layers where PyTorch Geometric expects its own: containers and explainers."""
 
 import itertools
 from typing import Any
@@ -13,10 +13,9 @@ from torch_geometric.nn import HeteroConv, Linear, to_hetero
 from torch_geometric.utils import get_embeddings
 
 from pyg_kernels.nn import GatedWalkConv, WLKernelConv
-from tests.conventions.graph_layers import NETS, every_conv, seeded
-from tests.graphs import Graph, random_graph
+from tests.conventions.graph_layers import NETS, C, E, every_conv, seeded
+from tests.graphs import batch_of, random_graph
 
-C, E = 4, 3
 GRAPH = random_graph(0, dtype=torch.float32)
 
 
@@ -144,8 +143,7 @@ def test_gnn_explainer_finds_the_edges_that_matter() -> None:
 
 
 def graphs() -> Batch:
-    found: list[Graph] = [random_graph(s, dtype=torch.float32) for s in range(3)]
-    return Batch.from_data_list([Data(x=g.x, edge_index=g.edge_index) for g in found])
+    return batch_of([random_graph(s, dtype=torch.float32) for s in range(3)])
 
 
 @pytest.mark.parametrize("algorithm", [GNNExplainer, PGExplainer])
@@ -156,27 +154,3 @@ def test_explainers_of_networks(name: str, algorithm: Any) -> None:
     kind = {"explanation_type": "phenomenon"}
     explanation = explained(model, algorithm(epochs=2), batch, **inputs, **kind)
     assert explanation.edge_mask.shape == (27,) and explanation.edge_mask.any()
-
-
-@pytest.mark.filterwarnings("ignore:Could not define global config object")
-@every_conv
-def test_graph_gym(conv, request: pytest.FixtureRequest) -> None:
-    """Registered by name, and built by GraphGym's own layer with its norm and activation."""
-    register = pytest.importorskip("torch_geometric.graphgym.register")
-    layers = pytest.importorskip("torch_geometric.graphgym.models.layer")
-    name = request.node.callspec.id.lower()
-
-    @register.register_layer(name)
-    class Layer(Module):
-        def __init__(self, layer_config: Any, **kwargs: Any) -> None:
-            super().__init__()
-            self.model = conv(layer_config.dim_in, layer_config.dim_out, **kwargs)
-
-        def forward(self, batch: Batch) -> Batch:
-            batch.x = self.model(batch.x, batch.edge_index)
-            return batch
-
-    request.addfinalizer(lambda: register.layer_dict.pop(name))
-    has_act = "relu" in register.act_dict  # GraphGym's own need yacs
-    config = layers.LayerConfig(has_batchnorm=True, has_act=has_act, dim_in=C, dim_out=C)
-    assert layers.GeneralLayer(name, config)(graphs()).x.shape == (18, C)

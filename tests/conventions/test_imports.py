@@ -103,6 +103,7 @@ def test_optional_packages_are_not_needed() -> None:
         "print(*(n for n in sys.modules.keys() - known if n.startswith('pyg_kernels.')))\n"
         "import pyg_kernels.features\n"
         "print(pk.nn.WLKernelNet.__name__)\n"
+        "import pyg_kernels.explain\n"
         "for name in ('networkx', 'pandas', 'matplotlib'): del sys.modules[name]\n"
         "from pyg_kernels.datasets import TextCSV, Vocabulary\n"
         "import pyg_kernels.datasets as datasets\n"

@@ -10,17 +10,8 @@ import torch
 from torch.nn import BatchNorm1d, Linear, Module, ModuleList
 from torch_geometric.nn import GIN, GINConv
 
+from pyg_kernels import nn
 from pyg_kernels.explain import model_contributions, ngram_contributions, walk_contributions
-from pyg_kernels.nn import (
-    EmbeddedMeanField,
-    GatedWalkConv,
-    GraphKernelConv,
-    GraphKernelNet,
-    KernelActivation,
-    RandomWalkConv,
-    RandomWalkNet,
-    WLKernelNet,
-)
 from pyg_kernels.sequence import KBRN, RCNN, RCNNCell
 
 X = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
@@ -33,7 +24,7 @@ ONE_TEXT = "x: expected the features of one text"
 
 
 def walks(*args: Any, conv: Any = None, **kwargs: Any) -> Any:
-    return walk_contributions(conv or RandomWalkConv(3, 2), *(args or (X, EDGES)), **kwargs)
+    return walk_contributions(conv or nn.RandomWalkConv(3, 2), *(args or (X, EDGES)), **kwargs)
 
 
 def ngrams(*args: Any, rcnn: Any = None, **kwargs: Any) -> Any:
@@ -47,33 +38,30 @@ def with_part(model: Module, name: str, part: Module) -> Module:
     return model
 
 
-GIN_LAYER, DEEP, TANH = GINConv(Linear(3, 3)), GraphKernelConv(3, 3), "has the activation Tanh()"
+GIN_LAYER, DEEP, TANH = GINConv(Linear(3, 3)), nn.GraphKernelConv(3, 3), "has the activation Tanh()"
 OF_BATCHES = BatchNorm1d(3, track_running_stats=False)
-NORMED = with_part(RandomWalkNet(3, 3, 1, act="relu"), "norm", OF_BATCHES)
-WITH_GIN = with_part(GraphKernelNet(3, 3, 1, 3), "convs.1", GIN_LAYER)
-WITH_DEEP = with_part(WLKernelNet(3, 3, 1), "convs.2", DEEP)
-KERNEL, NO_SUM = KernelActivation(3), "which is no sum over walks: expected"
-LAYERS = ModuleList([GatedWalkConv(3, 3), GIN_LAYER, GIN_LAYER])
+NORMED = with_part(nn.RandomWalkNet(3, 3, 1, act="relu"), "norm", OF_BATCHES)
+WITH_GIN = with_part(nn.GraphKernelNet(3, 3, 1, 3), "convs.1", GIN_LAYER)
+WITH_DEEP = with_part(nn.WLKernelNet(3, 3, 1), "convs.2", DEEP)
+KERNEL, NO_SUM = nn.KernelActivation(3), "which is no sum over walks: expected"
 MODELS: list[tuple[str, Module]] = [
-    (f"model (act) {TANH}: an exact attribution needs", RandomWalkNet(3, 3, 1)),
-    (f"model (head.1) {TANH}", WLKernelNet(3, 3, 1, act="tanh", norm=None)),
-    ("(convs.0.walk.act) has the activation SiLU()", GraphKernelNet(3, 3, 1, 1, act="silu")),
-    ("model has LayerNorm((3,)", RandomWalkNet(3, 3, 1, act="relu", norm="layer")),
-    ("(head.0), whose scale depends on what it", WLKernelNet(3, 3, 1, norm="layer")),
-    ("has the activation KernelActivation(3", RandomWalkNet(3, 3, 1, act=KERNEL)),
+    (f"model (act) {TANH}: an exact attribution needs", nn.RandomWalkNet(3, 3, 1)),
+    (f"model (head.1) {TANH}", nn.WLKernelNet(3, 3, 1, act="tanh", norm=None)),
+    ("(convs.0.walk.act) has the activation SiLU()", nn.GraphKernelNet(3, 3, 1, 1, act="silu")),
+    ("model has LayerNorm((3,)", nn.RandomWalkNet(3, 3, 1, act="relu", norm="layer")),
+    ("(head.0), whose scale depends on what it", nn.WLKernelNet(3, 3, 1, norm="layer")),
+    ("has the activation KernelActivation(3", nn.RandomWalkNet(3, 3, 1, act=KERNEL)),
     ("(norm), which normalises by the batch", NORMED),
-    (f"model has GINConv (convs.0), {NO_SUM} a Ra", GIN(3, 3, 2, 1)),
-    ("model is a GINConv: expected a RandomWalkNet, a Graph", GIN_LAYER),
-    ("model is a EmbeddedMeanField: expected a RandomWalkNet, a", EmbeddedMeanField(3, 3, 1)),
-    ("layers alone are explained by walk_contrib", ModuleList([RandomWalkConv(3, 3)])),
-    ("model has GINConv (1), which is no sum over", LAYERS),
+    ("model is a GIN: expected a RandomWalkNet, a Graph", GIN(3, 3, 2, 1)),
+    ("model is a EmbeddedMeanField: expected a RandomWalkNet, a", nn.EmbeddedMeanField(3, 3, 1)),
+    ("layers alone are explained by walk_contrib", ModuleList([nn.RandomWalkConv(3, 3)])),
     (f"model has GINConv (convs.1), {NO_SUM} GraphKernelConv", WITH_GIN),
     (f"model has GraphKernelConv (convs.2), {NO_SUM} WLKernelConv", WITH_DEEP),
 ]
 ACTIVATION = "conv, a RandomWalkConv, has the activation {}: an exact attribution needs"
 REFUSED: list[tuple[str, Callable[..., Any]]] = [
     *[
-        (ACTIVATION.format(name), partial(walks, conv=RandomWalkConv(3, 2, act=act)))
+        (ACTIVATION.format(name), partial(walks, conv=nn.RandomWalkConv(3, 2, act=act)))
         for act, name in [
             (torch.tanh, "tanh"),
             ("sigmoid", "Sigmoid()"),
@@ -86,8 +74,8 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
         for conv in (GIN_LAYER, DEEP)
     ],
     *[(words, partial(model_contributions, model, X, EDGES)) for words, model in MODELS],
-    ("x has dtype torch.float32", partial(walks, conv=RandomWalkConv(3, 2).double())),
-    ("x has 3 features: expected 4", partial(walks, conv=RandomWalkConv(4, 2))),
+    ("x has dtype torch.float32", partial(walks, conv=nn.RandomWalkConv(3, 2).double())),
+    ("x has 3 features: expected 4", partial(walks, conv=nn.RandomWalkConv(4, 2))),
     ("names source node 4, but there are 4", partial(walks, X, torch.tensor([[0, 4], [1, 2]]))),
     ("names target node -2", partial(walks, X, torch.tensor([[0, 1], [1, -2]]))),
     ("edge_index has shape (2,): expected (2, num_edges)", partial(walks, X, EDGES[:, 0])),
@@ -96,7 +84,7 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
     ("is nan: expected a finite one", partial(walks, NAN, EDGES)),
     ("expected a finite one", partial(walks, INF, EDGES)),
     ("the layer takes no edge features", partial(walks, X, EDGES, torch.ones(3, 1))),
-    ("edge_attr is missing", partial(walks, conv=RandomWalkConv(3, 2, edge_dim=1))),
+    ("edge_attr is missing", partial(walks, conv=nn.RandomWalkConv(3, 2, edge_dim=1))),
     *[(HEAD, partial(made, head=head)) for made in (walks, ngrams) for head in HEADS],
     *[(NUMBER.format(k), partial(made, k=k)) for made in (walks, ngrams) for k in NO_NUMBERS],
     ("num_layers=2: explain one of its cells", partial(ngrams, rcnn=RCNN(3, 2, 2))),
@@ -121,14 +109,14 @@ def test_refused(words: str, call: Callable[..., Any]) -> None:
         call()
 
 
-@pytest.mark.parametrize("conv", [RandomWalkConv, GatedWalkConv])
+@pytest.mark.parametrize("conv", [nn.RandomWalkConv, nn.GatedWalkConv])
 def test_walks_that_never_turn_back(conv: Any) -> None:
     """At order 2 they are all walks."""
     assert len(walks(conv=conv(3, 2, order=2, non_backtracking=True)).walks) == 3
     words = f"conv is a {conv.__name__} with non_backtracking=True"
     with pytest.raises(ValueError, match=words):
         walks(conv=conv(3, 2, order=3, non_backtracking=True))
-    net = RandomWalkNet(3, 4, 1, order=3, act="relu", gated=conv is GatedWalkConv)
+    net = nn.RandomWalkNet(3, 4, 1, order=3, act="relu", gated=conv is nn.GatedWalkConv)
     net.convs[0] = conv(3, 4, order=3, non_backtracking=True)
     with pytest.raises(ValueError, match=words):
         model_contributions(net.eval(), X, EDGES)

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d, Linear, Module, ReLU, Sequential, Tanh
-from torch_geometric.data import Batch, Data
-from torch_geometric.explain import Explainer, Explanation, fidelity, unfaithfulness
+from torch_geometric.explain import Explainer, Explanation, fidelity
 
 from pyg_kernels.explain import (
     ModelContributions,
@@ -22,7 +21,7 @@ from pyg_kernels.explain import (
 from pyg_kernels.nn import RandomWalkNet, WLKernelNet
 from pyg_kernels.sequence import KBRN, RCNN, path_batch
 from tests.explain.values import close
-from tests.graphs import Graph, random_graph
+from tests.graphs import Graph, batch_of, random_graph
 from tests.sequence.rcnn import random_rcnn
 from tests.sequence.texts import texts
 
@@ -87,30 +86,6 @@ def test_masks_are_absolute_shares() -> None:
     assert not found.node_mask.any() and not found.edge_mask.any()
 
 
-@pytest.mark.parametrize("kind", ["topk", "topk_hard", "hard"])
-def test_thresholds(kind: str) -> None:
-    model, graph = network(), random_graph(0)
-    threshold = (kind, 0.5 if kind == "hard" else 2)
-    found = explained(explainer(model, threshold_config=threshold), graph)
-    kept = attribution(model, graph).nodes.abs().topk(2).indices
-    if kind != "hard":
-        assert found.node_mask.count_nonzero() == 2 and bool(found.node_mask[kept].all())
-    subgraph = found.get_explanation_subgraph()
-    assert subgraph.num_nodes == found.node_mask.count_nonzero()
-
-
-@pytest.mark.parametrize(("mode", "outputs"), [(BINARY, 1), (CLASSES, 3)])
-def test_metrics(mode: str, outputs: int) -> None:
-    model, graph = network(outputs, norm="head"), random_graph(0)
-    explain = explainer(model, mode, threshold_config=("topk", 2))
-    found = explained(explain, graph)
-    assert all(score in (0.0, 1.0) for score in fidelity(explain, found))
-    if outputs > 1:
-        assert unfaithfulness(explain, found) <= 1
-        expected = attribution(model, graph, int(found.target))
-        close(found.contributions.nodes, expected.nodes)
-
-
 def test_metrics_and_modes_of_texts() -> None:
     model = text_network().train()
     explain = explainer(model, BINARY, threshold_config=("topk_hard", 2))
@@ -134,14 +109,10 @@ def test_important_parts_carry_the_prediction() -> None:
     assert fidelity(explain, found) == (1.0, 0.0)
 
 
-def union(graphs: list[Graph]) -> Batch:
-    return Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
-
-
 @pytest.mark.parametrize(("mode", "target"), [("regression", 2), (CLASSES, None)])
 def test_several_graphs(mode: str, target: int | None) -> None:
     graphs = [random_graph(seed, num_nodes=5 + seed) for seed in range(3)]
-    model, joined = network(3, readout="concat"), union(graphs)
+    model, joined = network(3, readout="concat"), batch_of(graphs)
     found = explained(explainer(model, mode, target), joined, batch=joined.batch, index=None)
     targets = [2] * 3 if mode == "regression" else found.target.tolist()
     alone = [attribution(model, g, t) for g, t in zip(graphs, targets, strict=True)]
@@ -158,7 +129,7 @@ def assert_joined(found: Any, alone: list[Any], of_parts: Any, of_wholes: Any) -
 @pytest.mark.parametrize("index", [1, torch.tensor([1]), torch.tensor([False, True, False])])
 def test_one_of_several_graphs(index: Any) -> None:
     graphs = [random_graph(seed) for seed in range(3)]
-    model, joined = network(3), union(graphs)
+    model, joined = network(3), batch_of(graphs)
     given = {"batch": joined.batch, "batch_size": 3, "index": index}
     found = explained(explainer(model, CLASSES), joined, **given)
     expected = attribution(model, graphs[1], int(found.target[1]))
@@ -186,14 +157,6 @@ def test_several_texts() -> None:
     assert not one.tokens[:6].any()
 
 
-def test_phenomenon_explains_the_given_class() -> None:
-    model, graph = network(3), random_graph(0)
-    explain = explainer(model, CLASSES, explanation_type="phenomenon", edge_mask_type=None)
-    for label in range(3):
-        found = explained(explain, graph, target=torch.tensor([label]))
-        close(found.contributions.nodes, attribution(model, graph, label).nodes)
-
-
 @of_every_layer
 @pytest.mark.parametrize("x", TEXTS, ids=len)
 def test_adds_up_to_the_output_for_a_text(name: str, x: Tensor) -> None:
@@ -203,14 +166,6 @@ def test_adds_up_to_the_output_for_a_text(name: str, x: Tensor) -> None:
     close(attribution.tokens.sum(), attribution.total)
     largest = max(attribution.tokens.abs().tolist(), default=0.0) or 1.0  # too short for a bigram
     close(found.node_mask, (attribution.tokens.abs() / largest).unsqueeze(1))
-
-
-def test_a_head_with_a_module_twice() -> None:
-    twice, act = Linear(3, 3), ReLU()
-    head = Sequential(twice, act, Sequential(twice, act), Linear(3, 1)).double()
-    model = TextNet(random_rcnn(4, 3, **LAYERS["relu"]), head)
-    attribution = explainer(model)(TEXTS[3], None).contributions
-    close(attribution.total + attribution.remainder, model.eval()(TEXTS[3])[0, 0])
 
 
 @of_every_layer

@@ -9,14 +9,7 @@ from torch import Tensor
 from pyg_kernels.explain import ngram_contributions
 from pyg_kernels.sequence import RCNN
 from tests.covering import covering
-from tests.explain.values import (
-    HEAD,
-    assert_best,
-    assert_largest,
-    close,
-    ngram_values,
-    node_shares,
-)
+from tests.explain.values import HEAD, assert_best, assert_largest, close, ngram_values, node_shares
 from tests.sequence.rcnn import random_rcnn
 from tests.sequence.texts import random_text
 

@@ -1,8 +1,6 @@
 """Pictures of attributions: what has which colour, and what cannot be drawn."""
 
-import importlib
 import re
-import sys
 from typing import Any
 from xml.etree import ElementTree
 
@@ -11,7 +9,7 @@ import torch
 
 pytest.importorskip("matplotlib", reason="texts are drawn with the extra 'bench'")
 
-from pyg_kernels.explain import draw_molecule, draw_text, pictures, text_html
+from pyg_kernels.explain import draw_molecule, draw_text, text_html
 from pyg_kernels.explain.pictures import NEGATIVE, POSITIVE, ngram_name, signed_color
 
 ACETAMIDE = "CC(=O)N"
@@ -177,17 +175,6 @@ def test_what_does_not_fit_a_figure() -> None:
     for message, gates in GATES:
         with pytest.raises(ValueError, match=message):
             draw_text(TOKENS, VALUES, gates=gates)
-
-
-def test_neither_rdkit_nor_matplotlib_is_needed_to_import_it(monkeypatch) -> None:
-    for name in ("rdkit", "matplotlib"):
-        monkeypatch.setitem(sys.modules, name, None)
-    importlib.reload(pictures)
-    with pytest.raises(ImportError, match="rdkit"):
-        pictures.draw_molecule("C", [0.0])
-    with pytest.raises(ImportError, match="matplotlib"):
-        pictures.draw_text(TOKENS, VALUES)
-    assert "film" in pictures.text_html(TOKENS, VALUES)
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pyg_kernels.nn import KernelActivation
-from tests.conventions.graph_layers import CONVS
-from tests.conventions.test_graph_edge_weights import E, every_layer, layer_of
+from tests.conventions.graph_layers import CONVS, E, every_layer, layer_of
 from tests.graphs import random_graph
 from tests.sequence.texts import close
 

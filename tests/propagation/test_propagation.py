@@ -1,4 +1,4 @@
-"""Reading edges, and the operators on paths and on messages of edges."""
+"""Reading edges, and the sums of messages on edges."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ from torch import Tensor
 
 from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.ops.edges import Edges
-from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.walk import Form, walk_scan
-from pyg_kernels.propagation import PathPropagation
 from pyg_kernels.propagation.cavity_sum import arriving_sum, cavity_sum, find_reverse
 from pyg_kernels.propagation.graph import as_edges
-from pyg_kernels.walk import walk
-from tests.covering import covering
 from tests.graphs import random_graph
-
-# Reading edges; the operator's numbers are those of the walks of tests/nn/conv
 
 
 def test_kinds_are_found_only_where_no_gradient_is_needed() -> None:
@@ -57,8 +50,10 @@ def test_values_of_an_adjacency() -> None:
         assert dict(pairs) == {2: 0.5, 1: 2.0, 0: 3.0}
     edges = as_edges(adjacency.to_sparse_csr(), 3, 3, edge_dim=1)
     assert torch.equal(edges.edge_rows(edges.attr).flatten(), values)
+    edges = as_edges(FEATURES, 3, 3, edge_dim=2)
+    assert torch.equal(edges.edge_rows(edges.attr), torch.eye(2).flip(0))
     ones = torch.sparse_coo_tensor(index, torch.ones(3), (3, 3))
-    assert as_edges(ones, 3, 3).attr is None
+    assert as_edges(ones, 3, 3).weight is None
 
 
 NO_EDGES = as_edges(torch.zeros(2, 0, dtype=torch.long), 3, 3)
@@ -83,46 +78,6 @@ def test_edges_that_are_refused(edges: Any, options: dict[str, Any], message: st
     with pytest.raises(ValueError, match=message):
         as_edges(edges, 3, 3, **options)
     assert as_edges(NO_EDGES, 3, 3) is NO_EDGES
-
-
-# The operator on path graphs: the walk that it carries is the scan's definition
-
-CHANNELS = 3
-WALKS = covering(
-    2,
-    lengths=[(6, 6), (70, 4, 1, 0), (1, 1), (0, 0)],
-    order=[1, 2, 4],
-    sums=[("mul", False), ("mul", True), ("add", False), ("add", True)],
-    weighted=[False, True],
-)
-
-
-@pytest.mark.parametrize("options", WALKS, ids=str)
-def test_the_walk_of_the_scan(options: dict[str, Any]) -> None:
-    """`walk` with the operator, one order after the other, and the scan of all orders at once.
-
-    Where tokens have weights, so they do in both.
-    """
-    torch.manual_seed(0)
-    lengths, order, (combine, normalize), weighted = options.values()
-    ptr = torch.tensor([0, *lengths]).cumsum(0)
-    layout = Layout.of_ptr(ptr, max(lengths), int(ptr[-1]))
-    decay, *p = (
-        torch.randn(layout.num_rows, CHANNELS, dtype=torch.float64) for _ in range(order + 1)
-    )
-    decay, initial = decay.sigmoid(), torch.randn(order, len(lengths), CHANNELS).double()
-    weight = torch.rand(layout.num_rows, 1, dtype=torch.float64) if weighted else None
-    path = PathPropagation(decay, layout, initial, normalize, weight)
-    form = Form(order, combine, normalize, "values", CHANNELS, "z", hold=False)
-    params = decay.new_zeros(4, CHANNELS)
-    x = torch.cat((decay, *p), 1)
-    h, c, end = walk_scan(form, layout, x, params, initial, initial[0], weight)
-    for j, z in enumerate(walk(p, path, combine), start=1):
-        up_to = path.aggregate(z, j)
-        torch.testing.assert_close(c[j - 1, : layout.num_rows], up_to, rtol=1e-10, atol=1e-12)
-        last = layout.last(up_to, initial[j - 1])
-        torch.testing.assert_close(end[j - 1], last, rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(h, z, rtol=1e-10, atol=1e-12)
 
 
 # Sums of messages on edges against their definition, message by message

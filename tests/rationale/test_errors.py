@@ -60,7 +60,7 @@ DRAW, WIDE = Generator(RCNN(SIZE, 4), 4), Generator(BOTH, 4)
 ATOMS = Generator(WLStates(4, 5), 5, "dependent")
 BOTH_PRICES = {"sparsity": 0.1, "rate": 0.1}
 MIXED = Rationalizer(ATOMS, RandomWalkNet(4, 5, 2), sparsity=0.1).double()
-LOG_PROB = partial(WIDE.log_prob, x=X, ptr=THREE)
+LOG_PROB = DRAW(X, THREE).log_prob
 CALLS: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (UNPRICED, {}, "sparsity=None and rate=None"),
     (UNPRICED, BOTH_PRICES, "sparsity=0.1 and rate=0.1"),
@@ -88,11 +88,11 @@ CALLS: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (GRAPHS, of_graph(batch=torch.full((6,), 2)), "batch_size=1: expected at least 3"),
     (GRAPHS, of_graph(batch=torch.full((6,), -1)), "batch has -1"),
     (GRAPHS, of_graph(batch=torch.arange(6), batch_size=6), "edge_index joins nodes of different"),
-    (DRAW.sample, {"x": X}, "neither"),
-    (DRAW.sample, {"x": X, "ptr": THREE, "edge_index": NO_EDGES}, "both"),
-    (DRAW.sample, {"x": X, "ptr": THREE, "edge_attr": torch.zeros(0, 2)}, "edge_attr"),
-    (DRAW.sample, {"x": X, "ptr": TWO}, "ptr"),
-    (WIDE.sample, {"x": X, "ptr": THREE}, r"network gives \(3, 8\)"),
+    (DRAW, {"x": X}, "neither"),
+    (DRAW, {"x": X, "ptr": THREE, "edge_index": NO_EDGES}, "both"),
+    (DRAW, {"x": X, "ptr": THREE, "edge_attr": torch.zeros(0, 2)}, "edge_attr"),
+    (DRAW, {"x": X, "ptr": TWO}, "ptr"),
+    (WIDE, {"x": X, "ptr": THREE}, r"network gives \(3, 8\)"),
     (LOG_PROB, {"selection": torch.zeros(4)}, r"selection: \(1, 4\), expected"),
     (LOG_PROB, {"selection": torch.full((2, 3), 0.5)}, "nothing but 0 and 1"),
     (ATOMS, {"x": X, "edge_index": NO_EDGES}, "selection='dependent' with edge_index"),

@@ -27,7 +27,7 @@ def test_log_prob_of_every_selection(selection: str) -> None:
     """Of a batch: the texts are apart, and over all selections of one the sum is one."""
     gen, pieces = generator(selection), texts(3, 0, 1, 5)
     every, ptr = every_selection(9), pointers(pieces)
-    found = gen.log_prob(every, joined(pieces), ptr=ptr)
+    found = gen(joined(pieces), ptr).log_prob(every)
     assert found.shape == (2**9, 9)
     for text, start, end in zip(pieces, ptr, ptr[1:], strict=False):
         expected = probabilities(gen, text)
@@ -42,7 +42,7 @@ def test_samples(selection: str) -> None:
     gen, pieces = generator(selection), texts(3, 2)
     torch.manual_seed(0)
     count = 20_000
-    z = gen.sample(joined(pieces), ptr=pointers(pieces), num_samples=count)
+    z = gen(joined(pieces), pointers(pieces)).sample(count)
     assert z.dtype == torch.bool and z.shape == (count, 5)
     for text, part in zip(pieces, z.split([3, 2], dim=1), strict=True):
         every = every_selection(len(text))
@@ -57,9 +57,9 @@ def test_most_probable() -> None:
     gen.logit.of_token.weight.data.fill_(1.0)
     gen.logit.of_token.bias.data.fill_(0.0)
     x = torch.tensor([[-1.0], [0.0], [2.0]], dtype=F64)
-    assert gen.most_probable(x, ptr=torch.tensor([0, 3])).tolist() == [False, True, True]
+    assert gen(x, torch.tensor([0, 3])).most_probable().tolist() == [False, True, True]
     gen, pieces = generator("dependent"), texts(7, 0, 4, 1)
-    found = gen.most_probable(joined(pieces), ptr=pointers(pieces))
+    found = gen(joined(pieces), pointers(pieces)).most_probable()
     states, _ = gen.network(joined(pieces), ptr=pointers(pieces))
     for rows, part in zip(states.split([7, 4, 1]), found.split([7, 4, 1]), strict=True):
         state = gen.cell.start(1, states)
@@ -75,7 +75,7 @@ def test_atoms() -> None:
     network = WLStates(4, 6, num_iterations=2, edge_dim=2)
     gen = randomized(Generator(network, 6))
     every = every_selection(5)
-    found = gen.log_prob(every, **vars(graph))
+    found = gen(**vars(graph)).log_prob(every)
     close(found.sum(dim=1).exp().sum(), torch.tensor(1.0, dtype=F64))
     states = network(**vars(graph))
     p = torch.sigmoid(gen.logit.of_token(states).squeeze(1))
@@ -89,7 +89,7 @@ def test_initial_rate(selection: Any, rate: float) -> None:
     torch.manual_seed(0)
     gen = Generator(Table(), SIZE, selection, initial_rate=rate)
     for _ in range(2):
-        z = gen.log_prob(torch.ones(1, 1), torch.zeros(1, SIZE), ptr=torch.tensor([0, 1]))
+        z = gen(torch.zeros(1, SIZE), torch.tensor([0, 1])).log_prob(torch.ones(1, 1))
         torch.testing.assert_close(z.exp(), torch.tensor([[rate]]))
         gen.logit.of_token.bias.data.fill_(7.0)
         gen.reset_parameters()
@@ -103,4 +103,3 @@ def test_spread() -> None:
     spread = gen.spread
     gen.build_spread()
     assert gen.spread is spread and spread.of_token.weight.dtype == F64
-    assert generator("independent", spread=True).spread is not None

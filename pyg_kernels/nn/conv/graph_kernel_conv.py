@@ -40,7 +40,28 @@ def build_walk(
     return GatedWalkConv(in_channels, out_channels, order=order, **kwargs)
 
 
-class GraphKernelConv(MessagePassing):
+class WithWalk:
+    """What layers with a walk inside show of it."""
+
+    walk: RandomWalkConv | GatedWalkConv
+
+    @property
+    def decay(self) -> float | Tensor:
+        r"""The decay :math:`\lambda`; an ``AttributeError`` where gates take its place."""
+        return self.walk.decay
+
+    @property
+    def lins(self) -> ModuleList:
+        """The n bias-free maps: ``lins[j].weight`` is :math:`W^{(j + 1)}`."""
+        return self.walk.lins
+
+    @property
+    def edge_lins(self) -> ModuleList:
+        """The bond factors' maps: ``edge_lins[j]`` belongs to step j + 2."""
+        return self.walk.edge_lins
+
+
+class GraphKernelConv(WithWalk, MessagePassing):
     r"""One layer of the deep graph-kernel network of Lei et al., `"Deriving Neural Architectures
     from Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), eq. 9.
 
@@ -108,34 +129,10 @@ class GraphKernelConv(MessagePassing):
         super().__init__(aggr=checked_aggregation(kwargs), **kwargs)
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.walk = build_walk(
-            in_channels,
-            out_channels,
-            order,
-            decay,
-            gated,
-            combine=combine,
-            act=act,
-            edge_dim=edge_dim,
-            **kwargs,
-        )
+        options = {"combine": combine, "act": act, "edge_dim": edge_dim, **kwargs}
+        self.walk = build_walk(in_channels, out_channels, order, decay, gated, **options)
         self.lin = UnitLinear(out_channels, out_channels)
         self.norm = checked_module(norm, "norm")
-
-    @property
-    def decay(self) -> float | Tensor:
-        r"""The decay :math:`\lambda`; an ``AttributeError`` where gates take its place."""
-        return self.walk.decay
-
-    @property
-    def lins(self) -> ModuleList:
-        """The n bias-free maps: ``lins[j].weight`` is :math:`W^{(j + 1)}`."""
-        return self.walk.lins
-
-    @property
-    def edge_lins(self) -> ModuleList:
-        """The bond factors' maps: ``edge_lins[j]`` belongs to step j + 2."""
-        return self.walk.edge_lins
 
     def reset_parameters(self) -> None:
         super().reset_parameters()

@@ -22,10 +22,10 @@ from pyg_kernels.nn.arguments import (
 )
 from pyg_kernels.nn.conv.fused_conv import FusedConv
 from pyg_kernels.nn.conv.weighting import Decay, EdgeGate
-from pyg_kernels.nn.linear import UnitLinear, apply_all
+from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.ops.edges import Edges, weighted
 from pyg_kernels.ops.neighbor_sum import Gate, message_weight, neighbor_sum
-from pyg_kernels.propagation.graph import EdgeSource, GraphPropagation, as_edges
+from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.propagation.non_backtracking import non_backtracking_walk
 from pyg_kernels.walk import Combine, walk
 
@@ -39,12 +39,7 @@ class WalkConv(FusedConv):
         in_channels: The number of node features, or a pair for source and target nodes.
         out_channels: The number of reference walks.
         weighting: What weighs an edge, a decay or a gate; None where no walk has an edge.
-        order: The number of nodes in a walk.
-        combine: ``'mul'`` or ``'add'``.
-        act: The activation between steps, or None.
-        edge_dim: The number of edge features, or None.
-        return_states: Whether to return the states of all orders.
-        non_backtracking: Whether walks never turn back.
+        order, combine, act, edge_dim, return_states, non_backtracking: As of `RandomWalkConv`.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
     """
 
@@ -125,22 +120,26 @@ class WalkConv(FusedConv):
     def states(self, source: Tensor, target: Tensor, edges: Edges) -> list[Tensor]:
         """Takes the n steps, from what `read` returns."""
         on_source, on_target = self.linears()
-        projections = [*apply_all(source, on_source), *apply_all(target, on_target)]
+        projections = [lin(source) for lin in on_source] + [lin(target) for lin in on_target]
         factors = [lin(edges.attr) for lin in self.edge_lins]
-        propagation = GraphPropagation(edges, factors=factors, neighbor_sum=self._neighbor_sum)
-        if isinstance(self.weighting, Decay):
-            propagation.decay = self.weighting.value
-        elif isinstance(self.weighting, EdgeGate):
+        decay = self.weighting.value if isinstance(self.weighting, Decay) else None
+        if decay is not None and factors and edges.edge_type is not None:  # few rows
+            factors, decay = [decay * factor for factor in factors], None
+        gate = None
+        if isinstance(self.weighting, EdgeGate):
             gate_source, gate_target = projections.pop(1), projections.pop()
-            propagation.gate = self.weighting.logits(gate_source, gate_target, edges)
-        if self.non_backtracking and self.order > 2:  # a walk of two nodes has not turned yet
+            gate = self.weighting.logits(gate_source, gate_target, edges)
+        onwards = self.non_backtracking and self.order > 2  # a walk of two nodes has not turned yet
+        along_edges = self._messages if onwards else self._neighbor_sum
 
-            def messages(state: Tensor, step: int) -> Tensor:
-                factor = factors[step - 2] if factors else None
-                return propagation.decay * self._messages(state, edges, propagation.gate, factor)
+        def carry(state: Tensor, step: int) -> Tensor:
+            factor = factors[step - 2] if factors else None
+            carried = along_edges(state, edges, gate, factor)
+            return carried if decay is None else decay * carried
 
-            return non_backtracking_walk(projections, messages, edges, self.combine, self.act)
-        return walk(projections, propagation, self.combine, self.act)
+        if onwards:
+            return non_backtracking_walk(projections, carry, edges, self.combine, self.act)
+        return walk(projections, carry, self.combine, self.act)
 
     def _node_features(self, x: NodeFeatures) -> tuple[Tensor, Tensor]:
         if isinstance(x, Tensor):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Module, ModuleList
+from torch.nn import Module
 from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
@@ -21,7 +21,7 @@ from pyg_kernels.nn.arguments import (
 )
 from pyg_kernels.nn.conv.fused_conv import FusedConv
 from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
-from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
+from pyg_kernels.nn.conv.graph_kernel_conv import WithWalk, build_walk
 from pyg_kernels.nn.conv.walk_conv import NodeFeatures
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.ops.edges import Edges, weighted
@@ -52,7 +52,7 @@ class Relabeling(Module):
             lin.reset_parameters()  # type: ignore[operator]
 
 
-class WLKernelConv(FusedConv):
+class WLKernelConv(WithWalk, FusedConv):
     r"""One Weisfeiler-Lehman iteration of the kernel network of Lei et al., `"Deriving Neural
     Architectures from Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017),
     section 3.4: the labels h after one relabelling, and the random-walk states of the labels before
@@ -133,47 +133,11 @@ class WLKernelConv(FusedConv):
         """The number of nodes n in a walk."""
         return self.walk.order
 
-    @property
-    def decay(self) -> float | Tensor:
-        r"""The decay :math:`\lambda`; an ``AttributeError`` where gates take its place."""
-        return self.walk.decay
-
-    @property
-    def lins(self) -> ModuleList:
-        """The n bias-free maps: ``lins[j].weight`` is :math:`W^{(j + 1)}`."""
-        return self.walk.lins
-
-    @property
-    def edge_lins(self) -> ModuleList:
-        """The bond factors' maps: ``edge_lins[j]`` belongs to step j + 2."""
-        return self.walk.edge_lins
-
     def reset_parameters(self) -> None:
         super().reset_parameters()
         self.walk.reset_parameters()
         for module in (self.relabeling, self.norm, self.act):
             reset(module)
-
-    @overload
-    def forward(
-        self,
-        x: NodeFeatures,
-        edge_index: EdgeSource,
-        edge_attr: OptTensor = None,
-        edge_weight: OptTensor = None,
-        return_states: Literal[False] = False,
-    ) -> Tensor: ...
-
-    @overload
-    def forward(
-        self,
-        x: NodeFeatures,
-        edge_index: EdgeSource,
-        edge_attr: OptTensor = None,
-        edge_weight: OptTensor = None,
-        *,
-        return_states: Literal[True],
-    ) -> tuple[Tensor | None, Tensor]: ...
 
     def forward(
         self,

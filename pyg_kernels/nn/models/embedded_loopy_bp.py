@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from pyg_kernels.nn.arguments import Act
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.embedded_net import EmbeddedNet
 from pyg_kernels.nn.models.graph_vector import build_norm
@@ -72,27 +71,7 @@ class EmbeddedLoopyBP(EmbeddedNet):
         :func:`~pyg_kernels.propagation.cavity_sum.cavity_sum`, the sum that leaves out node j.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_iterations: int = 4,
-        act: Act = "relu",
-        edge_dim: int | None = None,
-        norm: str | None = "batch",
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_iterations,
-            act,
-            edge_dim,
-            norm,
-            dropout,
-        )
+    def _build(self, in_channels: int, hidden_channels: int, norm: str | None) -> None:
         self.lin_state = UnitLinear(in_channels, hidden_channels)
         self.lin_arrived = UnitLinear(hidden_channels, hidden_channels)
         self.norm = build_norm(norm, hidden_channels)

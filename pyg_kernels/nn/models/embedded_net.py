@@ -25,17 +25,8 @@ _USUAL_NEIGHBORS = 3
 
 
 class EmbeddedNet(GraphNet):
-    """A network of node states that come from T rounds of messages.
-
-    Args:
-        in_channels: The number of node features, or -1.
-        hidden_channels: The number of channels D.
-        out_channels: The number of outputs a graph.
-        num_iterations: The number of iterations T.
-        act: The activation.
-        edge_dim: The number of edge features, or None.
-        norm: ``'batch'``, ``'layer'``, ``'head'`` or None.
-        dropout: The probability of dropping a channel of a state.
+    """A network of node states that come from T rounds of messages; its arguments are those of
+    `EmbeddedMeanField`.
     """
 
     def __init__(
@@ -64,7 +55,11 @@ class EmbeddedNet(GraphNet):
         norms = [build_norm(norm, channels) for _ in range(num_iterations + 1)]
         self.norms = ModuleList(module for module in norms if module is not None)
         self.head = GraphHead(channels, channels, out_channels, norm, act)
+        self._build(in_channels, channels, norm)
         self._begin()
+
+    def _build(self, in_channels: int, hidden_channels: int, norm: str | None) -> None:
+        """Adds what the states need besides."""
 
     def reset_parameters(self) -> None:
         super().reset_parameters()

@@ -6,11 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import ModuleList
 
-from pyg_kernels.nn.arguments import (
-    Act,
-    checked_count,
-    checked_dropout,
-)
+from pyg_kernels.nn.arguments import Act, checked_count, checked_dropout
 from pyg_kernels.nn.conv import GraphKernelConv
 from pyg_kernels.nn.models.graph_net import GraphNet
 from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor
 from torch.nn import Module
+from torch_geometric.nn import global_add_pool
 from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.arguments import checked_batch, checked_nodes
-from pyg_kernels.nn.models.graph_vector import sum_over_nodes
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 
@@ -36,9 +36,9 @@ class GraphNet(Module, ABC):
         batch_size: int | None = None,
     ) -> Tensor:
         sizes = (checked_nodes(x).size(0),) * 2
-        checked_batch(batch, sizes[0])
+        checked_batch(batch, sizes[0], batch_size)
         edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
-        return self._output(sum_over_nodes(self._states(x, edges), batch, batch_size))
+        return self._output(global_add_pool(self._states(x, edges), batch, batch_size))
 
     @abstractmethod
     def _states(self, x: Tensor, edges: Edges) -> Tensor:

@@ -1,4 +1,4 @@
-"""From node states to outputs: the sum over nodes, normalisations, the head."""
+"""From sums of node states to outputs: normalisations and the head."""
 
 from __future__ import annotations
 
@@ -6,19 +6,10 @@ from collections.abc import Callable
 
 from torch import Tensor
 from torch.nn import LayerNorm, Module, Sequential
-from torch_geometric.nn import BatchNorm, Linear, global_add_pool
+from torch_geometric.nn import BatchNorm, Linear
 from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.arguments import Act, build_activation
-
-
-def sum_over_nodes(x: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
-    """The sum of each graph's rows, (num_graphs, D); without a batch vector, one graph."""
-    if batch is None:
-        if batch_size not in (None, 1):
-            raise ValueError(f"batch_size={batch_size} without a batch vector: expected 1 or None")
-        return x.sum(dim=0, keepdim=True)
-    return global_add_pool(x, batch, batch_size)
 
 
 def build_norm(norm: str | None, channels: int) -> Module | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 from torch.nn import ModuleList
 from torch_geometric.nn import Linear
 
-from pyg_kernels.nn.arguments import (
-    Act,
-    build_activation,
-    checked_count,
-)
+from pyg_kernels.nn.arguments import Act, build_activation, checked_count
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
 from pyg_kernels.nn.models.graph_net import GraphNet
 from pyg_kernels.nn.models.graph_vector import build_head_norm
@@ -82,16 +80,9 @@ class RandomWalkNet(GraphNet):
         super().__init__()
         checked_count(hidden_channels, "hidden_channels")
         checked_count(out_channels, "out_channels")
-        conv = build_walk(
-            in_channels,
-            hidden_channels,
-            order,
-            decay,
-            gated,
-            combine=combine,
-            edge_dim=edge_dim,
-            non_backtracking=non_backtracking,
-        )
+        options: dict[str, Any] = {"combine": combine, "edge_dim": edge_dim}
+        options["non_backtracking"] = non_backtracking
+        conv = build_walk(in_channels, hidden_channels, order, decay, gated, **options)
         self.edge_dim = edge_dim
         self.convs = ModuleList([conv])
         self.norm = build_head_norm(norm, hidden_channels)

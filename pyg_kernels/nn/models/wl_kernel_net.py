@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import functools
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import ModuleList
+from torch.nn import Module, ModuleList
 
-from pyg_kernels.nn.arguments import (
-    Act,
-    checked_combine,
-    checked_count,
-    checked_dropout,
-)
+from pyg_kernels.nn.arguments import Act, checked_combine, checked_count, checked_dropout
 from pyg_kernels.nn.conv import WLKernelConv
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.graph_net import GraphNet
@@ -116,37 +112,48 @@ class WLKernelNet(GraphNet):
         self.readout = readout
         self.dropout = checked_dropout(dropout)
         self.embedding = UnitLinear(in_channels, hidden_channels)
-        convs: list[WLKernelConv] = []
-        for iteration in range(num_iterations):
-            last = iteration == num_iterations - 1
-            conv = WLKernelConv(
-                hidden_channels,
-                order=order,
-                decay=decay,
-                gated=gated,
-                act=act,
-                relabel=None if last else relabel,
-                edge_dim=edge_dim,
-                norm=None if last else build_norm(norm, hidden_channels),
-            )
-            if iteration > 0 and tie_weights == "all":
+        options = {"order": order, "decay": decay, "gated": gated, "act": act, "edge_dim": edge_dim}
+        convs = build_iterations(hidden_channels, num_iterations, relabel, norm, **options)
+        for conv in convs[1:]:
+            if tie_weights == "all":
                 conv.walk = convs[0].walk
-            if iteration > 0 and tie_weights is not None and not last:
+            if tie_weights is not None and conv.relabeling is not None:
                 conv.relabeling = convs[0].relabeling
-            convs.append(conv)
         self.convs = ModuleList(convs)
         width = hidden_channels * (num_iterations if readout == "concat" else 1)
         self.head = GraphHead(width, hidden_channels, out_channels, norm, act)
 
     def _states(self, x: Tensor, edges: Edges) -> Tensor:
-        label = self.embedding(x)
-        states = []
-        *before, last = self.convs
-        for conv in before:
-            label, state = conv(label, edges, return_states=True)
-            states.append(state)
-            label = F.dropout(label, self.dropout, self.training)
-        states.append(last(label, edges))
+        passes = iterations(self.convs, self.embedding(x), edges, self.dropout, self.training)
+        states = [state for _, state in passes]
         if self.readout == "sum":
             return functools.reduce(torch.add, states)
         return states[-1] if self.readout == "last" else torch.cat(states, dim=1)
+
+
+def build_iterations(
+    channels: int, num_iterations: int, relabel: Combine, norm: str | None, **options: Any
+) -> list[WLKernelConv]:
+    """One layer an iteration; the last one relabels nothing."""
+    before = [
+        WLKernelConv(channels, relabel=relabel, norm=build_norm(norm, channels), **options)
+        for _ in range(num_iterations - 1)
+    ]
+    return [*before, WLKernelConv(channels, relabel=None, **options)]
+
+
+def iterations(
+    convs: Iterable[Module],
+    label: Tensor,
+    edges: Edges,
+    dropout: float = 0.0,
+    training: bool = False,
+) -> list[tuple[Tensor, Tensor]]:
+    """The labels that each iteration reads, and the states that it gives."""
+    found = []
+    *before, last = convs
+    for conv in before:
+        new_label, state = conv(label, edges, return_states=True)
+        found.append((label, state))
+        label = F.dropout(new_label, dropout, training)
+    return [*found, (label, last(label, edges))]

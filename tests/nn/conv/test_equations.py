@@ -83,8 +83,6 @@ def test_no_walk_of_three_nodes_turns_back() -> None:
     assert [state.sum().item() for state in conv(x, index)] == [3, 4, 2]
     looped = torch.cat([index, torch.tensor([[1], [1]])], 1)
     assert [state.sum().item() for state in conv(x, looped)] == [3, 5, 2 + 4]
-    with pytest.raises(ValueError, match="non_backtracking=1: expected True or False"):
-        RandomWalkConv(1, 1, non_backtracking=1)
 
 
 def test_an_explainers_mask_of_walks_that_never_turn_back() -> None:

@@ -21,8 +21,9 @@ from pyg_kernels.nn import (
     RandomWalkNet,
     WLKernelNet,
 )
-from tests.graphs import Graph, random_graph
-from tests.promises import assert_autocasts, assert_same_from_every_edge_form
+from tests.conventions.graph_layers import NETS
+from tests.graphs import Graph, batch_of, random_graph
+from tests.promises import assert_autocasts
 from tests.walk_kernels import edge_weights, walk_kernel
 
 MODELS: dict[str, Callable[..., torch.nn.Module]] = {
@@ -40,24 +41,7 @@ MODELS: dict[str, Callable[..., torch.nn.Module]] = {
     "mean-field": partial(EmbeddedMeanField, 4, 6, 2, norm=None, dropout=0.2),
     "loopy-bp": partial(EmbeddedLoopyBP, 4, 6, 2, norm=None, dropout=0.2),
 }
-#: With bonds and without; the others vary these by an option.
-EACH_WAY = ("random-walk", "graph-kernel", "wl", "mean-field", "loopy-bp")
-CASES = [
-    pytest.param(build, bonds, id=f"{name}{'-bonds' if bonds else ''}")
-    for number, (name, build) in enumerate(MODELS.items())
-    for bonds in ([False, True] if name in EACH_WAY else [number % 2 == 0])
-]
-
-
 EMBEDDED = [EmbeddedMeanField, EmbeddedLoopyBP]
-NETS: list[Callable[..., torch.nn.Module]] = [
-    *[RandomWalkNet, partial(GraphKernelNet, num_layers=2), WLKernelNet],
-    *EMBEDDED,
-]
-
-
-def batch_of(graphs: list[Graph]) -> Batch:
-    return Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
 
 
 def predict(
@@ -68,7 +52,8 @@ def predict(
     return model(data.x, data.edge_index, edge_attr=attr, batch=batch, **kwargs)
 
 
-@pytest.mark.parametrize(("build", "bonds"), CASES)
+@pytest.mark.parametrize("bonds", [False, True], ids=["plain", "bonds"])
+@pytest.mark.parametrize("build", MODELS.values(), ids=list(MODELS))
 class TestModels:
     @pytest.fixture
     def model(self, build, bonds) -> torch.nn.Module:
@@ -105,6 +90,9 @@ class TestModels:
             twin.reset_parameters()
             assert not torch.equal(predict(twin, data, bonds), expected)
         torch.testing.assert_close(predict(model, data, bonds), expected)
+
+    def test_autocast(self, model, build, bonds) -> None:
+        assert_autocasts(model, random_graph(1, 9, 20), bonds)
 
     def test_every_parameter_is_read(self, model, build, bonds) -> None:
         """No matrix is built that nothing reads."""
@@ -181,7 +169,7 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
 
 def test_batch_norm_trains_on_a_batch_of_one_graph() -> None:
     graph = random_graph(0, dtype=torch.float32)
-    for net in NETS:
+    for net in NETS.values():
         net(4, 6, 1, norm="batch").train()(graph.x, graph.edge_index).sum().backward()
 
 
@@ -196,29 +184,9 @@ def test_tying() -> None:
     assert size(None) == 3 * walk + 2 * relabeling  # nothing reads the last relabelling
 
 
-class OnGraph(torch.nn.Module):
-    """A network called as a layer."""
-
-    def __init__(self, net: torch.nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
-        return self.net(x, edge_index, edge_attr=edge_attr)
-
-
-@pytest.mark.parametrize("bonds", [False, True])
-@pytest.mark.parametrize("net", NETS)
-def test_forms_of_edges_and_autocast(net: Callable[..., torch.nn.Module], bonds: bool) -> None:
-    torch.manual_seed(0)
-    model = OnGraph(net(4, 6, 2, edge_dim=3 if bonds else None).double().eval())
-    assert_same_from_every_edge_form(model, random_graph(0), bonds)
-    assert_autocasts(model, random_graph(1, 9, 20), bonds)
-
-
 def test_lazy_sizes() -> None:
     graph = random_graph(0, dtype=torch.float32)
-    for net in NETS:
+    for net in NETS.values():
         model = net(-1, 6, 2, edge_dim=-1)
         assert model(graph.x, graph.edge_index, edge_attr=graph.edge_attr).shape == (1, 2)
         lazy, given = (
@@ -252,7 +220,7 @@ def test_bad_arguments(net: Callable[..., torch.nn.Module], refused: dict[str, o
 
 def test_misplaced_arguments() -> None:
     graph = random_graph(0, dtype=torch.float32)
-    for net in NETS:
+    for net in NETS.values():
         model = net(4, 6, 1, edge_dim=3)
         with pytest.raises(ValueError, match="edge_attr is missing"):
             model(graph.x, graph.edge_index)
