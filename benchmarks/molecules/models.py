@@ -1,7 +1,7 @@
 """The models of the comparison as estimators of the package, of one size."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from benchmarks.papers.chemprop import ChempropMethod
 from pyg_kernels.kernels.count_kernel import CountKernel, LabelCounts
 from pyg_kernels.molecules import KERNEL_METHODS, NETWORKS, MoleculeClassifier, MoleculeRegressor
 from pyg_kernels.molecules.methods import ProcessMethod
-from pyg_kernels.molecules.networks import Sizes, build_network
+from pyg_kernels.molecules.networks import build_network
 from pyg_kernels.molecules.recipe import AUTO
 
 OWN = "benchmarks.molecules.networks:"
@@ -169,26 +169,26 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         usual = GP_MOLECULES if kind == "random-walk-gp" else None
         most = options.gp_molecules or usual if is_process(kind) else None
         return Model(name, kind, arguments, most)
-    wanted = Sizes(
-        in_channels=split.data.source.featurizer.atom_dim,
-        out_channels=len(split.learned),
-        edge_dim=split.data.source.featurizer.bond_dim,
-        hidden_channels=options.hidden,
-        num_layers=layers,
-        dropout=options.dropout,
-        options=network_options,
-    )
+    wanted: dict[str, Any] = {
+        "in_channels": split.data.source.featurizer.atom_dim,
+        "out_channels": len(split.learned),
+        "edge_dim": split.data.source.featurizer.bond_dim,
+        "hidden_channels": options.hidden,
+        "num_layers": layers,
+        "dropout": options.dropout,
+        "options": network_options,
+    }
     try:
         with as_input_error():
             if not options.hidden and (":" not in kind or kind.startswith(OWN)):
                 like = NAMES[named.width_of].model if named.width_of else kind
                 wanted = sizes.fit_hidden_size(
                     kind,
-                    lambda width: replace(wanted, hidden_channels=width),
+                    lambda width: {**wanted, "hidden_channels": width},
                     options.parameters or PARAMETERS,
                     partial(_parameters, like),
                 )
-            number, width = _parameters(kind, wanted), wanted.hidden_channels
+            number, width = _parameters(kind, wanted), wanted["hidden_channels"]
             sizes.check_parameters(name, width or 0, number, "--hidden, --parameters")
     except TypeError as error:  # an option that it does not take
         raise InputError(f"--model {name}: {error}") from error
@@ -201,8 +201,8 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     return Model(name, kind, arguments, num_parameters=number)
 
 
-def _parameters(kind: str, wanted: Sizes) -> int:
-    return sizes.count_parameters(lambda: build_network(kind, wanted))
+def _parameters(kind: str, wanted: Mapping[str, Any]) -> int:
+    return sizes.count_parameters(lambda: build_network(kind, **wanted))
 
 
 def number_of_parameters(estimator: Any) -> int | None:

@@ -25,25 +25,10 @@ from pyg_kernels.chem import featurizer_by_name, standardize_many
 from pyg_kernels.kernels.arguments import checked_choice, label_array, label_columns
 from pyg_kernels.kernels.gp import accuracy, mean_score
 from pyg_kernels.kernels.kernel import Forgetful
+from pyg_kernels.molecules import inputs, methods
 from pyg_kernels.molecules.analogues import analogues
-from pyg_kernels.molecules.inputs import (
-    Molecules,
-    read_classes,
-    read_molecules,
-    read_numbers,
-    read_weights,
-)
-from pyg_kernels.molecules.methods import (
-    KERNEL_METHODS,
-    Examples,
-    Hurdles,
-    KernelMethod,
-    Outputs,
-    ProcessMethod,
-    Task,
-    mixture_of,
-    stacked_weights,
-)
+from pyg_kernels.molecules.inputs import Molecules
+from pyg_kernels.molecules.methods import KERNEL_METHODS, Examples, KernelMethod, Outputs, Task
 from pyg_kernels.molecules.networks import NETWORKS, imported
 from pyg_kernels.molecules.recipe import AUTO, recipe
 from pyg_kernels.molecules.store import fit_once
@@ -137,10 +122,10 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        molecules = self._cleaned(read_molecules(X))
+        molecules = self._cleaned(inputs.read_molecules(X))
         self.flat_ = np.asarray(y).ndim == 1
         measured = self._read_targets(y, len(molecules))
-        weight = read_weights(sample_weight, len(molecules))
+        weight = inputs.read_weights(sample_weight, len(molecules))
         learned = weight > 0
         if validation is not None:
             learned[self._validation(measured, validation, None)] = False
@@ -186,7 +171,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
                 parts.append(self._validated(member, own))
             held.append((np.where(weight[valid, None] > 0, measured[valid], np.nan), parts))
         self.members_ = members
-        self.model_weights_ = stacked_weights(held, self.task_)
+        self.model_weights_ = methods.stacked_weights(held, self.task_)
         self.teachers_: list[str] = []
         if self.distill:
             own = replace(examples, y=measured, seed=int(random.randint(2**31 - 1)))
@@ -235,44 +220,50 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
     ) -> list[str]:
         """Refuses what :meth:`fit` can refuse before it has read anything; gives the models."""
         models = self._models()
-        if models == [AUTO] and start_from is not None:
-            check_is_fitted(start_from, "members_")
-            models = [model for model in start_from.models_ if model not in KERNEL_METHODS]
-            if not models:
-                others = ", ".join(start_from.models_)
-                raise ValueError(f"model={AUTO!r} starts from networks: start_from has {others}")
+        if start_from is not None:
+            models = self._that_start(models, start_from)
+        elif frozen:
+            raise ValueError("frozen=True freezes what start_from has learned: expected one")
         for name in WHOLE:
             _check(name, getattr(self, name), Integral, min_val=1)
         for name in ("standardize", "refit", "hurdle"):
             checked_choice(getattr(self, name), name, (False, True))
-        if start_from is not None and not isinstance(start_from, MoleculeEstimator):
-            raise ValueError(f"start_from={start_from!r}: expected a fitted estimator")
-        for name, least, most, included in (
-            ("validation_fraction", 0, 1, "neither"),
-            ("learning_rate", 0, math.inf, "neither"),
-            ("dropout", 0, 1, "left"),
+        for name, most, included in (
+            ("validation_fraction", 1, "neither"),
+            ("learning_rate", math.inf, "neither"),
+            ("dropout", 1, "left"),
+            ("distill", 1000, "both"),
         ):
-            limits = {"min_val": least, "max_val": most, "include_boundaries": included}
+            limits = {"min_val": 0, "max_val": most, "include_boundaries": included}
             _check(name, getattr(self, name), Real, **limits)
-        _check("distill", self.distill, Real, min_val=0, max_val=1000)
         featurizer_by_name(self.featurizer)
         for name in {*(self.training_options or {})} & {*OF_TRAINING}:
             raise ValueError(f"training_options has {name!r}, which is an argument of its own")
         networks = [model for model in models if model not in KERNEL_METHODS]
         if networks and self.device is not None:
             torch.empty(0, device=self.device)
-        if frozen and start_from is None:
-            raise ValueError("frozen=True freezes what start_from has learned: expected one")
-        for model in models:
-            if start_from is not None:
-                start_from._starting(model)
-            if start_from is not None and model not in networks:
-                raise ValueError(f"model={model!r} is fitted at once: start_from takes networks")
         for model in networks:
             if ":" in model:
                 imported(model)
         if self.distill:
             self._check_distill(models, start_from)
+        return models
+
+    @staticmethod
+    def _that_start(models: list[str], start_from: Any) -> list[str]:
+        """The models, networks that start from another estimator's: all of it of ``'auto'``."""
+        if not isinstance(start_from, MoleculeEstimator):
+            raise ValueError(f"start_from={start_from!r}: expected a fitted estimator")
+        check_is_fitted(start_from, "members_")
+        if models == [AUTO]:
+            models = [model for model in start_from.models_ if model not in KERNEL_METHODS]
+            if not models:
+                others = ", ".join(start_from.models_)
+                raise ValueError(f"model={AUTO!r} starts from networks: start_from has {others}")
+        for model in models:
+            start_from._starting(model)
+            if model in KERNEL_METHODS:
+                raise ValueError(f"model={model!r} is fitted at once: start_from takes networks")
         return models
 
     def check_data(
@@ -288,7 +279,9 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             ValueError: On weights ``(M,)`` other than 1 with a Gaussian process, extra columns
                 ``(M, C)`` whose squares are not finite, or with other names than `start_from` has.
         """
-        processes = [m for m in models if issubclass(KERNEL_METHODS.get(m, object), ProcessMethod)]
+        processes = [
+            m for m in models if issubclass(KERNEL_METHODS.get(m, object), methods.ProcessMethod)
+        ]
         if processes and bool((weight != 1).any()):
             raise ValueError(f"model={processes[0]!r} takes no sample_weight")
         before = molecules.columns if start_from is None else start_from.columns_
@@ -314,7 +307,6 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
 
     def _starting(self, model: str, number: int = 0, divides: bool = False) -> Any:
         """The member of a model that another estimator's starts from: if there is one, its like."""
-        check_is_fitted(self, "members_")
         found = [member for member in self.members_ if member.model == model]
         if not found:
             raise ValueError(f"start_from has no {model!r}, it has {', '.join(self.models_)}")
@@ -376,7 +368,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         resamples = (self.training_options or {}).get("resample") is not None
         if not self.hurdle or resamples or self.task_.kind != "regression":
             return y
-        hurdles = Hurdles.of(y[learned])
+        hurdles = methods.Hurdles.of(y[learned])
         if not len(hurdles.targets):
             return y
         divided = hurdles.divided(y)
@@ -396,7 +388,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
 
     def _read(self, X: Any) -> Molecules:
         check_is_fitted(self, "members_")
-        return self._scaled(self._cleaned(read_molecules(X, self.columns_)))
+        return self._scaled(self._cleaned(inputs.read_molecules(X, self.columns_)))
 
     def _validation(self, y: NDArray[np.float64], given: Any, random: Any) -> NDArray[Any]:
         """The positions of the validation part; of each class its share, but not all of one."""
@@ -410,8 +402,8 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             if chosen.ndim != 1 or chosen.dtype.kind not in "biu" or (chosen < 0).any():
                 raise ValueError(f"validation: expected positions of 0 to {len(y) - 1}, or a mask")
             positions = np.unique(np.arange(len(y))[chosen])
-            methods = [KERNEL_METHODS.get(model, object) for model in self._models()]
-            if not len(positions) and not all(issubclass(m, ProcessMethod) for m in methods):
+            kinds = [KERNEL_METHODS.get(model, object) for model in self._models()]
+            if not len(positions) and not all(issubclass(k, methods.ProcessMethod) for k in kinds):
                 raise ValueError(
                     "validation is empty: only a Gaussian process, named as such, does without"
                 )
@@ -459,7 +451,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             weights = self.member_weights()
         scores = []
         for y, parts in held:
-            found = mixture_of(parts, weights)
+            found = methods.mixture_of(parts, weights)
             scores.append(np.abs(y - found.mean) / _deviation(found))
         return np.concatenate(scores)
 
@@ -473,7 +465,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         found = [m.outputs(molecules) if m not in networks else next(own) for m in self.members_]
         pairs = zip(self.members_, found, strict=True)
         joined = [member.task.hurdles.joined(one) for member, one in pairs]
-        mixture = mixture_of(joined, self.member_weights())
+        mixture = methods.mixture_of(joined, self.member_weights())
         unfit: Any = ~(np.isfinite(mixture.mean) & np.isfinite(mixture.variance)).all(1)
         if unfit.any():
             place = int(np.flatnonzero(unfit)[0])
@@ -635,7 +627,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
     """
 
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
-        values = read_numbers(y, number)
+        values = inputs.read_numbers(y, number)
         self.task_ = Task("regression", values.shape[1])
         return values
 
@@ -718,7 +710,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination of what was measured, its mean over the targets."""
         found = self._outputs(X).mean
-        values = read_numbers(y, len(found))
+        values = inputs.read_numbers(y, len(found))
         return mean_score(r2_score, 2, values, found, sample_weight)
 
 
@@ -746,7 +738,7 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
     """
 
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
-        codes, self.each_classes_ = read_classes(y, number)
+        codes, self.each_classes_ = inputs.read_classes(y, number)
         self.classes_: Any = self.each_classes_[0] if self.flat_ else self.each_classes_
         classes = len(self.each_classes_[0])
         self.task_ = Task("multiclass", classes) if classes > 2 else Task("binary", codes.shape[1])

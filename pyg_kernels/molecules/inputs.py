@@ -144,27 +144,24 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
         raise TypeError(f"X is {X!r}: expected a sequence of molecules, or a table of them")
     if isinstance(X, np.ndarray) and X.ndim != 1 and X.shape[1:] != (1,):
         raise ValueError(f"X has shape {X.shape}: expected a SMILES or a molecule a row")
-    names, items, extra = list(columns or ()), X, np.zeros((len(X), len(columns or ())))
-    if isinstance(X, pandas.DataFrame):
-        X = X.set_axis([str(name) for name in X.columns], axis=1)
-        if columns is None:
-            names = [name for name in X.columns if name != SMILES_COLUMN]
-        missing = [name for name in (SMILES_COLUMN, *names) if name not in X.columns]
-        if missing:
-            raise ValueError(f"X has no column {_listed(missing)}")
-        twice = X.columns[X.columns.duplicated()].tolist()
-        if twice:
-            raise ValueError(f"X has two columns {_listed(twice)}")
-        extra = np.zeros((len(X), len(names)))
-        for place, name in enumerate(names):
-            extra[:, place] = _finite(X[name], name)
-        items = X[SMILES_COLUMN]
-    elif columns:
-        raise ValueError(f"X has no columns: expected a table with {_listed(columns)}")
     if not len(X):
         raise ValueError("X has no molecules: expected at least one")
-    items = np.ravel(items) if isinstance(items, np.ndarray) else items
-    return Molecules([_smiles(item, place) for place, item in enumerate(items)], names, extra)
+    if not isinstance(X, pandas.DataFrame):
+        items = X.ravel() if isinstance(X, np.ndarray) else X
+        X = pandas.DataFrame({SMILES_COLUMN: pandas.Series(list(items), dtype=object)})
+    X = X.set_axis([str(name) for name in X.columns], axis=1)
+    names = [name for name in X.columns if name != SMILES_COLUMN] if columns is None else columns
+    missing = [name for name in (SMILES_COLUMN, *names) if name not in X.columns]
+    if missing:
+        raise ValueError(f"X has no column {_listed(missing)}")
+    twice = X.columns[X.columns.duplicated()].tolist()
+    if twice:
+        raise ValueError(f"X has two columns {_listed(twice)}")
+    extra = np.zeros((len(X), len(names)))
+    for place, name in enumerate(names):
+        extra[:, place] = _finite(X[name], name)
+    smiles = [_smiles(item, place) for place, item in enumerate(X[SMILES_COLUMN])]
+    return Molecules(smiles, list(names), extra)
 
 
 def _finite(column: Any, name: str) -> NDArray[np.float64]:

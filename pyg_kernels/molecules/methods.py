@@ -18,15 +18,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
-from pyg_kernels.kernels import (
-    Kernel,
-    KernelGP,
-    KernelGPClassifier,
-    RandomWalkKernel,
-    VectorKernel,
-    WLSubtreeKernel,
-    molecule_kernels,
-)
+from pyg_kernels import kernels
+from pyg_kernels.kernels import Kernel, WLSubtreeKernel
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.trees import MoleculeTrees
 
@@ -386,11 +379,11 @@ class ProcessMethod(KernelMethod):
     def condition(self, y: Numbers, weight: Numbers) -> None:
         """Fits to ``molecules``, with the hyperparameters where there are any that fit."""
         graphs = self.graphs(self.molecules)
-        kind: Any = KernelGP if self.is_regression else KernelGPClassifier
-        kernels = self.kernels()
+        kind: Any = kernels.KernelGP if self.is_regression else kernels.KernelGPClassifier
+        compared = self.kernels()
         if self.molecules.columns:
-            kernels.append(VectorKernel("extra"))
-        process = kind(kernels, random_state=self.seed)
+            compared.append(kernels.VectorKernel("extra"))
+        process = kind(compared, random_state=self.seed)
         if self.weights is not None and self.noises.size == self._columns(y):
             process.set_params(tune=False, weights=self.weights, noise=self.noises)
         self.pool = [process.fit(graphs, y)]
@@ -410,8 +403,9 @@ class ProcessMethod(KernelMethod):
         if self.model == "wl-gp":
             return [WLSubtreeKernel(self.num_layers, edge_label="edge_attr", compare="minmax")]
         if self.model == "random-walk-gp":
-            return [RandomWalkKernel(self.num_layers, 1.0, normalize=True, dtype=torch.float64)]
-        return molecule_kernels()
+            options: dict[str, Any] = {"normalize": True, "dtype": torch.float64}
+            return [kernels.RandomWalkKernel(self.num_layers, 1.0, **options)]
+        return kernels.molecule_kernels()
 
     def graphs(self, molecules: Molecules) -> list[Any]:
         """What the kernels compare."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -97,29 +97,6 @@ class FingerprintNet(nn.Module):
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """The sizes of a network.
-
-    Args:
-        in_channels: The number of atom features.
-        out_channels: The number of outputs.
-        edge_dim: The number of bond features.
-        hidden_channels: The width; None: the network's own default, as is the next.
-        num_layers: Layers, iterations, or nodes in a walk.
-        dropout: The probability of dropping a channel.
-        options: Further arguments of the network, such as ``{'norm': 'head'}``.
-    """
-
-    in_channels: int
-    out_channels: int
-    edge_dim: int
-    hidden_channels: int | None = None
-    num_layers: int | None = None
-    dropout: float = 0.0
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class NetworkKind:
     """A network by name: its class, its width, close to 260,000 parameters, and its arguments.
 
@@ -162,7 +139,16 @@ def imported(model: str) -> type[nn.Module]:
     return made
 
 
-def build_network(model: str, sizes: Sizes) -> nn.Module:
+def build_network(
+    model: str,
+    in_channels: int,
+    out_channels: int,
+    edge_dim: int,
+    hidden_channels: int | None = None,
+    num_layers: int | None = None,
+    dropout: float = 0.0,
+    options: Mapping[str, Any] | None = None,
+) -> nn.Module:
     """A network with fresh weights of torch's global generator.
 
     Args:
@@ -171,33 +157,39 @@ def build_network(model: str, sizes: Sizes) -> nn.Module:
             ``hidden_channels``, ``num_layers`` and ``dropout`` as far as it takes them and they are
             given. Its ``forward(x, edge_index, edge_attr=..., batch=..., batch_size=...)``, of
             which all but the first two may be missing, gives ``(B, out_channels)``.
-        sizes: Its sizes.
+        in_channels: The number of atom features.
+        out_channels: The number of outputs.
+        edge_dim: The number of bond features.
+        hidden_channels: The width; None: the network's own default, as is the next.
+        num_layers: Layers, iterations, or nodes in a walk.
+        dropout: The probability of dropping a channel.
+        options: Further arguments of the network, such as ``{'norm': 'head'}``.
 
     Raises:
-        ValueError: If there is no such network.
+        ValueError: If there is no such network, or it does not take an option.
     """
     kind = NetworkKind(imported(model), 0, num_layers=0) if ":" in model else NETWORKS[model]
     taken = inspect.signature(kind.net).parameters
-    if sizes.dropout and "dropout" not in taken and model in NETWORKS:
-        raise ValueError(f"dropout={sizes.dropout}: {model} has none, expected 0")
-    given: dict[str, Any] = {
-        "edge_dim": sizes.edge_dim,
-        "hidden_channels": sizes.hidden_channels or kind.hidden_channels or None,
-        kind.depth: sizes.num_layers or kind.num_layers or None,
-        "dropout": sizes.dropout,
+    if dropout and "dropout" not in taken and model in NETWORKS:
+        raise ValueError(f"dropout={dropout}: {model} has none, expected 0")
+    sizes = {
+        "edge_dim": edge_dim,
+        "hidden_channels": hidden_channels or kind.hidden_channels or None,
+        kind.depth: num_layers or kind.num_layers or None,
+        "dropout": dropout,
     }
     named = {
         name: value
-        for name, value in given.items()
+        for name, value in sizes.items()
         if name in taken and name not in kind.options and value is not None
     }
-    named |= {"in_channels": sizes.in_channels, "out_channels": sizes.out_channels}
+    named |= {"in_channels": in_channels, "out_channels": out_channels}
     try:
-        return kind.net(**named, **{**kind.options, **sizes.options})
+        return kind.net(**named, **{**kind.options, **(options or {})})
     except TypeError as error:
         if model not in NETWORKS:
             raise
-        raise ValueError(f"network_options={sizes.options!r} of {model}: {error}") from error
+        raise ValueError(f"network_options={options!r} of {model}: {error}") from error
 
 
 class MoleculeNet(nn.Module):

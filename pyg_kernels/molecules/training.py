@@ -23,21 +23,15 @@ from lightning.pytorch.strategies import DDPStrategy
 from numpy.typing import NDArray
 from scipy.special import expit
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.lr_scheduler import ExponentialLR, LambdaLR
 from torch_geometric.data import Batch
 from tqdm import tqdm
 
 from pyg_kernels.datasets import MoleculeLoader, UniformBins
+from pyg_kernels.molecules import methods
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.methods import (
-    Examples,
-    Method,
-    Outputs,
-    Task,
-    joined_moments,
-    standardization,
-)
-from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
+from pyg_kernels.molecules.methods import Examples, Method, Outputs, Task
+from pyg_kernels.molecules.networks import MoleculeNet, build_network
 
 EPOCHS = 60  # at most
 LOGGER = logging.getLogger(__name__)
@@ -199,7 +193,7 @@ class Learner(lightning.LightningModule):
         """Outputs and targets, and after them those of the targets with a spike, joined again."""
         hurdles, number = self.task.hurdles.targets, len(self.spikes)
         spikes = self.spikes[hurdles].to(out.device)
-        joined, _ = joined_moments(out[:, hurdles], 0.0, out[:, number:].sigmoid(), spikes)
+        joined, _ = methods.joined_moments(out[:, hurdles], 0.0, out[:, number:].sigmoid(), spikes)
         whole = torch.where(y[:, number:] == 0, spikes, y[:, hurdles])
         return torch.cat([out, joined], 1), torch.cat([y, whole], 1)
 
@@ -240,12 +234,10 @@ class Learner(lightning.LightningModule):
 
     def configure_optimizers(self) -> Any:
         adam = torch.optim.Adam(self.parameters(), lr=self.options.learning_rate)
-        steps = max(1, int(self.trainer.estimated_stepping_batches))
-        an_epoch = max(1, steps // max(1, self.trainer.max_epochs or 1))
-        factor = cosine(steps)
         if self.options.schedule == "exponential":
-            factor = lambda step: DECAY ** (step // an_epoch)  # noqa: E731
-        return [adam], [{"scheduler": LambdaLR(adam, factor), "interval": "step"}]
+            return [adam], [ExponentialLR(adam, DECAY)]
+        steps = max(1, int(self.trainer.estimated_stepping_batches))
+        return [adam], [{"scheduler": LambdaLR(adam, cosine(steps)), "interval": "step"}]
 
 
 def cosine(num_steps: int) -> Callable[[int], float]:
@@ -279,7 +271,7 @@ def quiet(loggers: Sequence[str], module: str) -> Iterator[None]:
 class TrainedNetwork(Method):
     """A network that is trained on standardized targets, or on classes.
 
-    Its sizes are the options of :class:`Sizes` that were given.
+    Its sizes are those arguments of :func:`build_network` that were given.
     """
 
     def __init__(
@@ -306,14 +298,15 @@ class TrainedNetwork(Method):
     def build(self, num_extra: int) -> MoleculeNet:
         """The network for these features and extra columns, with fresh weights."""
         made = featurizer_by_name(self.featurizer)
-        sizes = Sizes(made.atom_dim, self.task.num_outputs, made.bond_dim, **self.sizes)
-        return MoleculeNet(build_network(self.model, sizes), num_extra, self.model)
+        channels = made.atom_dim, self.task.num_outputs, made.bond_dim
+        net = build_network(self.model, *channels, **self.sizes)
+        return MoleculeNet(net, num_extra, self.model)
 
     def fit(self, examples: Examples) -> None:
         options, device = self.options, self.options.torch_device()
         train, weight, seed = examples.train, examples.weight, examples.seed
         train = train[weight[train] > 0]  # others would count in batches' means and variances
-        self.mean, self.std = standardization(examples.y[train], self.task, weight[train])
+        self.mean, self.std = methods.standardization(examples.y[train], self.task, weight[train])
         if self.task.spikes:  # whether targets are elsewhere are classes
             self.mean[len(self.task.spikes) :], self.std[len(self.task.spikes) :] = 0, 1
         batches = partial(

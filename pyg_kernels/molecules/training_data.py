@@ -13,19 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyg_kernels import tables
 from pyg_kernels.chem import canonical_smiles, standardize_many
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, read_valid
-from pyg_kernels.tables import (
-    LISTED,
-    MISSING,
-    FileError,
-    find_column,
-    listed,
-    missing,
-    numbers,
-    read_table,
-)
+from pyg_kernels.tables import LISTED, FileError, find_column, listed, missing
 
 RESERVED = ("line", "lines", "smiles", "part")  # columns of a run's tables
 STANDARDIZED, MERGED = CHANGES = ("standardized.csv", "merged.csv")
@@ -47,7 +39,7 @@ def read_targets(
     found = pd.DataFrame(index=frame.index)
     for name, known in classes.items():
         if is_regression:
-            found[name] = numbers(frame, name, path, "; --task classification for classes")
+            found[name] = tables.numbers(frame, name, path, "; --task classification for classes")
         else:
             words = frame[name].map(_word)
             found[name] = words.where(words.isin(known), None)
@@ -60,7 +52,7 @@ def read_targets(
             say("all targets are 0 or 1: for classes, --task classification")
         return found, None
     for name, known in classes.items():
-        taken = [word for word in known if word.lower() in MISSING]
+        taken = [word for word in known if word.lower() in tables.MISSING]
         if taken:
             say(f"warning: {', '.join(taken)} is a class of {name}: empty cells are missing ones")
         if len({word.lower() for word in known}) < len(known):
@@ -141,7 +133,7 @@ class Data:
 def read_data(options: Namespace) -> Data:
     """Reads the table of ``train``, standardizes and merges as far as that is wanted."""
     path = options.data
-    frame = read_table(path, encoding=options.encoding)
+    frame = tables.read_table(path, encoding=options.encoding)
     smiles = find_column(frame.columns, options.smiles_column, path, "--smiles-column")
     roles = {"weight": "weight_column", "group": "groups_column", "part": "split_column"}
     for option in ("target_columns", "extra_columns", *roles.values()):
@@ -216,7 +208,7 @@ def extra_numbers(frame: pd.DataFrame, columns: list[str], path: str) -> Rows:
 
 def checked_numbers(frame: pd.DataFrame, name: str, path: str, kind: str) -> Rows:
     """A column of extra numbers or of weights; what is none is an error with its line."""
-    found = numbers(frame, name, path)
+    found = tables.numbers(frame, name, path)
     wrong = ~(found >= 0) if kind == "weight" else np.isnan(found)
     if wrong.any():
         expected = "weight of at least 0 in" if kind == "weight" else "number in the extra"

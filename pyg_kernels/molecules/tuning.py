@@ -6,26 +6,17 @@ import tempfile
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
+from pyg_kernels.molecules import resuming, runs, splits
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.methods import KERNEL_METHODS, NUM_LAYERS
 from pyg_kernels.molecules.networks import NETWORKS
-from pyg_kernels.molecules.resuming import FREE, begin, begun_output
-from pyg_kernels.molecules.runs import (
-    COVERAGE,
-    check_metrics,
-    checked_parts,
-    fit_part,
-    made_estimator,
-    predictions,
-    scores_of,
-)
-from pyg_kernels.molecules.splits import Part, check_split, searched
 from pyg_kernels.molecules.training_data import Data, read_data
 
 try:
@@ -76,8 +67,8 @@ def tune(options: Namespace) -> None:
     test part is never read. What a trial tries depends on the seed, its number and the trials
     before it, so that a search that is resumed goes on as if it had not been interrupted.
     """
-    out = begun_output(options, BEST)
-    check_split(options)
+    out = resuming.begun_output(options, BEST)
+    splits.check_split(options)
     if len(options.model) > 1:
         raise ValueError("--model: tune takes one, train stacks several")
     space, first = search_space(options.model[0])
@@ -86,11 +77,12 @@ def tune(options: Namespace) -> None:
         raise ValueError(f"--model {options.model[0]}: every option to search for is given")
     data = read_data(options)
     metric = _metric(options, data)
-    parts = checked_parts(searched(data, options), made_estimator(options, data), data)
-    begin(out, options)
+    made = runs.made_estimator(options, data)
+    parts = runs.checked_parts(splits.searched(data, options), made, data)
+    resuming.begin(out, options)
     if not options.resume:
         (out / JOURNAL).unlink(missing_ok=True)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(
         storage=optuna.storages.JournalStorage(JournalFileBackend(str(out / JOURNAL))),
         study_name="tune",
@@ -100,8 +92,9 @@ def tune(options: Namespace) -> None:
     if not study.trials:
         study.enqueue_trial({name: value for name, value in first.items() if name in space})
     reason = ""
-    while len(_tried(study)) < options.trials:
-        trial = study.ask()  # its number is its own, also among several workers
+
+    def score(trial: optuna.Trial) -> float:
+        nonlocal reason
         # An interrupted trial is tried again, as if it had not begun.
         broken = sum(other.state == TrialState.FAIL for other in study.trials[: trial.number])
         seed = options.seed + trial.number - broken
@@ -109,26 +102,22 @@ def tune(options: Namespace) -> None:
         for name, (kind, *values, how) in space.items():
             getattr(trial, f"suggest_{kind}")(name, *values, **how)
         known = [other.value for other in _tried(study) if other.params == trial.params]
+        if known and known[0] is None:
+            raise optuna.TrialPruned  # it has failed before
         try:
-            estimator = made_estimator(options, data, **trial.params)
-            value = known[0] if known else _value(data, parts, estimator, metric)
+            estimator = runs.made_estimator(options, data, **trial.params)
+            return known[0] if known else _value(data, parts, estimator, metric)
         except KeyboardInterrupt:
-            study.tell(trial, state=TrialState.FAIL)
             study.enqueue_trial(trial.params)
             raise
         except (ValueError, RuntimeError, MemoryError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             say(f"warning: trial {trial.number + 1} failed, {_shown(trial.params)}: {reason}")
-            value = None
-        if value is None:  # it has failed, now or with the same options before
-            study.tell(trial, state=TrialState.PRUNED)
-            continue
-        study.tell(trial, value)
-        best = study.best_trial
-        say(
-            f"trial {trial.number + 1}: {metric} {value:.4g}, {_shown(trial.params)}; "
-            f"best {best.value:.4g} of trial {best.number + 1}"
-        )
+            raise optuna.TrialPruned from error
+
+    if len(_tried(study)) < options.trials:  # others may have finished some
+        enough = optuna.study.MaxTrialsCallback(options.trials, TRIED)
+        study.optimize(score, callbacks=[partial(_announce, metric), enough])
     if not any(trial.state == TrialState.COMPLETE for trial in study.trials):
         raise ValueError(f"no trial of {options.trials} has succeeded; the last one: {reason}")
     _write(study, out, options, metric)
@@ -138,9 +127,18 @@ def tune(options: Namespace) -> None:
     )
 
 
+def _announce(metric: str, study: optuna.Study, trial: Any) -> None:
+    if trial.state == TrialState.COMPLETE:
+        best = study.best_trial
+        say(
+            f"trial {trial.number + 1}: {metric} {trial.value:.4g}, {_shown(trial.params)}; "
+            f"best {best.value:.4g} of trial {best.number + 1}"
+        )
+
+
 def _metric(options: Namespace, data: Data) -> str:
     """The aim: that of ``--metric``; RMSE, the mean R2 of several targets, log-loss of classes."""
-    check_metrics(options.metric or [], data.task)
+    runs.check_metrics(options.metric or [], data.task)
     if "coverage" in (options.metric or []):
         raise ValueError("--metric coverage: no aim of a search")
     regression = "rmse" if len(data.names) == 1 else "r2"
@@ -151,13 +149,13 @@ def _tried(study: optuna.Study) -> list[Any]:
     return study.get_trials(deepcopy=False, states=TRIED)
 
 
-def _value(data: Data, parts: Sequence[Part], estimator: Any, metric: str) -> float:
+def _value(data: Data, parts: Sequence[splits.Part], estimator: Any, metric: str) -> float:
     """The mean of a metric over targets and parts."""
     values = []
     for part in parts:
-        fit_part(estimator, data, part)
-        found = predictions(estimator, data, data.molecules.part(part.test), COVERAGE)
-        scores = [score[metric] for score in scores_of(data, part.test, found)]
+        runs.fit_part(estimator, data, part)
+        found = runs.predictions(estimator, data, data.molecules.part(part.test), runs.COVERAGE)
+        scores = [score[metric] for score in runs.scores_of(data, part.test, found)]
         values += [score for score in scores if score is not None]
     if not values:
         raise ValueError(f"{metric} is not defined on the validation part")
@@ -179,7 +177,8 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
     given = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in vars(options).items()
-        if name not in {*FREE, "metric"} and not (value is None or value is False or value == [])
+        if name not in {*resuming.FREE, "metric"}
+        and not (value is None or value is False or value == [])
     }
     # Another worker may write at the same time.
     with (

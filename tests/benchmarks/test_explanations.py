@@ -29,7 +29,7 @@ from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.explain import model_contributions
 from pyg_kernels.explain.text_net import text_contributions
-from pyg_kernels.molecules.networks import Sizes, build_network
+from pyg_kernels.molecules.networks import build_network
 from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed
 
 PROGRAM = "benchmarks.papers.explanations"
@@ -151,8 +151,8 @@ def split(*test: int) -> Split:
 def small_network() -> nn.Module:
     torch.manual_seed(0)
     features = molecules().featurizer
-    sizes = Sizes(features.atom_dim, 1, features.bond_dim, 4, 2, options={"norm": None})
-    return build_network("wl-gated", sizes).eval()
+    sizes = features.atom_dim, 1, features.bond_dim, 4, 2
+    return build_network("wl-gated", *sizes, options={"norm": None}).eval()
 
 
 def predicted(net: nn.Module, graph: Data) -> float:

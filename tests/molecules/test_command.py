@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -12,11 +13,13 @@ from rdkit import Chem
 from sklearn import metrics
 
 from pyg_kernels.chem import murcko_scaffolds
-from pyg_kernels.molecules import MoleculeRegressor, load, runs, splits, streaming
-from pyg_kernels.molecules.command import parser
+from pyg_kernels.molecules import MoleculeRegressor, load, runs, splits
+from pyg_kernels.molecules.command import main, parser
 from pyg_kernels.molecules.inputs import Molecules
 from pyg_kernels.molecules.runs import classification_scores, regression_scores
-from tests.molecules.sets import NETWORK, run, train
+from tests.molecules.sets import LOGP, NETWORK, SMALL, run, train
+from tests.molecules.sets import SMILES as RINGS
+from tests.pages import DOCS, code_blocks
 
 SMILES = [
     prefix + middle + suffix
@@ -169,24 +172,20 @@ def test_predictions_and_vectors_are_those_of_the_estimator(folder: Path) -> Non
     expected += estimator.predict_interval(SMILES, 0.8)
     for name, values in zip(("predicted", "std", "low", "high"), expected, strict=True):
         columns = found[[f"{name}_size", f"{name}_half"]]
-        np.testing.assert_allclose(columns, values, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(columns, values, rtol=1e-8)  # nine digits are written
     assert list(found["SMILES"]) == SMILES and found["similarity"].max() == 1
+    for name, target in (("classes", "kind"), ("binary", "big")):
+        run(folder, f"predict +{name} +new.csv --out +{name}.csv")
+        estimator = load(folder / name / "model")
+        columns = [f"probability_{target}_{word}" for word in estimator.classes_]
+        found = pd.read_csv(folder / f"{name}.csv")
+        np.testing.assert_allclose(found[columns], estimator.predict_proba(SMILES), rtol=1e-8)
+        truth = found[target].astype(str).str.lower()
+        assert (estimator.predict(SMILES) == truth).mean() > 0.7
     run(folder, "embed +net +new.csv --out +v.csv")
     found = pd.read_csv(folder / "v.csv").filter(regex=r"^v\d+$").to_numpy()
     expected = load(folder / "net" / "model").transform(SMILES)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_probabilities_have_the_names_of_classes(folder: Path) -> None:
-    three = ["alcohol", "amine", "chloride"]
-    for name, target, words in (("classes", "kind", three), ("binary", "big", ["false", "true"])):
-        run(folder, f"predict +{name} +new.csv --out +{name}.csv")
-        found = pd.read_csv(folder / f"{name}.csv")
-        columns = [f"probability_{target}_{word}" for word in words]
-        np.testing.assert_allclose(found[columns].sum(axis=1), 1, atol=1e-4)
-        guess = found[columns].to_numpy().argmax(1)
-        truth = found[target].astype(str).str.lower().to_numpy()
-        assert (np.array(words)[guess] == truth).mean() > 0.7
 
 
 def test_several_runs_are_averaged(folder: Path) -> None:
@@ -264,29 +263,6 @@ def test_errors_of_torch_and_data_are_one_line(
             run(folder, "report + --traceback")
 
 
-def test_columns_that_pass_through_and_columns_that_are_new(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frame = pd.DataFrame({"smiles": ["C(", "CCO"], "id": [1234567.0, 12345678.9]})
-    frame.to_csv(folder / "ids.csv", index=False)
-
-    def one_row_each(*_: object, **__: object) -> object:  # numbers, as a Parquet file has them
-        for line in (0, 1):
-            yield frame[line : line + 1].set_axis([line + 2])
-
-    monkeypatch.setattr(streaming, "stream_table", one_row_each)
-    for words, name, width in (("predict +ridge", "predicted_size", 9), ("embed +net", "v0", None)):
-        out = f"ids_{name}.csv"
-        run(folder, f"{words} +ids.csv --skip-invalid --out +{out}")
-        found = pd.read_csv(folder / out)
-        np.testing.assert_allclose(found["id"], frame["id"], rtol=1e-15)
-        assert list(found[name].isna()) == [True, False]
-        assert width is None or len(found.columns) == 2 + width
-    mean = load(folder / "ridge" / "model").predict(["CCO"])[0, 0]
-    found = pd.read_csv(folder / "ids_predicted_size.csv")
-    assert found["predicted_size"][1] == pytest.approx(mean, rel=1e-8)
-
-
 def test_folds_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = "size --model mean --groups-column series --folds 2 --repeats 2 --metric mae"
     train(folder, "folds", words)
@@ -323,3 +299,78 @@ def test_scores_are_scikit_learns() -> None:
     undefined = classification_scores(np.zeros(4), np.full((4, 2), 0.5))
     assert np.isnan(undefined["roc-auc"]) and undefined["log-loss"] == pytest.approx(np.log(2))
     assert np.isnan(regression_scores(np.full(2, np.nan), *np.zeros((3, 2)))["rmse"])
+
+
+# The documentation's pages run
+
+
+def snippet(start: str) -> str:
+    """The block of code of the page on estimators that has this text."""
+    return next(block for block in code_blocks("molecule_estimators.rst") if start in block)
+
+
+def test_from_a_csv_to_a_prediction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{text},{y}" for text, y in zip(RINGS * 3, [*LOGP] * 3, strict=True)]
+    Path("molecules.csv").write_text("\n".join(["smiles,logS", *rows]))
+    names: dict[str, Any] = {}
+    exec(snippet("reg.save"), names)
+    assert (names["low"] <= names["mean"]).all()
+    assert (tmp_path / "solubility" / "estimator.npz").is_file()
+
+
+def test_add_your_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "mypkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "nets.py").write_text(snippet("mypkg/nets.py"))
+    monkeypatch.syspath_prepend(tmp_path)
+    fitted = MoleculeRegressor("mypkg.nets:Net", **SMALL).fit(RINGS, LOGP)
+    assert fitted.transform(RINGS[:3]).shape == (3, SMALL["hidden_channels"])
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words of the commands that stand on lines of their own."""
+    return [
+        line.split()[1:]
+        for line in (DOCS / page).read_text().replace("\\\n", "").splitlines()
+        if line.startswith("   pyg-kernels ")
+    ]
+
+
+def test_the_tutorial_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("optuna")
+    pytest.importorskip("onnxscript")
+    monkeypatch.chdir(tmp_path)
+    Path("new.csv").write_text("\n".join(["smiles", *RINGS[:12]]))
+    few = {"--epochs": "1", "--trials": "1"}
+    for words in commands("molecule_command.rst"):
+        name = words[0]
+        words = [few.get(before, word) for before, word in zip(["", *words], words, strict=False)]
+        if "wl" in words and "--epochs" not in words:
+            words += ["--epochs", "1"]
+        if "wl" in words:
+            words += ["--hidden-channels", "8", "--num-layers", "2"]
+        if name == "example":
+            assert main(words) == 0
+            lines = Path("molecules.csv").read_text().splitlines()
+            Path("molecules.csv").write_text("\n".join(lines[:61]))
+            Path("more.csv").write_text("\n".join([lines[0], *lines[61:91]]))
+        else:
+            assert main([*words, "--threads", "1"]) == 0, words
+    for written in ("explained/explanation.html", "search/best.yaml", "model.onnx", "table.csv"):
+        assert (tmp_path / written).is_file()
+
+
+def test_the_words_for_chemprops_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (DOCS / "from_chemprop.rst").read_text()
+    for line in re.findall(r"``pyg-kernels (.*?)``", page):
+        config = "--target-columns y" if "--config" in line else ""
+        parser().parse_args([*line.split(), *config.split()])
+    for command in ("train", "tune", "predict"):
+        with pytest.raises(SystemExit):
+            parser().parse_args([command, "--help"])
+    known = capsys.readouterr().out
+    ours = re.findall(r"^     - (.*)$", page, re.MULTILINE)
+    options = {option for text in ours for option in re.findall(r"--[a-z-]+", text)}
+    assert options and all(option in known for option in options)

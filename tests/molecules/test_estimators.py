@@ -141,10 +141,9 @@ def test_extra_columns_are_read(model: str, tmp_path: Path) -> None:
     if model != "random-walk-gp":
         assert fitted.transform(table[:2]).shape[0] == 2
     np.testing.assert_array_equal(reloaded(fitted, tmp_path).predict(table), found)
-    with pytest.raises(ValueError, match="X has no column 'pH', 'one'"):
-        fitted.predict(pd.DataFrame({"smiles": SMILES}))
-    with pytest.raises(ValueError, match="expected a table with 'pH', 'one'"):
-        fitted.predict(SMILES)
+    for X in (SMILES, pd.DataFrame({"smiles": SMILES})):
+        with pytest.raises(ValueError, match="X has no column 'pH', 'one'"):
+            fitted.predict(X)
 
 
 def test_pooled() -> None:
@@ -234,11 +233,13 @@ def test_units_of_targets(model: str) -> None:
     np.testing.assert_allclose(small, std, rtol=1e-2)
 
 
-def test_arguments_that_change_forget_what_was_fitted() -> None:
+def test_arguments_that_change_forget_what_was_fitted(tmp_path: Path) -> None:
     fitted = regressor("wl-ridge").fit(SMILES, LOGP)
     fitted.set_params(progress=None, num_layers=2).predict(SMILES[:2])
     with pytest.raises(NotFittedError):
         fitted.set_params(num_layers=4).predict(SMILES[:2])
+    with pytest.raises(NotFittedError):
+        fitted.save(tmp_path)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
@@ -269,10 +270,6 @@ def test_a_stack_prefers_the_better_model() -> None:
     fitted = regressor(["wl-ridge", "wl"], validation_fraction=0.3).fit(SMILES, LOGP)
     assert fitted.model_weights_.sum() == pytest.approx(1)
     assert fitted.model_weights_[0] > 0.7
-    classifier = MoleculeClassifier(["wl", "wl-ridge"], validation_fraction=0.3, **SMALL)
-    weights = classifier.fit(SMILES, AROMATIC).model_weights_
-    assert weights.sum() == pytest.approx(1)
-    assert weights[1] > 0.5
 
 
 def test_the_same_seed_gives_the_same_and_leaves_torchs_generator_alone() -> None:

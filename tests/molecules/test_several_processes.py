@@ -11,7 +11,7 @@ import torch
 
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, load
-from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
+from pyg_kernels.molecules.networks import MoleculeNet, build_network
 from tests.molecules.sets import LOGP, SMILES
 
 Y: np.ndarray = np.stack([LOGP, 10 * np.cos(np.arange(len(SMILES)))], 1)
@@ -92,6 +92,6 @@ def test_processes_wait_for_no_gradient_that_does_not_come(
     name: str, smiles: tuple[str, ...]
 ) -> None:
     batch = MoleculeDataset.from_smiles(smiles).batch([0, 1])
-    net = MoleculeNet(build_network(name, Sizes(65, 2, 7, 4, 2)), 0, name)
+    net = MoleculeNet(build_network(name, 65, 2, 7, 4, 2), 0, name)
     net(batch).sum().backward()
     assert all(weight.grad is not None for weight in net.parameters())

@@ -12,7 +12,7 @@ import torch
 from pyg_kernels.chem import DefaultFeaturizer
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import environments, streaming
-from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
+from pyg_kernels.molecules.networks import MoleculeNet, build_network
 from pyg_kernels.molecules.runs import rounded
 from pyg_kernels.tables import TableWriter
 from tests.molecules.sets import LOGP, SMILES, run, train
@@ -171,8 +171,8 @@ def test_environments_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> Non
     made = dataset.featurizer
     for model in ("wl", "wl-gated"):
         torch.manual_seed(0)
-        sizes = Sizes(made.atom_dim, 3, made.bond_dim, hidden_channels=7, num_layers=3)
-        net = MoleculeNet(build_network(model, sizes), 0, model).double().eval()
+        sizes = made.atom_dim, 3, made.bond_dim, 7, 3
+        net = MoleculeNet(build_network(model, *sizes), 0, model).double().eval()
         batch = dataset.batch(range(len(dataset)))
         batch.x, batch.edge_attr = batch.x.double(), batch.edge_attr.double()
         given = {key: getattr(batch, key) for key in ("edge_attr", "batch")}

@@ -45,19 +45,9 @@ def trees() -> MoleculeTrees:
     return MoleculeTrees(np.full(2, 0.1), random_state=0).fit(GRAPHS, Y)
 
 
-def test_shares_of_atoms_add_up(trees: MoleculeTrees) -> None:
-    means, _ = trees.predict(GRAPHS)
-    for target in range(2):
-        for graph, mean in zip(GRAPHS[:6], means[:6, target], strict=True):
-            found = trees.explain(graph, target)
-            assert found.prediction == pytest.approx(mean, abs=1e-8)
-            assert found.atoms.sum() + found.bias == pytest.approx(mean, abs=1e-8)
-            assert len(found.atoms) == graph.num_nodes
-            assert np.abs(found.atoms).max() > 0
-
-
 def test_shares_are_the_changes_of_means_on_the_way_to_leaves(trees: MoleculeTrees) -> None:
     x, scale = features().toarray(), trees._scaler.scale_[1]
+    means, _ = trees.predict(GRAPHS)
     number = x.shape[1] - 14  # of environments, before descriptors and one extra column
     for place in range(6):
         added = np.zeros(x.shape[1])
@@ -69,8 +59,12 @@ def test_shares_are_the_changes_of_means_on_the_way_to_leaves(trees: MoleculeTre
                 added[compared] += scale * (values[child] - values[node]) / TREES
                 node = child
         expected = added[:number][x[place, :number] > 0]
-        shares = trees.explain(GRAPHS[place], 1).shares
-        np.testing.assert_allclose(np.sort(shares), np.sort(expected[expected != 0]), atol=1e-12)
+        found = trees.explain(GRAPHS[place], 1)
+        shares = np.sort(found.shares)
+        np.testing.assert_allclose(shares, np.sort(expected[expected != 0]), atol=1e-12)
+        assert len(found.atoms) == GRAPHS[place].num_nodes
+        assert found.prediction == pytest.approx(means[place, 1], abs=1e-8)
+        assert found.atoms.sum() + found.bias == pytest.approx(means[place, 1], abs=1e-8)
 
 
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**30])  # exact

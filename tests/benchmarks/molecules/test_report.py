@@ -24,7 +24,7 @@ from benchmarks.molecules.options import Options
 from benchmarks.molecules.scores import each_score, score
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import NETWORKS
-from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
+from pyg_kernels.molecules.networks import MoleculeNet, build_network
 from pyg_kernels.nn import KernelActivation
 from tests.benchmarks.conftest import assert_refused, printed
 
@@ -35,8 +35,7 @@ GIN = ("gin-relu", "gin-prelu", "gin-kernel")
 def network(name: str, hidden: int = 8, **options: object) -> MoleculeNet:
     torch.manual_seed(0)
     kind = NAMES[name].model if name in NAMES else name
-    sizes = Sizes(65, 2, 7, hidden, 2, options=dict(options))
-    return MoleculeNet(build_network(kind, sizes), 0, name)
+    return MoleculeNet(build_network(kind, 65, 2, 7, hidden, 2, options=options), 0, name)
 
 
 def permuted(smiles: str) -> str:
