@@ -27,7 +27,7 @@ PARQUET = (".parquet", ".pq")
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Of all tables that are read.
 ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
-OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip")  # names that tables are not written under
+OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip")  # names of files that are no such tables
 MISSING = frozenset(("", "na", "nan", "n/a", "null", "none"))
 LISTED = 10  # lines in a message
 DAMAGE = (csv.Error, EOFError, OSError, zlib.error, lzma.LZMAError)
@@ -74,6 +74,7 @@ def stream_table(
         ImportError: without pandas or, for Parquet, pyarrow.
     """
     pandas = _pandas()
+    _check_name(path)
     if str(path).endswith(PARQUET):
         yield from _parquet_frames(Path(path), rows)
         return
@@ -99,6 +100,11 @@ def read_table(path: str | Path, rows: int | None = None, **options: Any) -> Dat
     if not len(frame):
         raise FileError(f"{path}: there is no row below the header")
     return frame
+
+
+def _check_name(path: str | Path) -> None:
+    if str(path).lower().endswith(OTHERS):
+        raise FileError(f"{path}: expected a table whose name ends in {', '.join(ENDINGS)}")
 
 
 def _pandas() -> Any:
@@ -362,8 +368,7 @@ class TableWriter:
         self, path: str | Path, overwrite: bool = False, like: str | Path | None = None
     ) -> None:
         self.path = refuse_existing(path, overwrite)
-        if str(path).lower().endswith(OTHERS):
-            raise FileError(f"{path}: expected a table whose name ends in {', '.join(ENDINGS)}")
+        _check_name(path)
         if self.path.is_dir() or not self.path.parent.is_dir():
             raise FileError(f"{path}: not a file in a folder that exists")
         self._partial = self.path.with_name(f".{self.path.name}.partial")
