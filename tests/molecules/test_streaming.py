@@ -184,6 +184,8 @@ def test_environments_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> Non
             assert found is not None
             torch.testing.assert_close(found, plain, rtol=1e-10, atol=1e-10)
             assert environments.environments(batch, 2) is not None
+            monkeypatch.setattr(net.net, "readout", "last")
+            assert environments.wl_output(net.net, batch) is None
         assert environments.wl_output(net.net, batch) is None  # with gradients
         sizes_of = [len(level.within) for level in environments.environments(batch, 3)[1]]
         assert sizes_of == sorted(sizes_of) and sizes_of[0] < len(batch.x) / 2

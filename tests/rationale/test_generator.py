@@ -80,6 +80,8 @@ def test_atoms() -> None:
     states = network(**vars(graph))
     p = torch.sigmoid(gen.logit.of_token(states).squeeze(1))
     close(found.exp(), torch.where(every, p, 1 - p))
+    gen.reset_parameters()
+    assert not torch.equal(network(**vars(graph)), states)
 
 
 @of_both

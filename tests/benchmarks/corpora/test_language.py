@@ -82,6 +82,11 @@ def test_encodings_are_as_given(tmp_path: Path) -> None:
         LanguageCorpus(tmp_path)
     assert LanguageCorpus(tmp_path, "utf-16").vocabulary.words[2:] == ["é", "a"]
     file = tmp_path / "own.txt"
+    file.write_bytes("a b\n".encode("utf-16-le"))
+    with pytest.raises(
+        ValueError, match=r"own.txt is not in the encoding utf-8: it has zero bytes"
+    ):
+        OwnText(file, "utf-8")
     file.write_bytes("\ufeff".encode() + b"a <unk>, b\n" * 10)
     text = OwnText(file, "UTF-8")
     assert text.vocabulary.words == ["<unk>", "<eos>", "a", ",", "b"]
