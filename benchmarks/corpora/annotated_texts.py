@@ -73,7 +73,7 @@ class AnnotatedTexts(PartedTexts):
                 places.append(where)
                 self.evidence.append(_evidence(words, "".join(phrases), where))
             sizes.append(len(table))
-        self.classes, self.y = _targets(targets, places, task)
+        self.classes, self.y = _targets(targets, places, task, f"{path}, column {target_column!r}")
         self.parts, self.split = self._parts(sizes, seed)
 
     def digest(self) -> str:
@@ -102,7 +102,7 @@ class AnnotatedTexts(PartedTexts):
 
 
 def _targets(
-    cells: Sequence[str], places: Sequence[str], task: str | None
+    cells: Sequence[str], places: Sequence[str], task: str | None, column: str
 ) -> tuple[tuple[str, ...], Tensor]:
     """The names of classes, none for numbers, and the classes or numbers of texts."""
     numbers, wrong = as_numbers(pandas.Series(cells))
@@ -118,7 +118,7 @@ def _targets(
         return (), torch.tensor(numbers)
     classes = tuple(sorted(set(cells)))
     if len(classes) < 2:
-        raise ValueError(f"all texts have the target {classes[0]!r}; two classes are needed")
+        raise ValueError(f"{column}: all texts have {classes[0]!r}; two classes are needed")
     return classes, torch.tensor([classes.index(cell) for cell in cells])
 
 

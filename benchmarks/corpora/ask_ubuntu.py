@@ -105,8 +105,9 @@ class _Reader:
             for query in self._places(id_, where):
                 relevant = self._places(similar, where, query)
                 kept = self._places(candidates, where, query)
-                for _ in relevant.keys() - kept.keys():
-                    self._leave_out("similar question that is no candidate", similar, where)
+                for place in relevant.keys() - kept.keys():
+                    name_ = similar.split()[relevant[place]]
+                    self._leave_out("similar question that is no candidate", name_, where)
                 if not kept:
                     self._leave_out("ranked question without candidates", id_, where)
                     continue

@@ -92,11 +92,15 @@ def read_recordings(path: str | Path, rate: float = 1000.0) -> Recordings:
     """
     try:
         with np.load(path, allow_pickle=False) as file:  # which has no objects, then
-            return Recordings(**{key: file[key] for key in KEYS}, rate=rate)
+            arrays = {key: np.asarray(file[key]) for key in KEYS}
     except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is no .npz file of the arrays {', '.join(KEYS)}: {error}"
         ) from error
+    try:
+        return Recordings(**arrays, rate=rate)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,8 @@ def _numbered(key: str, values: Any, trials: int) -> tuple[Tensor, tuple[str, ..
         )
     if names.dtype.kind == "f" and (np.isfinite(names) & (names == names.round())).all():
         names = names.astype(np.int64)
+    if names.dtype.kind == "S":
+        names = np.char.decode(names, "utf-8")
     if names.dtype.kind not in "biuU":
         raise ValueError(f"{key} must hold whole numbers or strings, got {names.dtype}")
     different, positions = np.unique(names, return_inverse=True)

@@ -270,13 +270,19 @@ def commit_of_code() -> str | None:
 
     ``None`` outside a repository, or where git is missing or does not answer.
     """
-    words = ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+")
-    command = ["git", "-C", str(Path(__file__).resolve().parent), "--no-optional-locks", *words]
-    how: dict[str, Any] = {"stderr": subprocess.PIPE, "timeout": GIT_SECONDS}
-    try:
-        return subprocess.check_output(command, text=True, **how).strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
+    here, said = Path(__file__).resolve(), ""
+    # An installed package may lie within the repository of something else, which does not track it.
+    for words in (
+        ("ls-files", "--error-unmatch", here.name),
+        ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"),
+    ):
+        command = ["git", "-C", str(here.parent), "--no-optional-locks", *words]
+        how: dict[str, Any] = {"stderr": subprocess.PIPE, "timeout": GIT_SECONDS}
+        try:
+            said = subprocess.check_output(command, text=True, **how)
+        except (OSError, subprocess.SubprocessError):
+            return None
+    return said.strip()
 
 
 def grouped(records: Sequence[Record], *keys: str) -> list[list[Record]]:

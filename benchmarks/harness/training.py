@@ -85,7 +85,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     trainer = _trainer(config, [history, *shown, KeepCheckpoints(folder, history)], folder)
     try:
         with naming_files(folder):
-            last, trainer.fit_loop.max_epochs = _where_it_stopped(folder, config.epochs)
+            last, trainer.fit_loop.max_epochs = _where_it_stopped(folder, learner, config.epochs)
             trainer.fit(learner, datamodule=batches, ckpt_path=last, weights_only=True)
             predictions = _predict(trainer, learner, batches, folder / BEST)
         if trainer.received_sigterm:  # too late to stop an epoch; it must not start the next run
@@ -272,7 +272,7 @@ def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) ->
     )
 
 
-def _where_it_stopped(folder: Path, wanted: int) -> tuple[Path | None, int]:
+def _where_it_stopped(folder: Path, learner: Learner, wanted: int) -> tuple[Path | None, int]:
     """The checkpoint of an interrupted run, if there is one, and the epochs to reach: those that
     are done where early stopping had ended it.
     """
@@ -284,6 +284,7 @@ def _where_it_stopped(folder: Path, wanted: int) -> tuple[Path | None, int]:
         states = checkpoint["callbacks"].values()
         if any(state.get("stopped_epoch", 0) > 0 for state in states):
             wanted = int(checkpoint["epoch"]) + 1
+        learner.load_state_dict(checkpoint["state_dict"])
     if not (folder / BEST).exists():
         raise InputError(f"{folder / BEST} is missing; remove {last} to train this run again")
     return last, wanted

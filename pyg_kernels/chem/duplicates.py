@@ -119,8 +119,7 @@ def find_duplicates(
 
     Raises:
         InvalidSmiles: if a string cannot be read.
-        IndexError: if a part is no positions or mask, or a position is out of range.
-        ValueError: if a position is in an earlier part.
+        ValueError: if a position of a part is out of range, or in an earlier part.
 
     Example:
         >>> from pyg_kernels.chem import find_duplicates
@@ -130,8 +129,14 @@ def find_duplicates(
     """
     part_of = np.full(len(smiles), -1)
     for number, part in enumerate(parts):
-        chosen = np.asarray(part)
-        positions = np.arange(len(smiles))[chosen if chosen.size else []]
+        positions = np.asarray(part).reshape(-1)
+        if positions.dtype == bool and len(positions) == len(smiles):
+            positions = np.flatnonzero(positions)
+        if positions.dtype.kind not in "iu" and positions.size:
+            raise ValueError(f"parts[{number}]: expected positions, or a mask of {len(smiles)}")
+        positions = positions.astype(np.int64)
+        if positions.size and not 0 <= positions.min() <= positions.max() < len(smiles):
+            raise ValueError(f"parts[{number}] has positions outside 0 .. {len(smiles) - 1}")
         if (part_of[positions] >= 0).any():
             raise ValueError(f"parts[{number}] has positions of an earlier part")
         part_of[positions] = number

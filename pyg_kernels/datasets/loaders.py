@@ -113,7 +113,8 @@ class UniformBins:
         counts: (K,) the number of items of each bin.
 
     Raises:
-        ValueError: if there are no values, one is not finite, or the width is not positive.
+        ValueError: if there are no values, one is not finite, or the width is not positive or too
+            small.
 
     Example:
         >>> import torch
@@ -139,6 +140,8 @@ class UniformBins:
         if not (math.isfinite(width) and width > 0):
             raise ValueError(f"width must be a positive number, not {width}")
         numbers = (values.double() / width).floor()
+        if not bool((numbers.abs() < 2.0**53).all()):
+            raise ValueError(f"width={width} is too small for values up to {values.abs().max()}")
         _, self.bins, self.counts = numbers.unique(return_inverse=True, return_counts=True)
         self._members = self.bins.argsort(stable=True)
         self._starts = self.counts.cumsum(0) - self.counts

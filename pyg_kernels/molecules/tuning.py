@@ -157,7 +157,7 @@ def _value(data: Data, parts: Sequence[splits.Part], estimator: Any, metric: str
         found = runs.predictions(estimator, data, data.molecules.part(part.test), runs.COVERAGE)
         scores = [score[metric] for score in runs.scores_of(data, part.test, found)]
         values += [score for score in scores if score is not None]
-    if not values:
+    if not values or not np.isfinite(values).all():
         raise ValueError(f"{metric} is not defined on the validation part")
     return float(np.mean(values))
 

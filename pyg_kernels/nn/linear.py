@@ -75,7 +75,8 @@ class StateLinear(Hookable, torch.nn.Linear):
 
     def reset_parameters(self) -> None:
         bound = 1.0 / math.sqrt(self.in_features)
-        torch.nn.init.uniform_(self.weight, -bound, bound)
+        for parameter in self.parameters():  # a parametrized weight is made of others
+            torch.nn.init.uniform_(parameter, -bound, bound)
 
 
 def is_matrix(lin: Module) -> bool:

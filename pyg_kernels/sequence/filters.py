@@ -47,7 +47,7 @@ class Filters(Module, ABC):
         super().__init__()
         self.input_size = checked_lazy_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
-        self.widths = checked_widths(widths, hidden_size)
+        self.widths = checked_widths(list(widths), hidden_size)
         share, over = divmod(hidden_size, len(self.widths))
         self.blocks = [share + (b < over) for b in range(len(self.widths))]
         if input_size == -1:

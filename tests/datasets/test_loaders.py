@@ -213,6 +213,7 @@ def test_refused() -> None:
         (UniformBins, (torch.zeros(0), 0.1), ValueError, "at least one number"),
         (UniformBins, (torch.tensor([1.0, math.nan]), 0.1), ValueError, "must be finite"),
         (UniformBins, (TWO, 0.0), ValueError, "width must be a positive number, not 0.0"),
+        (UniformBins, (TWO + 1, 1e-300), ValueError, "too small"),
     ):
         with pytest.raises(error, match=said):
             call(*arguments)

@@ -157,6 +157,14 @@ def test_several_texts() -> None:
     assert not one.tokens[:6].any()
 
 
+def test_phenomenon_explains_the_given_class() -> None:
+    model, graph = network(3), random_graph(0)
+    explain = explainer(model, CLASSES, explanation_type="phenomenon", edge_mask_type=None)
+    for label in range(3):
+        found = explained(explain, graph, target=torch.tensor([label]))
+        close(found.contributions.nodes, attribution(model, graph, label).nodes)
+
+
 @of_every_layer
 @pytest.mark.parametrize("x", TEXTS, ids=len)
 def test_adds_up_to_the_output_for_a_text(name: str, x: Tensor) -> None:

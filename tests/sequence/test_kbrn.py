@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d
+from torch.nn.utils.parametrizations import weight_norm
 
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, KBRNCell
@@ -92,6 +93,21 @@ def test_other_activations() -> None:
     before = cell.lin_recurrent.weight.detach().clone()
     cell.reset_parameters()
     assert not torch.equal(cell.lin_recurrent.weight, before)
+
+
+def test_what_is_set_on_a_layer() -> None:
+    """A step is of (B, H), whose last dimension is 1; a parametrized map is drawn anew."""
+    layer, x = KBRN(3, 3, num_centers=7, normalize=False), torch.randn(5, 2, 3)
+    expected, activation = layer(x)[0], layer.cells[0].activation
+    activation.dim = 1
+    assert torch.equal(layer(x)[0], expected)
+    activation.dim = 0
+    with pytest.raises(ValueError, match="dim=0"):
+        layer(x)
+    lin = weight_norm(layer.cells[0].lin_recurrent)
+    before = lin.weight.detach().clone()
+    layer.reset_parameters()
+    assert not torch.equal(lin.weight, before)
 
 
 def test_a_text_alone_gives_the_shift_exactly() -> None:

@@ -57,6 +57,14 @@ def test_q(q: Any) -> None:
         assert_equations(variant, variant.build(), texts(6, 0, 3, 1))
 
 
+def test_a_q_with_parameters_is_trained_in_each_layer() -> None:
+    rkm = random_rkm(SIZE, 5, cell="general", q=Scaled(), num_layers=2)
+    scales = [p for name, p in rkm.named_parameters() if name.endswith("scale")]
+    assert len(scales) == 2
+    rkm(random_text(5, 2, SIZE))[0].square().sum().backward()
+    assert all(p.grad is not None and p.grad != 0 for p in scales)
+
+
 @pytest.mark.parametrize("cell", STATIC)
 @torch.no_grad()
 def test_static_gates(cell: str) -> None:

@@ -27,6 +27,7 @@ from benchmarks.harness.retrieval.task import evaluate
 RERANKER, TF_IDF, BM25 = "re-ranker", "TF-IDF", "BM25"
 NGRAMS = (1, 2, 3)
 FOLDS = 5
+CONSTANT = 1e-6  # a spread relative to the largest score that is rounding
 
 Ranker = Callable[[Sequence[Ranking]], list[Tensor]]
 Scores = Mapping[str, Sequence[Tensor]]  # of both parts: for each query those of its candidates
@@ -78,10 +79,12 @@ class Baselines:
         """
         relevance, rankers = self.relevance["valid"], [*self.scores.values(), *others]
         similar, sizes = torch.cat(list(relevance)).numpy(), [len(each) for each in relevance]
-        queries = np.repeat(np.arange(len(sizes)), sizes)
         if len(sizes) < 2:
             return None
-        folds = list(GroupKFold(min(FOLDS, len(sizes))).split(similar, groups=queries))
+        queries = np.arange(len(sizes))
+        dealt = GroupKFold(min(FOLDS, len(sizes))).split(queries, groups=queries)
+        owner = np.repeat(queries, sizes)
+        folds = [[np.flatnonzero(np.isin(owner, part)) for part in parts] for parts in dealt]
         if any(len(np.unique(similar[train])) < 2 for train, _ in folds):
             return None
         valid, test = (standardized([ranker[part] for ranker in rankers]) for part in RANKED)
@@ -149,7 +152,9 @@ def standardized(rankers: Sequence[Sequence[Tensor]]) -> list[np.ndarray]:
     """For each query ``(C, R)`` float64, the scores of R rankers with mean 0 and standard deviation
     1 within the query, 0 where a ranker's are all the same.
     """
-    return [
-        StandardScaler().fit_transform(torch.stack(columns, dim=1).double().numpy())
-        for columns in zip(*rankers, strict=True)
-    ]
+    features = []
+    for columns in zip(*rankers, strict=True):
+        raw = torch.stack(columns, dim=1).double().numpy()
+        differ = raw.std(axis=0) > CONSTANT * np.abs(raw).max(axis=0)
+        features.append(np.where(differ, StandardScaler().fit_transform(raw), 0.0))
+    return features

@@ -122,14 +122,15 @@ class WalkConv(FusedConv):
         on_source, on_target = self.linears()
         projections = [lin(source) for lin in on_source] + [lin(target) for lin in on_target]
         factors = [lin(edges.attr) for lin in self.edge_lins]
+        onwards = self.non_backtracking and self.order > 2  # a walk of two nodes has not turned yet
         decay = self.weighting.value if isinstance(self.weighting, Decay) else None
-        if decay is not None and factors and edges.edge_type is not None:  # few rows
+        few_rows = bool(factors) and edges.edge_type is not None and not onwards
+        if decay is not None and few_rows:
             factors, decay = [decay * factor for factor in factors], None
         gate = None
         if isinstance(self.weighting, EdgeGate):
             gate_source, gate_target = projections.pop(1), projections.pop()
             gate = self.weighting.logits(gate_source, gate_target, edges)
-        onwards = self.non_backtracking and self.order > 2  # a walk of two nodes has not turned yet
         along_edges = self._messages if onwards else self._neighbor_sum
 
         def carry(state: Tensor, step: int) -> Tensor:

@@ -114,7 +114,7 @@ def test_targets_are_classes_or_numbers(tmp_path: Path, targets, task, classes) 
     [
         (["a", "b", "a"], None, {}, "3 texts are too few: the valid part has none"),
         (LETTERS, ["c", "a"], {}, "no training text has the class 'c'"),
-        (["a"] * 9, None, {}, "all texts have the target 'a'; two classes"),
+        (["a"] * 9, None, {}, "own.csv, column 'target': all texts have 'a'; two classes"),
         (["1.5", "inf"], None, {}, "own.csv, line 3: the target 'inf' is no finite number"),
         (["1", "nan"], None, {"task": "regression"}, "line 3: the target 'nan' is no finite"),
         (["1", "2", "NA"], None, {}, "own.csv, line 4: the target 'NA' is no finite number"),

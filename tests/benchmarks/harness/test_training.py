@@ -74,6 +74,10 @@ def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
         (folder / "last.ckpt").write_bytes(content)
         refused("last.ckpt")
     (folder / "last.ckpt").write_bytes(last)
+    checkpoint = torch.load(folder / "last.ckpt", weights_only=True)
+    torch.save({**checkpoint, "state_dict": {}}, folder / "last.ckpt")  # of another network
+    refused("last.ckpt")
+    (folder / "last.ckpt").write_bytes(last)
     (folder / "best.ckpt").unlink()
     refused("best.ckpt")
     (folder / "best.ckpt").write_bytes(best)
