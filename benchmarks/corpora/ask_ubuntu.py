@@ -106,8 +106,8 @@ class _Reader:
                 relevant = self._places(similar, where, query)
                 kept = self._places(candidates, where, query)
                 for place in relevant.keys() - kept.keys():
-                    name_ = similar.split()[relevant[place]]
-                    self._leave_out("similar question that is no candidate", name_, where)
+                    lacking = similar.split()[relevant[place]]
+                    self._leave_out("similar question that is no candidate", lacking, where)
                 if not kept:
                     self._leave_out("ranked question without candidates", id_, where)
                     continue

@@ -113,8 +113,8 @@ class UniformBins:
         counts: (K,) the number of items of each bin.
 
     Raises:
-        ValueError: if there are no values, one is not finite, or the width is not positive or too
-            small.
+        ValueError: if there are no values, one is not finite, or the width is not above 0 or too
+            small for whole numbers of bins.
 
     Example:
         >>> import torch

@@ -147,6 +147,8 @@ def test_names_of_classes(folder: Path) -> None:
         write(folder / "classes.txt", names)
         with pytest.raises(ValueError, match=said):
             TextCSV(folder)
+    with pytest.raises(ValueError, match="class 1 has the name ''"):
+        TextCSV(folder, classes=[])
 
 
 def test_yahoo_has_three_cells_of_text_and_escapes(tmp_path: Path) -> None:

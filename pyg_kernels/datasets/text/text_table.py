@@ -98,7 +98,7 @@ def _class_names(classes: Sequence[str] | str | Path | None, folder: Path) -> li
         return []
     if isinstance(classes, (str, Path)):
         classes = "\n".join(read_lines(classes, "utf-8")).rstrip().split("\n")
-    names = [name.strip() for name in classes] or [""]
+    names = [name.strip() for name in classes] or [""]  # as of an empty file
     for number, name in enumerate(names, start=1):
         if not name or name in names[: number - 1]:
             raise ValueError(f"class {number} has the name {name!r}, expected one of its own")

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
 from torch import Tensor
 
 from benchmarks.corpora.questions import BM25Index, Question, QuestionCorpus, Ranking, TrainQuery
@@ -108,7 +110,8 @@ class Made(Baselines):
 
 def test_scores_are_standardized_within_a_query() -> None:
     scores, _ = rankers(3, 0.5, 2.0)
-    constant = [torch.full((CANDIDATES,), 0.1 * place) for place in range(QUERIES)]
+    rounding = torch.arange(CANDIDATES) % 2 * 6e-8  # is no difference
+    constant = [0.1 * place * (1 + rounding) for place in range(QUERIES)]
     for query, features in enumerate(standardized([*scores, constant])):
         columns = [ranker[query].double().numpy() for ranker in scores]
         expected = np.stack([(s - s.mean()) / s.std() for s in columns], axis=1)
@@ -128,6 +131,21 @@ def test_cross_validation_does_not_see_the_query_itself() -> None:
         torch.testing.assert_close(other["valid"][query], found["valid"][query])
         assert not torch.equal(other["test"][query], found["test"][query])
     assert [len(score) for score in found["valid"]] == [CANDIDATES] * QUERIES
+
+
+def test_folds_are_of_queries_however_long_their_lists_are() -> None:
+    scores, relevance = rankers(5, 0.1, 2.0)
+    lengths = [2 + place % (CANDIDATES - 1) for place in range(QUERIES)]
+    cut = [[s[:n] for s, n in zip(ranker, lengths, strict=True)] for ranker in [*scores, relevance]]
+    *scores, relevance = cut
+    found = Made((scores, relevance), (scores, relevance)).reranked_scores()
+    features, queries = standardized(scores), np.arange(QUERIES)
+    for train, held in GroupKFold(5).split(queries, groups=queries):
+        model = LogisticRegression(class_weight="balanced")
+        model.fit(*(np.concatenate([part[q] for q in train]) for part in (features, relevance)))
+        for q in held:
+            expected = model.decision_function(features[q])
+            np.testing.assert_allclose(found["valid"][q], expected, rtol=1e-6)
 
 
 def test_there_is_no_reranker_without_enough_to_learn_from() -> None:
