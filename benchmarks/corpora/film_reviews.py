@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import torch
-
 from benchmarks.corpora.published_text import labelled
 from pyg_kernels.datasets.public_file import PublicFile, find_file
-from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
+from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus, in_folds
 
 ARCHIVE = (
     "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/"
@@ -27,13 +25,12 @@ SST_CLASSES = {"fine": "01234", "binary": "01"}
 class MR(TextCorpus):
     """5,331 positive and 5,331 negative sentences of film reviews (Pang and Lee 2005).
 
-    There are no published parts; the literature tests on ten random folds in turn. One fold is the
-    test part, the next one (after the last, the first) is for validation, the other eight train.
+    There are no published parts; the literature tests on ten random folds in turn
+    (:meth:`~pyg_kernels.datasets.TextCorpus.use_fold`).
 
     Args:
         root: the folder of ``rt-polarity.pos`` and ``rt-polarity.neg``.
-        seed: of the folds.
-        fold: which is the test part, from 0 to 9.
+        seed: of the folds, of which the first is the test part.
     """
 
     positive_file = PublicFile(
@@ -49,18 +46,12 @@ class MR(TextCorpus):
         member="sentence_polarity/rt-polarity.neg",
     )
 
-    def __init__(self, root: str | Path, seed: int = 0, fold: int = 0) -> None:
+    def __init__(self, root: str | Path, seed: int = 0) -> None:
         files = {"negative": self.negative_file, "positive": self.positive_file}
         paths = {name: file.obtain(root) for name, file in files.items()}
         texts, _, places = labelled(paths, _sentence)
         names = [name for name, some in places.items() for _ in some]
-        order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
-        # The sentence at place i of the random order is in fold i modulo 10.
-        folds = torch.empty_like(order)
-        folds[order] = (torch.arange(len(order)) - fold) % 10  # from the one to test on
-        masks = {"train": folds > 1, "valid": folds == 1, "test": folds == 0}
-        parts = {part: mask.nonzero().flatten() for part, mask in masks.items()}
-        super().__init__(texts, names, parts, f"fold {fold} of 10 random folds (seed {seed})")
+        super().__init__(texts, names, *in_folds(texts, 0, seed))
 
 
 def _sentence(where: str, line: str) -> tuple[str, str]:

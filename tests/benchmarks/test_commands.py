@@ -306,7 +306,7 @@ BAD_INPUT = {
         ("--root IN/trec --vectors nowhere.txt", "--vectors nowhere.txt: no such file"),
         ("--root IN/trec --tune-vectors", "--tune-vectors goes with a file of word vectors"),
         ("--split-seed 1 --data sst-fine", "--split-seed goes with"),
-        ("--folds 2", "--folds goes with mr, not trec"),
+        ("--data sst-fine --phrases yes --folds 2", "the official training part: no --folds"),
         ("--root IN/trec --parameters 3 --models lstm", "3 parameters"),
         ("--root IN/trec --hidden 65536 --models lstm", "parameters; at most"),
         ("--data IN/classless.csv", "line 2: the class must be"),

@@ -87,13 +87,12 @@ def test_compares_all_models_over_seeds(compare, root, tmp_path) -> None:
         assert len(re.findall(r"[-+]\d+\.\d\d to [-+]\d+\.\d\d", text)) == 2
 
 
-def test_folds_of_reviews_in_turn(call, tmp_path) -> None:
+def test_folds_of_own_texts_in_turn(call, tmp_path) -> None:
     """Each with its own words and n-grams; the table is over all of them."""
-    for name, word in (("pos", "fine"), ("neg", "dull")):
-        lines = "".join(f"{word} w{k} film\n" for k in range(30))
-        write_file(tmp_path / "mr" / f"rt-polarity.{name}", lines)
-    write_glove(tmp_path / "mr" / "glove.txt", ["fine", "dull", "film", "w0", "w3"])
-    words = ("--data", "mr", "--root", tmp_path / "mr", "--hidden", 4, "--epochs", 1, "--device")
+    lines = "".join(f"fine w{k} film,good\ndull w{k} film,bad\n" for k in range(30))
+    write_file(tmp_path / "own.csv", f"text,label\n{lines}")
+    write_glove(tmp_path / "glove.txt", ["fine", "dull", "film", "w0", "w3"])
+    words = ("--data", tmp_path / "own.csv", "--hidden", 4, "--epochs", 1, "--device")
     words = (*words, "cpu", "--folds", 3, "--quiet", "--out", tmp_path / "out")
     words = (*words, "--model", "rcnn", "cnn")
     assert "over 3 folds and seed 0" in printed(call(*words))

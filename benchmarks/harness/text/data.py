@@ -48,14 +48,14 @@ def _own_texts(choice: Texts) -> TextCorpus:
         ) from error
 
 
-CORPORA: dict[str, Callable[[Texts, int], TextCorpus]] = {
-    "trec": lambda choice, fold: TREC(choice.folder),
-    "trec-fine": lambda choice, fold: TREC(choice.folder, labels="fine"),
-    "sst-fine": lambda choice, fold: SST(choice.folder, "fine", PHRASES[choice.phrases]),
-    "sst-binary": lambda choice, fold: SST(choice.folder, "binary", PHRASES[choice.phrases]),
-    "mr": lambda choice, fold: MR(choice.folder, seed=choice.split_seed or 0, fold=fold),
-    "ag_news": lambda choice, fold: AGNews(choice.folder, seed=choice.split_seed or 0),
-    OWN: lambda choice, fold: _own_texts(choice),
+CORPORA: dict[str, Callable[[Texts], TextCorpus]] = {
+    "trec": lambda choice: TREC(choice.folder),
+    "trec-fine": lambda choice: TREC(choice.folder, labels="fine"),
+    "sst-fine": lambda choice: SST(choice.folder, "fine", PHRASES[choice.phrases]),
+    "sst-binary": lambda choice: SST(choice.folder, "binary", PHRASES[choice.phrases]),
+    "mr": lambda choice: MR(choice.folder, seed=choice.split_seed or 0),
+    "ag_news": lambda choice: AGNews(choice.folder, seed=choice.split_seed or 0),
+    OWN: lambda choice: _own_texts(choice),
 }
 
 
@@ -71,10 +71,12 @@ class TextData(Words):
 
 
 def load_texts(choice: Texts, fold: int = 0) -> TextData:
-    """Reads texts and word vectors; of mr, the parts of a fold."""
+    """Reads texts and word vectors, in the parts of a fold where several are asked for."""
     with as_input_error():
         file = vector_file(choice.folder, choice.vectors)
-        corpus = CORPORA[choice.dataset](choice, fold)
+        corpus = CORPORA[choice.dataset](choice)
+        if choice.folds > 1:
+            corpus.use_fold(fold, choice.split_seed or 0)
         corpus.hold_out(HELD_OUT, choice.split_seed or 0)
         words = read_words(corpus, file, choice.tune_vectors)
     if choice.unit_norm and words.vectors is None:

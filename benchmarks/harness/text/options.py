@@ -84,8 +84,9 @@ class Texts(TextColumns):
         unit_norm: scale these vectors to length 1
         phrases: train on the labelled phrases of sst too, stsa.fine.phrases.train or
             stsa.binary.phrases.train in DIR; auto: where they are there
-        split_seed: of the texts held out of training, of the folds of mr, or of the texts drawn (0)
-        folds: of mr, how many of its ten folds are the test part, in turn
+        split_seed: of the texts held out of training, of folds, or of the texts drawn (0)
+        folds: how many of ten random folds of all texts are the test part, in turn; 1: the parts
+            above, of mr the first fold
     """
 
     data: tuple[str, ...] = setting(("trec",), free=True, repeats=True)
@@ -106,10 +107,10 @@ class Texts(TextColumns):
             these = "--text-column, --label-column and --encoding"
             raise InputError(f"{these} go with your own file, not {self.dataset}")
         sst = self.dataset.startswith("sst")
-        if self.split_seed is not None and sst:
+        if self.split_seed is not None and sst and self.folds == 1:
             raise InputError(f"--split-seed goes with data without three parts, not {self.dataset}")
-        if self.folds > 1 and self.dataset != "mr":
-            raise InputError(f"--folds goes with mr, not {self.dataset}")
+        if self.folds > 1 and self.phrases != "no":
+            raise InputError("--phrases are those of the official training part: no --folds")
         if self.phrases == "yes" and not sst:
             raise InputError(f"--phrases goes with sst-fine and sst-binary, not {self.dataset}")
 

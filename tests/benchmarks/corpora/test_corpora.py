@@ -137,7 +137,10 @@ def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
     assert sorted(torch.cat(list(corpus.parts.values())).tolist()) == list(range(100))
     assert [len(places) for places in corpus.parts.values()] == [80, 10, 10]
     assert not torch.equal(MR(tmp_path, seed=1).parts["test"], corpus.parts["test"])
-    folds = [MR(tmp_path, fold=k).parts for k in range(10)]
+    folds = []
+    for k in range(10):
+        corpus.use_fold(k)
+        folds.append(corpus.parts)
     assert sorted(torch.cat([parts["test"] for parts in folds]).tolist()) == list(range(100))
     for parts, after in zip(folds, [*folds[1:], folds[0]], strict=True):
         assert torch.equal(parts["valid"], after["test"])
