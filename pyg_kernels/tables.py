@@ -134,7 +134,7 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
             while top[-1] and not top[-1].strip():
                 top.append(file.readline())
             if "\0" in top[-1]:
-                raise FileError(f"{path}, line {len(top)}: {_not_in(encoding)}")
+                raise FileError(f"{path}, line {len(top)}: {_not_in(encoding, path)}")
             separator = _separator(top[-1]) if header else SEPARATORS[0]
             reader = csv.reader(lines(chain(top, file)), delimiter=separator, strict=strict)
             for row in reader:
@@ -157,7 +157,7 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
     except UnicodeError as error:
         if path.is_file():  # a pipe cannot be read again
             line = _undecodable_line(path, encoding)
-        raise FileError(f"{path}, line {line}: {_not_in(encoding)}") from error
+        raise FileError(f"{path}, line {line}: {_not_in(encoding, path)}") from error
     except DAMAGE as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
@@ -191,8 +191,19 @@ def _has_rows(cell: str) -> bool:
     return "\t" in cell and ("\n" in cell or "\r" in cell)
 
 
-def _not_in(encoding: str) -> str:
-    return f"it is not {encoding}; --encoding names another, such as latin-1"
+def _not_in(encoding: str, path: Path) -> str:
+    """What is wrong with a file that has no text in an encoding, by its first bytes."""
+    start = b""
+    if path.is_file():  # a pipe cannot be read again
+        with path.open("rb") as file:
+            start = file.read(2)
+        if path.suffix not in OPENERS and start in (b"\x1f\x8b", b"PK"):
+            kind = "compressed: its name is to end in .gz" if start != b"PK" else "a spreadsheet"
+            return f"it is no text but {kind}"
+        with opened(path) as file:
+            start = file.read(2)
+    other = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
+    return f"it is not {encoding}; --encoding names another, such as {other}"
 
 
 def _separator(header: str) -> str:

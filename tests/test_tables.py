@@ -129,7 +129,9 @@ def test_malformed_files_are_named_in_one_line(tmp_path: Path) -> None:
         ('a,y\n"C",1\n"D"x,2\n', True, "m.csv, line 3: .*expected after"),
         ('text\tlabel\n"a\tx\nb\ty\n"c\tx\n', False, "m.csv, line 2: a quote joins rows"),
         (b"smiles,y\nC,1\nC,\xff\n", False, "line 3: it is not utf-8; --encoding names another"),
-        ("smiles,y\nC,1\n".encode("utf-16"), False, "line 1: it is not utf-8; --encoding"),
+        ("smiles,y\nC,1\n".encode("utf-16"), False, "it is not utf-8; .* such as utf-16"),
+        (gzip.compress(b"smiles,y\nC,1\n"), False, "compressed: its name is to end in .gz"),
+        (b"PK\x03\x04\xff", False, "line 1: it is no text but a spreadsheet"),
         ("smiles,y\nC,1\n".encode("utf-16-le"), False, "line 1: it is not utf-8; --encoding"),
     ):
         path = written(tmp_path / "m.csv", content)

@@ -1,7 +1,7 @@
 """The molecules of a comparison, and their splits."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,6 @@ from benchmarks.harness.options import flag
 from benchmarks.molecules.options import CEP_ROOT, OGB_ROOT, OGB_SETS, Options
 from pyg_kernels import datasets
 from pyg_kernels.chem import featurizer_by_name
-from pyg_kernels.datasets.splits import PART_NAMES
 from pyg_kernels.molecules.inputs import Molecules
 
 PARTS = ("train", "valid", "test")
@@ -52,8 +51,10 @@ class MoleculeSet:
                 found = datasets.random_split(len(source), seed=seed or 0)
             elif kind == "scaffold":
                 found = datasets.scaffold_split(source.smiles, seed=seed)
+            elif kind == "official":
+                found = source.split
             else:
-                found = source.split if kind == "official" else _by_column(source.split_values)
+                found = datasets.column_split(source.split_values)
         named = kind if seed is None else f"{kind}{seed}"
         split = Split(self, named, {part: getattr(found, part).numpy() for part in PARTS})
         split.check()
@@ -117,15 +118,6 @@ class Split:
 
 def _with_both_classes(y: NDArray[Any]) -> NDArray[Any]:
     return np.flatnonzero((y == 0).any(0) & (y == 1).any(0))
-
-
-def _by_column(values: Sequence[str]) -> Any:
-    """The parts that a column names; of the validation part there may be none."""
-    parts = {PART_NAMES.get(str(value).strip().lower()) for value in values}
-    if parts != {0, 2}:
-        return datasets.column_split(values)
-    found = datasets.column_split([*values, "valid"])  # which has no position among the molecules
-    return found._replace(valid=found.valid[:0])
 
 
 def load_set(data: str, options: Options, progress: bool = False) -> MoleculeSet:

@@ -19,7 +19,7 @@ class Split(NamedTuple):
 
     Attributes:
         train: the training part.
-        valid: the validation part.
+        valid: the validation part, which may be empty where none is asked for.
         test: the test part.
     """
 
@@ -33,7 +33,7 @@ def random_split(num: int, fractions: Fractions = (0.8, 0.1, 0.1), seed: int = 0
 
     Args:
         num: how many molecules there are.
-        fractions: of training, validation and test; they add up to 1.
+        fractions: of training, validation, which may be 0, and test; they add up to 1.
         seed: of the permutation.
 
     Raises:
@@ -47,7 +47,8 @@ def random_split(num: int, fractions: Fractions = (0.8, 0.1, 0.1), seed: int = 0
     """
     first, second = _cuts(num, fractions)
     order = torch.randperm(num, generator=torch.Generator().manual_seed(seed))
-    return _checked(Split(order[:first], order[first:second], order[second:]), "random")
+    found = Split(order[:first], order[first:second], order[second:])
+    return _checked(found, "random", fractions[1] > 0)
 
 
 def scaffold_split(
@@ -67,8 +68,8 @@ def scaffold_split(
 
     Args:
         smiles: M SMILES strings.
-        fractions: of training, validation and test; they add up to 1. The parts are only about as
-            large, since scaffolds stay whole.
+        fractions: of training, validation, which may be 0, and test; they add up to 1. The parts
+            are only about as large, since scaffolds stay whole.
         seed: None for largest first.
         num_workers: the number of processes that compute scaffolds; None for one a core where
             there are many molecules.
@@ -105,11 +106,13 @@ def scaffold_split(
         else:
             test += group
     ascending = (torch.tensor(sorted(part), dtype=torch.long) for part in (train, valid, test))
-    return _checked(Split(*ascending), "scaffold")
+    return _checked(Split(*ascending), "scaffold", fractions[1] > 0)
 
 
 def column_split(values: Sequence[str]) -> Split:
-    """Splits by what a column says: ``train``, ``valid`` (``val``, ``validation``) or ``test``.
+    """Splits by what a column says: ``train``, ``test`` and perhaps ``valid``.
+
+    The latter may be called ``val`` or ``validation``, and ``train`` ``training``.
 
     Args:
         values: M part names, in any case.
@@ -118,7 +121,7 @@ def column_split(values: Sequence[str]) -> Split:
         A split with ascending positions.
 
     Raises:
-        ValueError: if a value is none of these names, or a part is empty.
+        ValueError: if a value is none of these names, or none is ``train`` or ``test``.
 
     Example:
         >>> from pyg_kernels.datasets import column_split
@@ -133,7 +136,8 @@ def column_split(values: Sequence[str]) -> Split:
             f"a split column must say one of {', '.join(PART_NAMES)}; "
             f"{len(unknown)} of {len(parts)} values do not, the first {values[unknown[0]]!r}"
         )
-    return _checked(Split(*((parts == k).nonzero().flatten() for k in range(3))), "column")
+    found = Split(*((parts == k).nonzero().flatten() for k in range(3)))
+    return _checked(found, "column", needs_valid=False)
 
 
 def _dealing_order(groups: list[list[int]], smaller_part: int, seed: int | None) -> list[list[int]]:
@@ -146,18 +150,19 @@ def _dealing_order(groups: list[list[int]], smaller_part: int, seed: int | None)
 
 def _cuts(num: int, fractions: Fractions) -> tuple[int, int]:
     """Where training ends and validation ends, of ``num`` molecules in a row (rounded down)."""
-    if len(fractions) != 3 or min(fractions) <= 0 or not math.isclose(sum(fractions), 1.0):
+    fit = len(fractions) == 3 and min(fractions) >= 0 and fractions[0] > 0 and fractions[2] > 0
+    if not fit or not math.isclose(sum(fractions), 1.0):
         raise ValueError(
             "fractions must be three positive numbers that add up to 1 (training, validation, "
-            f"test), not {fractions}"
+            f"which may be 0, test), not {fractions}"
         )
     # 0.7 + 0.2 is a little less than 0.9: what is whole must not be rounded down.
     train, valid, _ = fractions
     return math.floor(train * num + 1e-6), math.floor((train + valid) * num + 1e-6)
 
 
-def _checked(split: Split, kind: str) -> Split:
-    if not all(map(len, split)):
+def _checked(split: Split, kind: str, needs_valid: bool) -> Split:
+    if not all(len(part) for part in (split if needs_valid else split[::2])):
         sizes = ", ".join(f"{name} {len(part)}" for name, part in split._asdict().items())
         raise ValueError(f"the {kind} split leaves no molecules for a part: {sizes}")
     return split

@@ -194,6 +194,8 @@ def read_numbers(y: Any, number: int) -> NDArray[np.float64]:
     values = _columns(number_array(y), number)
     if np.isinf(values).any():
         raise ValueError("y has infinite numbers")
+    if (np.abs(values) > np.sqrt(np.finfo(float).max / max(1, number))).any():
+        raise ValueError("y has numbers whose squares are not finite: rescale them")
     return values
 
 

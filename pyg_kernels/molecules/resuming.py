@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,18 @@ def begin(out: Path, options: Namespace) -> None:
         write_begun(out / BEGUN, told)
 
 
-def write_begun(path: Path, told: dict[str, Any]) -> None:
-    """Keeps what something begins with, by its names, and the number of threads."""
-    text = json.dumps({"options": told, "threads": torch.get_num_threads()}, indent=1)
+def write_begun(path: Path, told: dict[str, Any], made: Mapping[str, str] | None = None) -> None:
+    """Keeps what something begins with, by its names, the number of threads, and of what is made.
+
+    `made` has for each file that is written the digest of that which it is made of.
+    """
+    content = {"options": told, "threads": torch.get_num_threads(), "made": made or {}}
+    text = json.dumps(content, indent=1)
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def check_begun(path: Path, told: dict[str, Any], out: Path) -> None:
-    """Compares it with what :func:`write_begun` has kept."""
+def check_begun(path: Path, told: dict[str, Any], out: Path) -> dict[str, str]:
+    """Compares it with what :func:`write_begun` has kept; gives of what is made."""
     began = json.loads(path.read_text(encoding="utf-8"))
     before, now = began["options"], json.loads(json.dumps(told))
     changed = [
@@ -83,6 +88,7 @@ def check_begun(path: Path, told: dict[str, Any], out: Path) -> None:
             f"warning: {out} began with {began['threads']} threads, now {threads}: "
             "the last bits of numbers may differ"
         )
+    return dict(began.get("made", {}))
 
 
 def _shown(value: Any) -> str:

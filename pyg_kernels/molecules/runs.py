@@ -141,11 +141,11 @@ def checked_parts(
         for name, cells in data.y.iloc[rows].items():
             learned = np.delete(cells.notna().to_numpy(), valid)
             number = cells.nunique() if data.classes else learned.sum()
-            if number < (least := 2 if data.classes else 1):
+            if number < 2:
                 raise ValueError(
                     f"{part.label}: the target {name!r} has {number} "
                     f"{'classes' if data.classes else 'measurements'} among the {len(rows):,} "
-                    f"molecules to fit: expected at least {least}"
+                    "molecules to fit: expected at least 2"
                 )
         own = read_weights(None if weight is None else weight[rows], len(rows))
         estimator.check_data(models, data.molecules.part(rows), own, start)
@@ -284,11 +284,13 @@ def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame
     lines = []
     for (target, split), rows in scores.groupby(["target", "split"], sort=False):
         for metric in metrics:
-            values = pd.to_numeric(rows[metric]).dropna()
+            values = pd.to_numeric(rows[metric])
+            known = values.notna()
             line = {"target": target, "metric": metric, "mean": f"{values.mean():.4g}"}
             if len(rows) > 1:
                 line["std"] = f"{values.std():.2g}"
-            lines.append({**line, "split": split, "test": int(rows["test"].sum())})
+            of = "" if known.all() else f" (defined in {known.sum()} of {len(rows)})"
+            lines.append({**line, "split": split + of, "test": int(rows["test"][known].sum())})
     return pd.DataFrame(lines)
 
 

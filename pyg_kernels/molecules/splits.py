@@ -68,6 +68,8 @@ def searched(data: Data, options: Namespace) -> Iterator[Part]:
     """The parts that a search is scored on: validation parts, or folds; never a test part."""
     groups = _groups(data, options)
     for label, fitted, valid, test in _scored(data, groups, options):
+        if valid is None and not options.folds:
+            raise ValueError("settings are scored on the validation part: the split has none")
         if valid is not None:
             fitted, test = np.delete(fitted, valid), fitted[valid]
         yield Part(label, fitted, whole_groups(groups, fitted, options.seed), test)
@@ -104,7 +106,11 @@ def _groups(data: Data, options: Namespace) -> Rows | None:
 def _scored(data: Data, groups: Rows | None, options: Namespace) -> Iterator[Part]:
     number = len(data)
     if options.folds:
+        kind = options.groups_column or ("scaffold" if options.split == "scaffold" else "molecule")
         groups = np.arange(number) if groups is None else groups
+        there = len(np.unique(groups))
+        if options.folds > there:
+            raise ValueError(f"--folds {options.folds}: there are {there:,} of {kind} to divide")
         for repeat in range(options.repeats):
             folds = GroupKFold(options.folds, shuffle=True, random_state=options.seed + repeat)
             for fold, (fitted, test) in enumerate(folds.split(groups, groups=groups)):
@@ -126,7 +132,8 @@ def _scored(data: Data, groups: Rows | None, options: Namespace) -> Iterator[Par
             parts = random_split(number, fractions, seed)
         learned, valid, test = map(np.asarray, parts)
         fitted = np.concatenate([learned, valid])
-        yield Part(f"split {repeat + 1}", fitted, np.arange(len(learned), len(fitted)), test)
+        held = np.arange(len(learned), len(fitted)) if len(valid) else None
+        yield Part(f"split {repeat + 1}", fitted, held, test)
 
 
 def _group_split(groups: Rows, fractions: tuple[float, ...], seed: int) -> tuple[Rows, ...]:
@@ -134,6 +141,8 @@ def _group_split(groups: Rows, fractions: tuple[float, ...], seed: int) -> tuple
     rows = np.arange(len(groups))
     outer = GroupShuffleSplit(1, test_size=test, random_state=seed)
     rest, last = next(outer.split(rows, groups=groups))
+    if not valid:
+        return rest, rest[:0], last
     inner = GroupShuffleSplit(1, test_size=valid / (1 - test), random_state=seed)
     first, second = next(inner.split(rest, groups=groups[rest]))
     return rest[first], rest[second], last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from argparse import Namespace
@@ -161,10 +162,9 @@ def embed(options: Namespace) -> None:
 
 
 def _outputs(options: Namespace) -> dict[str, Path]:
-    """What is to be written for each file that is to be read.
+    """What is written for each file that is read: of a folder, files of the same names in another.
 
-    Of a folder they are files of the same names in another one. With ``--resume`` those that are
-    there are kept: files appear under their names only when they are whole.
+    Files appear under their names only when they are whole, and ``--resume`` keeps them.
     """
     data, out = Path(options.data), Path(options.out)
     outputs = {str(data): out}
@@ -175,12 +175,17 @@ def _outputs(options: Namespace) -> dict[str, Path]:
         if same := [file for file in there if _identity(file) in read]:
             raise FileError(f"{same[0]} is a file that is read: expected another for --out")
         output_folder(out, options.overwrite or options.resume).mkdir(parents=True, exist_ok=True)
-    left = {path: f for path, f in outputs.items() if not (options.resume and f.is_file())}
-    if len(left) < len(outputs):
-        say(f"{len(outputs) - len(left)} of {len(outputs)} files are finished and kept")
-    for file in left.values():
-        TableWriter(file, options.overwrite)  # refuses what is in its way before work begins
-    return left
+    for file in outputs.values():
+        if not (options.resume and file.is_file()):
+            TableWriter(file, options.overwrite)  # refuses what is in its way before work begins
+    return outputs
+
+
+def _digest(path: str) -> str:
+    if not Path(path).is_file():  # a pipe cannot be read again
+        return ""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _identity(path: str | Path) -> tuple[int, int]:
@@ -192,21 +197,28 @@ def _identity(path: str | Path) -> tuple[int, int]:
 def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace) -> None:
     """Writes all files with new columns, and warns of molecules that are left out or far.
 
-    A hidden file beside them tells with which runs and options they were begun: ``--resume``
-    refuses others.
+    A hidden file beside them tells with which runs and options they were begun, and of what each
+    was made: ``--resume`` refuses others.
     """
     out, is_folder = Path(options.out), Path(options.data).is_dir()
     # For a single file it is written only with --resume, which alone reads it.
     begun = out / f".{BEGUN}" if is_folder else out.with_name(f".{out.name}.{BEGUN}")
     told = {name: getattr(options, name) for name in TOLD if hasattr(options, name)}
     told["content of RUN"] = [run.digest() for run in annotator.runs]
-    compared = False
+    compared, made = False, dict[str, str]()  # the digest of what each file is made of
     if options.resume and (any(out.glob("[!.]*")) if is_folder else out.is_file()):
         compared = begun.is_file()
         if compared:
-            check_begun(begun, told, out)
+            made = check_begun(begun, told, out)
         else:
             say(f"warning: it is not known with which run and options {out} was begun")
+    number, kept = len(outputs), options.resume
+    for path, file in [pair for pair in outputs.items() if kept and pair[1].is_file()]:
+        if made.get(file.name, digest := _digest(path)) != digest:
+            raise ValueError(f"--resume: {file} was made of another table than {path}: remove it")
+        del outputs[path]
+    if len(outputs) < number:
+        say(f"{number - len(outputs)} of {number} files are finished and kept")
     if not outputs:
         return
     done = 0
@@ -234,8 +246,9 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
                 if not options.resume:  # else a later --resume would take them for its own
                     for file in outputs.values():
                         file.unlink(missing_ok=True)
-                if is_folder or options.resume or begun.is_file():
-                    write_begun(begun, told)
+            if is_folder or options.resume or begun.is_file():
+                made[outputs[path].name] = _digest(path)
+                write_begun(begun, told, made)
         for what, number in numbers.items():
             if number:
                 see = ": see the column similarity" if what == distant else ""

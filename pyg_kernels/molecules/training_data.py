@@ -65,6 +65,8 @@ def _word(cell: Any) -> str:
     text = str(cell).strip()
     if text.lower() in ("true", "false"):
         return text.lower()
+    if "_" in text:  # which Python's numbers may have
+        return text
     try:
         number = Decimal(text)
         whole = number.adjusted() < 30 and number == int(number)
@@ -92,7 +94,7 @@ def _is_number(word: str) -> bool:
         float(word)
     except ValueError:
         return False
-    return True
+    return "_" not in word
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,18 @@ def test_column_split() -> None:
     assert [part.tolist() for part in split] == [[0, 4], [1, 3, 5], [2, 6]]
 
 
+def test_splits_without_a_validation_part_have_the_same_test_part() -> None:
+    assert [part.tolist() for part in column_split(["train", "test"])] == [[0], [], [1]]
+    smiles = readable_nci_smiles()[:100]
+    for split, of in ((random_split, 100), (scaffold_split, smiles)):
+        whole, both = split(of, (0.9, 0, 0.1)), split(of)
+        assert whole.valid.tolist() == []
+        assert_partition(whole, 100)
+        if split is random_split:
+            assert torch.equal(whole.test, both.test)
+            assert torch.equal(whole.train, torch.cat(both[:2]))
+
+
 FRACTIONS = "three positive numbers that add up to 1"
 NAMES = pd.Series(["train", "valid", "else"], index=[5, 6, 7])
 
@@ -62,11 +74,12 @@ def test_refused() -> None:
     for split, arguments, message in (
         (column_split, [NAMES], "the first 'else'"),  # by position, whatever the index
         (column_split, [["train", "valid", "tset", ""]], "2 of 4 values do not, the first 'tset'"),
-        (column_split, [["train", "test"]], "no molecules for a part: train 1, valid 0, test 1"),
+        (column_split, [["train", "val"]], "no molecules for a part: train 1, valid 1, test 0"),
         (column_split, [[]], "no molecules for a part: train 0, valid 0, test 0"),
         (random_split, [100, (0.5, 0.5)], FRACTIONS),
         (random_split, [100, (0.8, 0.1, 0.2)], FRACTIONS),
         (random_split, [100, (1.2, -0.1, -0.1)], FRACTIONS),
+        (random_split, [100, (0.9, 0.1, 0)], FRACTIONS),
         (
             random_split,
             [3],

@@ -62,7 +62,7 @@ def test_ten_folds_in_turn_keep_equal_texts_together() -> None:
     corpus.use_fold(9, seed=4)
     assert not torch.equal(corpus.parts["test"], parts[9]["test"])
     few = TextCorpus(texts[:5], ["a", "a", "a", "a", "a"], {"train": [0, 1], "test": [2]})
-    with pytest.raises(ValueError, match="the (valid|test) part has no texts"):
+    with pytest.raises(ValueError, match=r"the (valid|test) part has no texts"):
         few.use_fold(7)
     assert few.parts["test"].tolist() == [2]
 

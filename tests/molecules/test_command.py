@@ -236,6 +236,29 @@ def test_groups_are_in_training_or_validation(
             assert held and held.isdisjoint(group[text] for text in np.delete(X, valid))
 
 
+def test_a_split_without_a_validation_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members hold out their own rows; whole groups are held out."""
+    given, fit = [], MoleculeRegressor.fit
+
+    def recorded(self: MoleculeRegressor, X: Any, y: Any, **others: Any) -> Any:
+        given.append((len(X), others["validation"]))
+        return fit(self, X, y, **others)
+
+    monkeypatch.setattr(MoleculeRegressor, "fit", recorded)
+    number = len(SMILES)
+    parts = ["train"] * (number - 3) + ["test"] * 3
+    pd.read_csv(folder / "m.csv").assign(own=parts).to_csv(folder / "two.csv", index=False)
+    words = "--target-columns size --model mean --ensemble-size 2 --out"
+    run(folder, f"train +two.csv {words} +two --split column --split-column own")
+    run(folder, f"train +m.csv {words} +shares --fractions 0.9 0 0.1")
+    run(folder, f"train +m.csv {words} +whole --fractions 0.9 0 0.1 --groups-column series")
+    assert given[0] == (number - 3, None) and given[1] == (int(0.9 * number), None)
+    assert 0 < len(given[2][1]) < given[2][0] < number
+    for name in ("two", "shares"):
+        scored = json.loads((folder / name / "metrics.json").read_text())["scores"]
+        assert [row["test"] for row in scored] == [number - given[name == "shares"][0]]
+
+
 def test_one_group_is_divided_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "pyg_kernels.molecules")
     assert splits.whole_groups(np.array(["a", "a", "b"]), np.array([0, 1]), 0) is None
@@ -276,6 +299,13 @@ def test_folds_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     run(folder, "report +")
     report = capsys.readouterr().out
     assert all(name in report for name in ("folds", "ridge", "extra", "net", "binary"))
+
+
+def test_parts_without_a_score_are_told() -> None:
+    scores = [{"target": "y", "split": "s", "test": 5, "roc-auc": value} for value in (0.5, None)]
+    found = runs._score_table(pd.DataFrame(scores), ["roc-auc"])
+    assert found[["mean", "test"]].to_numpy().tolist() == [["0.5", 5]]
+    assert found["split"][0] == "s (defined in 1 of 2)"
 
 
 def test_scores_are_scikit_learns() -> None:

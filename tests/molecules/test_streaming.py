@@ -100,6 +100,13 @@ def test_resume_mixes_no_runs_and_options(
     with monkeypatch.context() as patch:  # what is finished needs no cluster
         patch.setitem(sys.modules, "pyg_kernels.molecules.on_ray", None)
         assert "finished and kept" in run(folder, words + " --ray nowhere")
+    table = folder / data / "1.csv.gz" if data == "parts" else folder / data
+    given = table.read_bytes()
+    pd.DataFrame({"smiles": ["CCO"]}).to_csv(table, index=False)
+    said = run(folder, words, status=2)
+    assert f"made of another table than {table}: remove it" in " ".join(said.split())
+    table.write_bytes(given)
+    run(folder, words)
     other = words.replace("--far 0", "--far 0 --coverage 0.5")
     run(folder, other.replace("--resume", "--overwrite"))
     run(folder, other)

@@ -180,7 +180,8 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
         ("--model gin --freeze", "start_from"),
         ("--model gp --weight-column twice", "takes no sample_weight"),
         (f"--model gin --start-from {folder}/run", "start_from has no 'gin'"),
-        ("--model wl-ridge --folds 50", "number of splits"),
+        ("--model wl-ridge --folds 50", "--folds 50: there are 40 of molecule to divide"),
+        ("--model wl-ridge --split scaffold --folds 50", "of scaffold to divide"),
         ("--target-columns late --split column --split-column part", "'late' has 0 measurements"),
         ("--target-columns once --split column --split-column part", "has 1 classes"),
         ("--model wl-ridge --groups-column kind --fractions 0.8 0.8 0.1", "add up to 1"),
@@ -300,6 +301,8 @@ def test_targets_are_numbers_or_classes() -> None:
     assert classes == [["0.5", "1000001", "1000002"], ["Ki", "None"]]
     assert found["code"].fillna("").tolist() == ["1000001", "1000002", "1000002", "", "0.5"]
     assert found["kind"].fillna("").tolist() == ["None", "Ki", "", "", "Ki"]
+    found, classes = read_targets(table(c=["1_1", "11", "1_1"]), ["c"], "classification", "m.csv")
+    assert (classes, found["c"].tolist()) == ([["11", "1_1"]], ["1_1", "11", "1_1"])
 
 
 def test_wrong_targets() -> None:

@@ -95,6 +95,8 @@ def test_the_test_part_is_never_read(folder: Path) -> None:
         changed.to_csv(folder / "m.csv", index=False)
         tune(folder, name, words)
     np.testing.assert_array_equal(trials(folder, "plain")["rmse"], trials(folder, "wrong")["rmse"])
+    words = "y --model wl-ridge --fractions 0.9 0 0.1"
+    assert "the split has none" in tune(folder, "none", words, status=2)
 
 
 def test_folds_and_several_targets(folder: Path) -> None:
