@@ -150,7 +150,8 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
                     )
                 if separator == "\t" and reader.line_num > line and any(map(_has_rows, row)):
                     raise FileError(
-                        f"{path}, line {line}: a quote joins rows: double the quotes within cells"
+                        f"{path}, line {line}: a quote joins rows: double the quotes within cells,"
+                        " and give cells with a tab and a line break in a CSV with commas"
                     )
                 yield line, row + [""] * (width - len(row))
                 line = reader.line_num + 1

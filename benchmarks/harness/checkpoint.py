@@ -63,7 +63,7 @@ def load_learner(run: str | Path, kind: "type[T]") -> "T":
         found = dict(content["hyper_parameters"])
         name = dict(found["model"])["name"]
     except UNREADABLE as error:
-        what = "is not a checkpoint of this module's networks, or damaged"
+        what = "is not a checkpoint of this module's networks (svm is none), or damaged"
         raise InputError(f"--checkpoint {path} {what}") from error
     kept = set(inspect.signature(kind).parameters).difference(kind.UNSAVED)
     if not kept.difference(kind.ADDED) <= set(found) <= kept:

@@ -146,8 +146,8 @@ class Layout:
             if isinstance(place, Tensor):
                 return grid.index_select(0, place.view(1))[0]
             return grid[place]
-        found = self.start + self.length.sub(1).clamp(max=step).clamp(min=0) * self.stride
-        return rows.index_select(0, found.clamp(0, max(self.num_rows - 1, 0)))
+        found = self.start + self.length.sub(1).clamp(max=step) * self.stride
+        return rows.index_select(0, torch.where(self.length > 0, found, 0))
 
     def steps(self, rows: Tensor) -> Sequence[Tensor]:
         """The rows of each step of a full grid, :obj:`(B, F)`: views of them."""
@@ -290,10 +290,12 @@ class Layout:
     def places(self) -> tuple[Tensor, Tensor]:
         """Text and step of each row, :obj:`(N,)`; padding has a step that its text does not."""
         row = torch.arange(self.num_rows, device=self.start.device)
+        text = torch.arange(self.num_texts, device=row.device)
         if self.form == "ragged":
-            texts = torch.arange(self.num_texts, device=row.device)
-            text = texts.repeat_interleave(self.length, output_size=self.num_rows)
+            text = text.repeat_interleave(self.length, output_size=self.num_rows)
+        elif self.steps_first:
+            text = text.expand(self.num_steps, -1).flatten()
         else:
-            text = row % self.num_texts if self.steps_first else row // self.num_steps
+            text = text.unsqueeze(1).expand(-1, self.num_steps).flatten()
         apart = row - self.start.index_select(0, text)
         return text, torch.div(apart, self.stride, rounding_mode="floor")

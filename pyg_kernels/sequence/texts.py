@@ -185,8 +185,10 @@ def _read_grid(x: Tensor, batch_first: bool, mask: Tensor | None) -> Texts:
         return Texts(rows, layout, batched, shape)
     kept = mask.t() if steps_first else mask
     lengths = kept.sum(1)
-    if not readable:  # no shape may depend on the mask: tokens to the left
-        step = torch.argsort((~kept).to(torch.uint8), dim=1, stable=True)
+    if not readable:  # no shape may depend on the mask: tokens to the left, padding behind them
+        known, own = kept.cumsum(1), torch.arange(steps, device=x.device).expand_as(kept)
+        place = torch.where(kept, known - 1, lengths.unsqueeze(1) + own - known)
+        step = torch.zeros_like(place).scatter(1, place, own)
         text = torch.arange(count, device=x.device).unsqueeze(1).expand_as(step)
         layout = Layout.of_padded_grid(lengths, steps, steps_first=False)
     else:

@@ -315,6 +315,37 @@ def test_onnx() -> None:
     assert_same_in_onnx(layers, (torch.randn(6, 3, 4),), sizes, others)
 
 
+class Padded(torch.nn.Module):
+    """Layers on padded texts, by lengths and by a mask."""
+
+    def __init__(self, *layers: torch.nn.Module) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(layers).eval()
+
+    def forward(self, x: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
+        forms = ({"lengths": lengths}, {"mask": mask})
+        return [layer(x, **forms[k % 2])[0] for k, layer in enumerate(self.layers)]
+
+
+@pytest.mark.traces
+def test_onnx_of_padded_texts() -> None:
+    if not hasattr(torch, "while_loop"):
+        pytest.skip("loops of any length need torch.while_loop")
+    torch.manual_seed(0)
+    bidirectional = RCNN.layer(4, 5, decay="recurrent", bidirectional=True)
+    extremes = RCNN.layer(4, 5, decay=0.5, pooling="max")
+    others = []
+    for lengths, steps in (([6, 0, 3], 6), ([9, 1, 0, 8, 4], 9)):
+        mask = torch.rand(steps, len(lengths)) > 0.4
+        others.append((torch.randn(steps, len(lengths), 4), torch.tensor(lengths), mask))
+    any_size = Dim.DYNAMIC
+    sizes = ({0: any_size, 1: any_size}, {0: any_size}, {0: any_size, 1: any_size})
+    layers = Padded(bidirectional, KBRN.layer(4, 5), extremes, extremes)
+    assert_same_in_onnx(layers, others[0], sizes, others)
+    sums = RCNN.layer(4, 5, decay=0.5, pooling="max", combine="add")  # at one number of steps
+    assert_same_in_onnx(Padded(sums, sums), others[0], None, others[:1])
+
+
 def test_traces_of_torchscript() -> None:
     """As TensorBoard makes of a network for its picture: of the definitions, at one length."""
     for family, options in ((RCNN, {"decay": "recurrent"}), (RKM, {}), (KBRN, {})):

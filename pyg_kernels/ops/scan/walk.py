@@ -217,7 +217,10 @@ def _largest(
     x: Sequence[Any], decay: Any, before: Any, c: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     """The largest products that end at a token; and of all up to it the largest and smallest."""
-    high, low, ends, most, least = c[: len(x)], c[len(x) :], list[Any](), list[Any](), list[Any]()
+    high, low = c[: len(x)], c[len(x) :]
+    ends: list[Any] = []
+    most: list[Any] = []
+    least: list[Any] = []
     for j, p in enumerate(x):
         p = torch.where(before >= j, p, 0.0)
         z_high = z_low = p
