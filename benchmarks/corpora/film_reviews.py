@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from benchmarks.corpora.published_text import labelled
+from benchmarks.corpora.published_text import in_folds, labelled
 from pyg_kernels.datasets.public_file import PublicFile, find_file
-from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus, in_folds
+from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
 
 ARCHIVE = (
     "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/"
@@ -26,7 +26,7 @@ class MR(TextCorpus):
     """5,331 positive and 5,331 negative sentences of film reviews (Pang and Lee 2005).
 
     There are no published parts; the literature tests on ten random folds in turn
-    (:meth:`~pyg_kernels.datasets.TextCorpus.use_fold`).
+    (:func:`~benchmarks.corpora.published_text.in_folds`).
 
     Args:
         root: the folder of ``rt-polarity.pos`` and ``rt-polarity.neg``.

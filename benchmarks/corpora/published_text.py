@@ -1,13 +1,17 @@
 """What readers of published corpora have in common: files, labelled lines, texts in parts."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from pyg_kernels.datasets.public_file import find_file, read_lines
+from pyg_kernels.datasets.text.corpus import TextCorpus
+
+FOLDS = 10
 
 
 def obtain_text(root: str | Path, name: str, source: str) -> Path:
@@ -44,6 +48,35 @@ def labelled(
             texts.append(text.lower().split())
         parts[part] = range(start, len(texts))
     return texts, names, parts
+
+
+def in_folds(texts: Sequence[Sequence[str]], fold: int, seed: int) -> tuple[dict[str, Tensor], str]:
+    """The parts of texts in ten random folds, and what that split is called.
+
+    One fold is the test part, the next one (after the last, the first) validates, the other eight
+    train. Equal texts are in one fold.
+
+    Args:
+        texts: all texts.
+        fold: which tests, from 0 to 9.
+        seed: of the folds.
+    """
+    order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
+    # The text at place i of the random order is in fold i modulo ten, or where its first like is.
+    folds = torch.empty_like(order)
+    folds[order] = (torch.arange(len(order)) - fold) % FOLDS  # from the one to test on
+    first: dict[tuple[str, ...], int] = {}
+    alike = [first.setdefault(tuple(text), place) for place, text in enumerate(texts)]
+    folds = folds[torch.tensor(alike, dtype=torch.long)]
+    masks = {"train": folds > 1, "valid": folds == 1, "test": folds == 0}
+    parts = {part: mask.nonzero().flatten() for part, mask in masks.items()}
+    return parts, f"fold {fold} of {FOLDS} random folds (seed {seed})"
+
+
+def use_fold(corpus: TextCorpus, fold: int, seed: int) -> None:
+    """Divides the texts of a corpus anew, as :func:`in_folds`; what does not fit is an error."""
+    names = [corpus.classes[place] for place in corpus.labels.tolist()]
+    TextCorpus.__init__(corpus, corpus.texts, names, *in_folds(corpus.texts, fold, seed))
 
 
 def fingerprint(words: Any, *numbers: Tensor) -> str:

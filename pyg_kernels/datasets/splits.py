@@ -110,9 +110,7 @@ def scaffold_split(
 
 
 def column_split(values: Sequence[str]) -> Split:
-    """Splits by what a column says: ``train``, ``test`` and perhaps ``valid``.
-
-    The latter may be called ``val`` or ``validation``, and ``train`` ``training``.
+    """Splits by what a column says: ``train``, ``test``, perhaps ``valid`` (``val``).
 
     Args:
         values: M part names, in any case.
@@ -136,8 +134,7 @@ def column_split(values: Sequence[str]) -> Split:
             f"a split column must say one of {', '.join(PART_NAMES)}; "
             f"{len(unknown)} of {len(parts)} values do not, the first {values[unknown[0]]!r}"
         )
-    found = Split(*((parts == k).nonzero().flatten() for k in range(3)))
-    return _checked(found, "column", needs_valid=False)
+    return _checked(Split(*((parts == k).nonzero().flatten() for k in range(3))), "column", False)
 
 
 def _dealing_order(groups: list[list[int]], smaller_part: int, seed: int | None) -> list[list[int]]:
@@ -150,14 +147,13 @@ def _dealing_order(groups: list[list[int]], smaller_part: int, seed: int | None)
 
 def _cuts(num: int, fractions: Fractions) -> tuple[int, int]:
     """Where training ends and validation ends, of ``num`` molecules in a row (rounded down)."""
-    fit = len(fractions) == 3 and min(fractions) >= 0 and fractions[0] > 0 and fractions[2] > 0
-    if not fit or not math.isclose(sum(fractions), 1.0):
+    train, valid, test = fractions if len(fractions) == 3 else (0, 0, 0)
+    if min(train, test) <= 0 or valid < 0 or not math.isclose(sum(fractions), 1.0):
         raise ValueError(
             "fractions must be three positive numbers that add up to 1 (training, validation, "
             f"which may be 0, test), not {fractions}"
         )
     # 0.7 + 0.2 is a little less than 0.9: what is whole must not be rounded down.
-    train, valid, _ = fractions
     return math.floor(train * num + 1e-6), math.floor((train + valid) * num + 1e-6)
 
 

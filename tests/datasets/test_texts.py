@@ -43,30 +43,6 @@ def test_holds_out_a_share_of_each_class() -> None:
     assert torch.equal(corpus.parts["valid"], valid)
 
 
-def test_ten_folds_in_turn_keep_equal_texts_together() -> None:
-    texts = [[f"w{k % 45}", "film"] for k in range(50)]
-    corpus = TextCorpus(texts, ["ab"[k % 2] for k in range(50)], {"train": [0, 1], "test": [2]})
-    parts = []
-    for k in range(10):
-        corpus.use_fold(k, seed=3)
-        assert corpus.split == f"fold {k} of 10 random folds (seed 3)"
-        parts.append(corpus.parts)
-        for part in corpus.parts.values():
-            both = [place for place in part.tolist() if place % 45 < 5]
-            assert {(place + 45) % 90 for place in both} == set(both)
-    for one, after in zip(parts, [*parts[1:], parts[0]], strict=True):
-        assert sorted(torch.cat(list(one.values())).tolist()) == list(range(50))
-        assert torch.equal(one["valid"], after["test"])
-    tested = torch.cat([one["test"] for one in parts])
-    assert sorted(tested.tolist()) == list(range(50))
-    corpus.use_fold(9, seed=4)
-    assert not torch.equal(corpus.parts["test"], parts[9]["test"])
-    few = TextCorpus(texts[:5], ["a", "a", "a", "a", "a"], {"train": [0, 1], "test": [2]})
-    with pytest.raises(ValueError, match=r"the (valid|test) part has no texts"):
-        few.use_fold(7)
-    assert few.parts["test"].tolist() == [2]
-
-
 def test_holding_out_keeps_a_text_of_each_class_or_is_refused() -> None:
     rare = held_out(0.99, labels=["a", *"b" * 39])
     assert rare.labels[rare.parts["train"]].tolist() == [0, 1]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from benchmarks.corpora.ag_news import AGNews
 from benchmarks.corpora.film_reviews import MR, SST
+from benchmarks.corpora.published_text import use_fold
 from benchmarks.corpora.trec import TREC
 from benchmarks.harness.errors import InputError, as_input_error, tell
 from benchmarks.harness.task import PARTS, Batches
@@ -76,7 +77,7 @@ def load_texts(choice: Texts, fold: int = 0) -> TextData:
         file = vector_file(choice.folder, choice.vectors)
         corpus = CORPORA[choice.dataset](choice)
         if choice.folds > 1:
-            corpus.use_fold(fold, choice.split_seed or 0)
+            use_fold(corpus, fold, choice.split_seed or 0)
         corpus.hold_out(HELD_OUT, choice.split_seed or 0)
         words = read_words(corpus, file, choice.tune_vectors)
     if choice.unit_norm and words.vectors is None:

@@ -13,7 +13,6 @@ from torch import Tensor
 from pyg_kernels.datasets.text.vocabulary import words_of
 
 PARTS = ("train", "valid", "test")
-FOLDS = 10
 INTEGER = re.compile(r"-?[0-9]+")
 
 
@@ -70,15 +69,12 @@ class TextCorpus:
         self.classes = _in_order(set(labels))
         place = {name: index for index, name in enumerate(self.classes)}
         self.labels = torch.tensor([place[name] for name in labels], dtype=torch.long)
-        self._divide(parts, split)
-
-    def _divide(self, parts: Mapping[str, Sequence[int] | Tensor], split: str) -> None:
-        checked = _checked_parts(parts, len(self))
-        trained = set(self.labels[checked["train"]].tolist())
+        self.parts = _checked_parts(parts, len(texts))
+        self.split = split
+        trained = set(self.labels[self.parts["train"]].tolist())
         for index, name in enumerate(self.classes):
             if index not in trained:
                 raise ValueError(f"the training part has no text of class {name!r}")
-        self.parts, self.split = checked, split
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -90,21 +86,6 @@ class TextCorpus:
     def part(self, name: str) -> list[list[str]]:
         """The texts of a part, lists of words."""
         return [self.texts[i] for i in self.parts[name].tolist()]
-
-    def use_fold(self, fold: int, seed: int = 0) -> None:
-        """Divides all texts anew, into ten random folds.
-
-        One fold is the test part, the next one (after the last, the first) validates, the other
-        eight train. Equal texts are in one fold.
-
-        Args:
-            fold: which tests, from 0 to 9.
-            seed: of the folds.
-
-        Raises:
-            ValueError: if a part has no texts then, or a class has none in training.
-        """
-        self._divide(*in_folds(self.texts, fold, seed))
 
     def hold_out(self, fraction: float = 0.1, seed: int = 0) -> None:
         """Takes a part ``'valid'`` out of ``'train'`` at random, where the corpus has none.
@@ -141,20 +122,6 @@ class TextCorpus:
         for numbers in (self.labels, *(self.parts[name] for name in sorted(self.parts))):
             content.update(numbers.contiguous().numpy().tobytes() + b";")
         return content.hexdigest()[:16]
-
-
-def in_folds(texts: Sequence[Sequence[str]], fold: int, seed: int) -> tuple[dict[str, Tensor], str]:
-    """The parts of :meth:`TextCorpus.use_fold`, and what that split is called."""
-    order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
-    # The text at place i of the random order is in fold i modulo ten, or where its first like is.
-    folds = torch.empty_like(order)
-    folds[order] = (torch.arange(len(order)) - fold) % FOLDS  # from the one to test on
-    first: dict[tuple[str, ...], int] = {}
-    alike = [first.setdefault(tuple(text), place) for place, text in enumerate(texts)]
-    folds = folds[torch.tensor(alike, dtype=torch.long)]
-    masks = {"train": folds > 1, "valid": folds == 1, "test": folds == 0}
-    parts = {part: mask.nonzero().flatten() for part, mask in masks.items()}
-    return parts, f"fold {fold} of {FOLDS} random folds (seed {seed})"
 
 
 def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:

@@ -13,7 +13,9 @@ import torch
 from benchmarks.corpora import film_reviews
 from benchmarks.corpora.ag_news import AGNews
 from benchmarks.corpora.film_reviews import MR, SST
+from benchmarks.corpora.published_text import use_fold
 from benchmarks.corpora.trec import TREC
+from pyg_kernels.datasets import TextCorpus
 from tests.benchmarks.small_data import write_file
 from tests.datasets.conftest import present
 
@@ -137,16 +139,32 @@ def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
     assert sorted(torch.cat(list(corpus.parts.values())).tolist()) == list(range(100))
     assert [len(places) for places in corpus.parts.values()] == [80, 10, 10]
     assert not torch.equal(MR(tmp_path, seed=1).parts["test"], corpus.parts["test"])
-    folds = []
-    for k in range(10):
-        corpus.use_fold(k)
-        folds.append(corpus.parts)
-    assert sorted(torch.cat([parts["test"] for parts in folds]).tolist()) == list(range(100))
-    for parts, after in zip(folds, [*folds[1:], folds[0]], strict=True):
-        assert torch.equal(parts["valid"], after["test"])
+    use_fold(corpus, 0, seed=1)
+    assert torch.equal(MR(tmp_path, seed=1).parts["test"], corpus.parts["test"])
     (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"a\n \n")
     with pytest.raises(ValueError, match=r"line 2 of .*rt-polarity.neg is empty"):
         MR(tmp_path)
+
+
+def test_ten_folds_in_turn_keep_equal_texts_together() -> None:
+    texts = [[f"w{k % 45}", "film"] for k in range(50)]
+    corpus = TextCorpus(texts, ["ab"[k % 2] for k in range(50)], {"train": [0, 1], "test": [2]})
+    parts = []
+    for k in range(10):
+        use_fold(corpus, k, seed=3)
+        assert corpus.split == f"fold {k} of 10 random folds (seed 3)"
+        parts.append(corpus.parts)
+        for part in corpus.parts.values():
+            both = [place for place in part.tolist() if place % 45 < 5]
+            assert {(place + 45) % 90 for place in both} == set(both)
+    for one, after in zip(parts, [*parts[1:], parts[0]], strict=True):
+        assert sorted(torch.cat(list(one.values())).tolist()) == list(range(50))
+        assert torch.equal(one["valid"], after["test"])
+    assert sorted(torch.cat([one["test"] for one in parts]).tolist()) == list(range(50))
+    assert corpus.labels.tolist() == [k % 2 for k in range(50)]
+    few = TextCorpus(texts[:5], ["a"] * 5, {"train": [0, 1], "test": [2]})
+    with pytest.raises(ValueError, match=r"the (valid|test) part has no texts"):
+        use_fold(few, 7, seed=3)
 
 
 def test_the_real_corpora(real_data: Path) -> None:
