@@ -28,6 +28,10 @@ OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Of all tables that are read.
 ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
 OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip")  # names of files that are no such tables
+_NO_TEXT = {
+    b"\x1f\x8b": "compressed: its name is to end in .gz",
+    b"PK\x03\x04": "a spreadsheet or an archive",
+}
 MISSING = frozenset(("", "na", "nan", "n/a", "null", "none"))
 LISTED = 10  # lines in a message
 DAMAGE = (csv.Error, EOFError, OSError, zlib.error, lzma.LZMAError)
@@ -197,13 +201,14 @@ def _not_in(encoding: str, path: Path) -> str:
     start = b""
     if path.is_file():  # a pipe cannot be read again
         with path.open("rb") as file:
-            start = file.read(2)
-        if path.suffix not in OPENERS and start in (b"\x1f\x8b", b"PK"):
-            kind = "compressed: its name is to end in .gz" if start != b"PK" else "a spreadsheet"
-            return f"it is no text but {kind}"
+            start = file.read(4)
+        for first, kind in _NO_TEXT.items():
+            if start.startswith(first) and path.suffix not in OPENERS:
+                return f"it is no text but {kind}"
         with opened(path) as file:
             start = file.read(2)
-    other = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
+    is_wide = start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and "16" not in encoding
+    other = "utf-16" if is_wide else "latin-1"
     return f"it is not {encoding}; --encoding names another, such as {other}"
 
 

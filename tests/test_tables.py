@@ -132,6 +132,7 @@ def test_malformed_files_are_named_in_one_line(tmp_path: Path) -> None:
         ("smiles,y\nC,1\n".encode("utf-16"), False, "it is not utf-8; .* such as utf-16"),
         (gzip.compress(b"smiles,y\nC,1\n"), False, "compressed: its name is to end in .gz"),
         (b"PK\x03\x04\xff", False, "line 1: it is no text but a spreadsheet"),
+        ("pKa,PK\n1,\xe9\n".encode("latin-1"), False, "it is not utf-8; .* such as latin-1"),
         ("smiles,y\nC,1\n".encode("utf-16-le"), False, "line 1: it is not utf-8; --encoding"),
     ):
         path = written(tmp_path / "m.csv", content)

@@ -98,7 +98,7 @@ def scaffold_split(
     valid: list[int] = []
     test: list[int] = []
     sizes = (second - first, len(smiles) - second)
-    for group in _dealing_order(list(members.values()), min(sizes), seed):
+    for group in _dealing_order(list(members.values()), min(filter(None, sizes)), seed):
         if len(train) + len(group) <= first:
             train += group
         elif len(train) + len(valid) + len(group) <= second:
@@ -150,8 +150,8 @@ def _cuts(num: int, fractions: Fractions) -> tuple[int, int]:
     train, valid, test = fractions if len(fractions) == 3 else (0, 0, 0)
     if min(train, test) <= 0 or valid < 0 or not math.isclose(sum(fractions), 1.0):
         raise ValueError(
-            "fractions must be three positive numbers that add up to 1 (training, validation, "
-            f"which may be 0, test), not {fractions}"
+            "fractions must be three numbers that add up to 1, of training, validation (0: none) "
+            f"and test, not {fractions}"
         )
     # 0.7 + 0.2 is a little less than 0.9: what is whole must not be rounded down.
     return math.floor(train * num + 1e-6), math.floor((train + valid) * num + 1e-6)

@@ -66,13 +66,17 @@ def write_begun(path: Path, told: dict[str, Any], made: Mapping[str, str] | None
     `made` has for each file that is written the digest of that which it is made of.
     """
     content = {"options": told, "threads": torch.get_num_threads(), "made": made or {}}
-    text = json.dumps(content, indent=1)
-    path.write_text(text + "\n", encoding="utf-8")
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def check_begun(path: Path, told: dict[str, Any], out: Path) -> dict[str, str]:
     """Compares it with what :func:`write_begun` has kept; gives of what is made."""
-    began = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        began = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileError(f"{path} is damaged: --overwrite begins anew") from error
     before, now = began["options"], json.loads(json.dumps(told))
     changed = [
         f"{name if ' ' in name else '--' + name.replace('_', '-')} was "

@@ -36,8 +36,11 @@ def check_split(options: Namespace) -> None:
         raise ValueError("--split column is one split: leave --folds and --repeats out")
     if options.groups_column and options.split != "random":
         raise ValueError("--groups-column is a split of its own: leave --split out")
-    if not options.folds and not math.isclose(sum(options.fractions), 1):
-        raise ValueError(f"--fractions: {listed(options.fractions)} do not add up to 1")
+    train, valid, test = options.fractions
+    fit = min(train, test) > 0 and valid >= 0 and math.isclose(sum(options.fractions), 1)
+    if not options.folds and not fit:
+        shares = "of training, validation (0: none) and test, which add up to 1"
+        raise ValueError(f"--fractions: {listed(options.fractions)}: expected shares {shares}")
 
 
 def split_name(options: Namespace) -> str:
@@ -69,7 +72,10 @@ def searched(data: Data, options: Namespace) -> Iterator[Part]:
     groups = _groups(data, options)
     for label, fitted, valid, test in _scored(data, groups, options):
         if valid is None and not options.folds:
-            raise ValueError("settings are scored on the validation part: the split has none")
+            raise ValueError(
+                "settings are scored on the validation part, and the split has none: give --folds, "
+                "or --fractions with one"
+            )
         if valid is not None:
             fitted, test = np.delete(fitted, valid), fitted[valid]
         yield Part(label, fitted, whole_groups(groups, fitted, options.seed), test)
@@ -106,11 +112,12 @@ def _groups(data: Data, options: Namespace) -> Rows | None:
 def _scored(data: Data, groups: Rows | None, options: Namespace) -> Iterator[Part]:
     number = len(data)
     if options.folds:
-        kind = options.groups_column or ("scaffold" if options.split == "scaffold" else "molecule")
+        kind = "molecules" if groups is None else "groups"
+        kind = "scaffolds" if options.split == "scaffold" else kind
         groups = np.arange(number) if groups is None else groups
         there = len(np.unique(groups))
         if options.folds > there:
-            raise ValueError(f"--folds {options.folds}: there are {there:,} of {kind} to divide")
+            raise ValueError(f"--folds {options.folds}: there are {there:,} {kind} to divide")
         for repeat in range(options.repeats):
             folds = GroupKFold(options.folds, shuffle=True, random_state=options.seed + repeat)
             for fold, (fitted, test) in enumerate(folds.split(groups, groups=groups)):

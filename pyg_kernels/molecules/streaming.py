@@ -182,6 +182,7 @@ def _outputs(options: Namespace) -> dict[str, Path]:
 
 
 def _digest(path: str) -> str:
+    """The SHA-256 of a file; nothing of what is none."""
     if not Path(path).is_file():  # a pipe cannot be read again
         return ""
     with open(path, "rb") as file:
@@ -205,23 +206,30 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
     begun = out / f".{BEGUN}" if is_folder else out.with_name(f".{out.name}.{BEGUN}")
     told = {name: getattr(options, name) for name in TOLD if hasattr(options, name)}
     told["content of RUN"] = [run.digest() for run in annotator.runs]
-    compared, made = False, dict[str, str]()  # the digest of what each file is made of
+    compared, made = False, dict[str, str]()
     if options.resume and (any(out.glob("[!.]*")) if is_folder else out.is_file()):
         compared = begun.is_file()
         if compared:
             made = check_begun(begun, told, out)
         else:
             say(f"warning: it is not known with which run and options {out} was begun")
-    number, kept = len(outputs), options.resume
-    for path, file in [pair for pair in outputs.items() if kept and pair[1].is_file()]:
-        if made.get(file.name, digest := _digest(path)) != digest:
-            raise ValueError(f"--resume: {file} was made of another table than {path}: remove it")
-        del outputs[path]
-    if len(outputs) < number:
-        say(f"{number - len(outputs)} of {number} files are finished and kept")
+    digests = {path: _digest(path) for path in outputs}  # before anything is read
+    kept = [path for path, file in outputs.items() if options.resume and file.is_file()]
+    for path in kept:
+        known = made.get(outputs[path].name, "")
+        if known and digests[path] not in ("", known):
+            raise ValueError(f"--resume: {outputs[path]} was made of another table: remove it")
+        if compared and not (known and digests[path]):
+            say(f"warning: it is not known of which table {outputs[path]} was made")
+    made = {outputs[path].name: made.get(outputs[path].name, "") for path in kept} | {
+        outputs[path].name: digest for path, digest in digests.items() if path not in kept
+    }
+    if kept:
+        say(f"{len(kept)} of {len(outputs)} files are finished and kept")
+    outputs = {path: file for path, file in outputs.items() if path not in kept}
     if not outputs:
         return
-    done = 0
+    done, is_first = 0, True
     distant = f"molecules are far from the training set (similarity below {annotator.limit:.2g})"
     parts = _annotated(annotator, options, list(outputs))
     for path, of_file in groupby(parts, key=lambda part: part[0]):
@@ -241,14 +249,13 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
                     first[what] = [*first.get(what, ()), *lines][: LISTED + 1]
                 done += len(frame)
                 say(f"{done:,} molecules done")
-            if not compared:  # before the first file is there, and not if it fails
-                compared = True
+            if is_first:  # before it is there, and not if it fails
+                is_first = False
                 if not options.resume:  # else a later --resume would take them for its own
                     for file in outputs.values():
                         file.unlink(missing_ok=True)
-            if is_folder or options.resume or begun.is_file():
-                made[outputs[path].name] = _digest(path)
-                write_begun(begun, told, made)
+                if is_folder or options.resume or begun.is_file():
+                    write_begun(begun, told, made)
         for what, number in numbers.items():
             if number:
                 see = ": see the column similarity" if what == distant else ""

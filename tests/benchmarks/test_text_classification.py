@@ -93,12 +93,13 @@ def test_folds_of_own_texts_in_turn(call, tmp_path) -> None:
     write_file(tmp_path / "own.csv", f"text,label\n{lines}")
     write_glove(tmp_path / "glove.txt", ["fine", "dull", "film", "w0", "w3"])
     words = ("--data", tmp_path / "own.csv", "--hidden", 4, "--epochs", 1, "--device")
-    words = (*words, "cpu", "--folds", 3, "--quiet", "--out", tmp_path / "out")
+    words = (*words, "cpu", "--folds", 3, "--split-seed", 5, "--quiet", "--out", tmp_path / "out")
     words = (*words, "--model", "rcnn", "cnn")
     assert "over 3 folds and seed 0" in printed(call(*words))
     records, table = metrics_of(tmp_path / "out"), table_of(tmp_path / "out")
     assert [r["model"] for r in records] == ["rcnn"] * 3 + ["cnn"] * 3
     assert len({r["split"] for r in records}) == 3
+    assert all("(seed 5)" in r["split"] for r in records)
     tested = table[(table["model"] == "rcnn") & (table["part"] == "test")]["row"]
     assert len(set(tested)) == len(tested) == 18
     for k in range(3):

@@ -64,9 +64,13 @@ def test_splits_without_a_validation_part_have_the_same_test_part() -> None:
         if split is random_split:
             assert torch.equal(whole.test, both.test)
             assert torch.equal(whole.train, torch.cat(both[:2]))
+    rings = [f"{'C' * k}c1ccccc1" for k in range(1, 61)]  # one scaffold
+    rings += [f"C1{'C' * k}C1" for k in range(2, 42)]
+    for seed in (14, 18):
+        assert [len(part) for part in scaffold_split(rings, (0.9, 0, 0.1), seed)] == [90, 0, 10]
 
 
-FRACTIONS = "three positive numbers that add up to 1"
+FRACTIONS = "three numbers that add up to 1"
 NAMES = pd.Series(["train", "valid", "else"], index=[5, 6, 7])
 
 

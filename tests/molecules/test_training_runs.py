@@ -169,6 +169,7 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
     part = np.array(["train", "valid", "test"])[np.minimum(frame.index % 5, 2)]
     late = np.where(part == "train", np.nan, 1.0)
     frame = frame.assign(twice=1 + frame.index % 2, part=part, once=part == "test", late=late)
+    frame["one"] = np.where(frame.index == 0, 1.0, np.nan)
     frame.to_csv(folder / "m.csv", index=False)
     train(folder, "run", "y --model mean")
     before = {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
@@ -180,9 +181,11 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
         ("--model gin --freeze", "start_from"),
         ("--model gp --weight-column twice", "takes no sample_weight"),
         (f"--model gin --start-from {folder}/run", "start_from has no 'gin'"),
-        ("--model wl-ridge --folds 50", "--folds 50: there are 40 of molecule to divide"),
-        ("--model wl-ridge --split scaffold --folds 50", "of scaffold to divide"),
+        ("--model wl-ridge --folds 50", "--folds 50: there are 40 molecules to divide"),
+        ("--model wl-ridge --split scaffold --folds 50", "scaffolds to divide"),
         ("--target-columns late --split column --split-column part", "'late' has 0 measurements"),
+        ("--target-columns one --split column --split-column part", "expected at least 2"),
+        ("--model wl-ridge --groups-column kind --fractions 0.9 0.1 0", "--fractions: 0.9, 0.1"),
         ("--target-columns once --split column --split-column part", "has 1 classes"),
         ("--model wl-ridge --groups-column kind --fractions 0.8 0.8 0.1", "add up to 1"),
     ):
@@ -301,8 +304,9 @@ def test_targets_are_numbers_or_classes() -> None:
     assert classes == [["0.5", "1000001", "1000002"], ["Ki", "None"]]
     assert found["code"].fillna("").tolist() == ["1000001", "1000002", "1000002", "", "0.5"]
     assert found["kind"].fillna("").tolist() == ["None", "Ki", "", "", "Ki"]
-    found, classes = read_targets(table(c=["1_1", "11", "1_1"]), ["c"], "classification", "m.csv")
-    assert (classes, found["c"].tolist()) == ([["11", "1_1"]], ["1_1", "11", "1_1"])
+    words = ["1_1", "20", "11", "1_1"]
+    found, classes = read_targets(table(c=words), ["c"], "classification", "m.csv")
+    assert (classes, found["c"].tolist()) == ([["11", "20", "1_1"]], words)
 
 
 def test_wrong_targets() -> None:
