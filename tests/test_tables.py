@@ -154,6 +154,7 @@ def test_other_errors_of_reading(tmp_path: Path) -> None:
         ("gz", b"smiles\nC\n", r"line 1: it cannot be read as CSV: Not a gzip"),
         ("gz", bytes(whole[: len(whole) // 2]), r"line \d+: it cannot .*end-of-stream"),
         ("gz", bytes(broken), r"line 1: it cannot .*invalid block"),
+        ("gz", gzip.compress("y\n1\n".encode("utf-16")), "line 1: it is not utf-8; .* as utf-16"),
         ("bz2", b"smiles\nC\n", r"line 1: it cannot be read as CSV: Invalid data stream"),
         ("xz", b"smiles\nC\n", r"line 1: it cannot be read as CSV: Input format"),
     ):

@@ -214,21 +214,11 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
         else:
             say(f"warning: it is not known with which run and options {out} was begun")
     digests = {path: _digest(path) for path in outputs}  # before anything is read
-    kept = [path for path, file in outputs.items() if options.resume and file.is_file()]
-    for path in kept:
-        known = made.get(outputs[path].name, "")
-        if known and digests[path] not in ("", known):
-            raise ValueError(f"--resume: {outputs[path]} was made of another table: remove it")
-        if compared and not (known and digests[path]):
-            say(f"warning: it is not known of which table {outputs[path]} was made")
-    made = {outputs[path].name: made.get(outputs[path].name, "") for path in kept} | {
-        outputs[path].name: digest for path, digest in digests.items() if path not in kept
-    }
-    if kept:
-        say(f"{len(kept)} of {len(outputs)} files are finished and kept")
-    outputs = {path: file for path, file in outputs.items() if path not in kept}
+    if options.resume:
+        outputs = _unfinished(outputs, digests, made, compared)
     if not outputs:
         return
+    made |= {file.name: digests[path] for path, file in outputs.items()}
     done, is_first = 0, True
     distant = f"molecules are far from the training set (similarity below {annotator.limit:.2g})"
     parts = _annotated(annotator, options, list(outputs))
@@ -261,6 +251,22 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
                 see = ": see the column similarity" if what == distant else ""
                 say(f"warning: {path}: {number:,} {what}, lines {listed(first[what])}{see}")
     say(f"wrote {options.out}: {done:,} rows, {len(annotator.new):,} new columns")
+
+
+def _unfinished(
+    outputs: dict[str, Path], digests: dict[str, str], made: dict[str, str], compared: bool
+) -> dict[str, Path]:
+    """The files that are not there; those that are and were made of another table are an error."""
+    kept = {path: file for path, file in outputs.items() if file.is_file()}
+    for path, file in kept.items():
+        known, now = made.get(file.name), digests[path]
+        if known and now and known != now:
+            raise ValueError(f"--resume: {file} was made of another table: remove it")
+        if compared and not (known and now):
+            say(f"warning: it is not known of which table {file} was made")
+    if kept:
+        say(f"{len(kept)} of {len(outputs)} files are finished and kept")
+    return {path: file for path, file in outputs.items() if path not in kept}
 
 
 def read_parts(files: Iterable[str], encoding: str) -> Iterator[Part]:
