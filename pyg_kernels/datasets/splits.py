@@ -45,7 +45,7 @@ def random_split(num: int, fractions: Fractions = (0.8, 0.1, 0.1), seed: int = 0
         >>> len(split.train), len(split.valid), len(split.test)
         (80, 10, 10)
     """
-    first, second = _cuts(num, fractions)
+    first, second = cuts(num, fractions)
     order = torch.randperm(num, generator=torch.Generator().manual_seed(seed))
     found = Split(order[:first], order[first:second], order[second:])
     return _checked(found, "random", fractions[1] > 0)
@@ -90,7 +90,7 @@ def scaffold_split(
     """
     from pyg_kernels.chem import murcko_scaffolds
 
-    first, second = _cuts(len(smiles), fractions)
+    first, second = cuts(len(smiles), fractions)
     members: dict[str, list[int]] = {}
     for position, scaffold in enumerate(murcko_scaffolds(smiles, num_workers)):
         members.setdefault(scaffold, []).append(position)
@@ -145,7 +145,7 @@ def _dealing_order(groups: list[list[int]], smaller_part: int, seed: int | None)
     return sorted((groups[k] for k in order), key=lambda group: len(group) <= smaller_part / 2)
 
 
-def _cuts(num: int, fractions: Fractions) -> tuple[int, int]:
+def cuts(num: int, fractions: Fractions) -> tuple[int, int]:
     """Where training ends and validation ends, of ``num`` molecules in a row (rounded down)."""
     train, valid, test = fractions if len(fractions) == 3 else (0, 0, 0)
     if min(train, test) <= 0 or valid < 0 or not math.isclose(sum(fractions), 1.0):

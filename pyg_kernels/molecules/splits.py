@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
 from pyg_kernels.chem import murcko_scaffolds
 from pyg_kernels.datasets import column_split, random_split, scaffold_split
+from pyg_kernels.datasets.splits import cuts
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.training_data import Data, Rows
 from pyg_kernels.tables import listed
@@ -36,11 +36,8 @@ def check_split(options: Namespace) -> None:
         raise ValueError("--split column is one split: leave --folds and --repeats out")
     if options.groups_column and options.split != "random":
         raise ValueError("--groups-column is a split of its own: leave --split out")
-    train, valid, test = options.fractions
-    fit = min(train, test) > 0 and valid >= 0 and math.isclose(sum(options.fractions), 1)
-    if not options.folds and not fit:
-        shares = "of training, validation (0: none) and test, which add up to 1"
-        raise ValueError(f"--fractions: {listed(options.fractions)}: expected shares {shares}")
+    if not options.folds:
+        cuts(0, options.fractions)  # refuses those that do not fit
 
 
 def split_name(options: Namespace) -> str:

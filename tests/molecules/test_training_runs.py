@@ -185,7 +185,7 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
         ("--model wl-ridge --split scaffold --folds 50", "scaffolds to divide"),
         ("--target-columns late --split column --split-column part", "'late' has 0 measurements"),
         ("--target-columns one --split column --split-column part", "expected at least 2"),
-        ("--model wl-ridge --groups-column kind --fractions 0.9 0.1 0", "--fractions: 0.9, 0.1"),
+        ("--model wl-ridge --groups-column kind --fractions 0.9 0.1 0", "fractions must be three"),
         ("--target-columns once --split column --split-column part", "has 1 classes"),
         ("--model wl-ridge --groups-column kind --fractions 0.8 0.8 0.1", "add up to 1"),
     ):
