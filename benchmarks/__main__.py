@@ -1,6 +1,16 @@
-"""``python -m benchmarks``: the commands, what each is for and how long it typically takes."""
+"""``python -m benchmarks``: the commands, what each is for and how long it typically takes.
 
+``python -m benchmarks report DIR`` shows anew what any of them has left in a results folder.
+"""
+
+import json
+import runpy
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from benchmarks.harness.errors import InputError, as_input_error, exit_status
 
 COMMANDS = {
     "molecules": ("networks, kernels, processes for molecules compared", "minutes a network"),
@@ -19,12 +29,28 @@ COMMANDS = {
 }
 
 
-def main() -> int:
-    """Prints the list."""
-    print("python -m benchmarks.NAME --help\n")
+def main(words: Sequence[str] | None = None) -> int:
+    """Prints the list, or the report of a folder."""
+    word, *more = (sys.argv[1:] if words is None else words) or [""]
+    if word == "report":
+        return exit_status("benchmarks report", lambda: report(*more[:1] or ["."]))
+    print("python -m benchmarks.NAME --help\npython -m benchmarks report DIR\n")
     for name, (purpose, duration) in COMMANDS.items():
         print(f"  {name:20} {purpose} ({duration})")
     return 0
+
+
+def report(folder: str) -> NoReturn:
+    """Prints and writes the tables and pictures of what lies finished in a results folder."""
+    path = Path(folder, "configuration.json")
+    with as_input_error():
+        content = json.loads(path.read_text(encoding="utf-8"))
+    module, *command = str(content["program"]).split()
+    if module.removeprefix("benchmarks.") not in COMMANDS:
+        raise InputError(f"{path} is damaged or of another program")
+    sys.argv[1:] = [*command, "--config", str(path), "--out", folder, "--report"]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    raise SystemExit(0)
 
 
 if __name__ == "__main__":

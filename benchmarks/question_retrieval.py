@@ -103,7 +103,8 @@ def compare(options: QuestionRetrieval) -> None:
     data = load_questions(options)
     ranking = task.RetrievalTask(data, out / "pretraining")
     models = task.question_model_configs(options, data, options.pretrained())
-    given: dict[str, Any] = {"training": options.training(**usual), "files": report.FILES}
+    files = (*report.FILES, "pretraining")  # also where this call does without
+    given: dict[str, Any] = {"training": options.training(**usual), "files": files}
     experiment = Experiment(PROGRAM, options, out, ranking, models, **given)
     experiments = [experiment]
     shown = not options.report or (out / "pretraining").exists()

@@ -31,7 +31,8 @@ class AnnotatedTexts(PartedTexts):
         evidence_column: a column of phrases of the text that say what its target is, several with
             ``|`` between them; an empty cell: it is not known.
         task: ``'classification'`` or ``'regression'``; None: the latter where all targets are
-            numbers, and one has a fraction or more than 20 differ.
+            numbers, and one has a fraction or more than 20 differ. Words among targets that are
+            numbers for the most part are then an error.
         seed: of the draws.
         encoding: of the files.
 
@@ -108,6 +109,13 @@ def _targets(
     numbers, wrong = as_numbers(pandas.Series(cells))
     lacking = np.isnan(numbers)
     are_numbers = not lacking.all() and not (lacking & wrong).any()
+    words = lacking & wrong
+    if task is None and words.any() and words.sum() < len(cells) / 2:
+        first = int(words.argmax())
+        raise ValueError(
+            f"{places[first]}: the target {cells[first]!r} is no number, as most are; of "
+            "classes the task is classification"
+        )
     # A cell that says nothing among numbers is not a class.
     is_whole = bool((numbers == np.floor(numbers)).all()) and len(set(cells)) <= MOST_CLASSES
     if task == "regression" or (task is None and are_numbers and not is_whole):

@@ -19,6 +19,7 @@ SOURCE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
 FILES = ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt")
 HEADER = "Quality"
 NEGATIVES = 100
+LABELS = {"0.0": "0", "1.0": "1", "false": "0", "true": "1"}  # as programs write them
 TEST_FRACTION = 0.2  # of one's own similar pairs
 DEV_FRACTION = 0.1  # of the pairs to train on
 NUM_CANDIDATES = 20  # of each query, the true one included; fewer where there are no more
@@ -198,7 +199,8 @@ def _own(path: str | Path, columns: Sequence[str], encoding: str) -> Iterator[Ro
     """The rows of a table with these columns, each text its own id."""
     table = read_text_table(path, columns, encoding)
     for line, first, second, label in table[list(columns)].itertuples():
-        yield f"{path}, line {line}", label.strip(), (first, first), (second, second)
+        label = LABELS.get(label.strip().lower(), label.strip())
+        yield f"{path}, line {line}", label, (first, first), (second, second)
 
 
 def _paraphrases(pairs: Iterable[Pair]) -> dict[int, dict[int, None]]:

@@ -17,7 +17,9 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, asdict, dataclass, field, fields
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import (
@@ -52,10 +54,6 @@ PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"Expected a typing.Literal\[(.*)\]\. Got value:", r"expected one of \1, got"),
     (r"expected int,", "expected an integer,"),
     (r"expected float,", "expected a finite number,"),
-    (
-        r".*object (is not iterable|does not support item assignment)",
-        "a file of options has one value where a list is expected",
-    ),
     (r"Unexpected config: .*", "--config: it is no file of options"),
 )
 MODE = "options"  # the name of the loader below
@@ -270,6 +268,13 @@ class Application(Options):
     batch_size: int = setting(256, least=1)
     overwrite: bool = setting(False, free=True)
 
+    def check(self) -> None:
+        super().check()
+        for name in ("data", "among"):
+            with suppress(OSError):  # one of them is not there
+                if os.path.samefile(str(self.out), str(getattr(self, name, ""))):
+                    raise InputError(f"--out is the file of {flag(name)}")
+
 
 @dataclass(frozen=True)
 class Command:
@@ -305,11 +310,14 @@ def run_commands(
 
 def parse(program: str, command: Command, words: Sequence[str]) -> Any:
     """The options that words ask for."""
+    lists = [one.name for one in fields(command.options) if isinstance(one.default, tuple)]
+    load = partial(_load, lists=lists)
+    jsonargparse.set_loader(MODE, load, exceptions=(yaml.YAMLError,))
     made, given = parser(program, command), _files_first(command.options, words)
     found = vars(made.parse_args(given))
     for one in fields(command.options):
         if one.metadata["positional"] and not found[one.name]:  # jsonargparse drops those of files
-            files = [_load(Path(path).read_text("utf-8")) for path in found["config"] or ()]
+            files = [load(Path(path).read_text("utf-8")) for path in found["config"] or ()]
             lists = [file[one.name] for file in files if isinstance(file.get(one.name), list)]
             found = vars(made.parse_args([*lists[-1], *given])) if lists else found
     types_ = get_type_hints(command.options)
@@ -459,15 +467,15 @@ def _check_value(one: "Field[Any]", value: Any) -> None:
             raise InputError(f"{flag(one.name)} must be {kind} {words}".rstrip() + f", got {each}")
 
 
-def _load(text: str) -> Any:
-    """YAML; of a results folder's configuration, the options in it."""
+def _load(text: str, lists: Sequence[str]) -> Any:
+    """YAML; of a results folder's configuration, the options in it; one value may be a list's."""
     content = jsonargparse.get_loader("yaml")(text)
     if isinstance(content, dict) and isinstance(content.get("options"), dict):
-        return content["options"]
+        content = content["options"]
+    if isinstance(content, dict):
+        single = [k for k in lists if isinstance(content.get(k), str | int | float)]
+        content |= {k: [content[k]] for k in single}
     return content
-
-
-jsonargparse.set_loader(MODE, _load, exceptions=(yaml.YAMLError,))
 
 
 class _Parser(jsonargparse.ArgumentParser):

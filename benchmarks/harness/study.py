@@ -83,7 +83,7 @@ class Study:
     # a fingerprint of the data, compared as options are; a continuation may have more
     data: Mapping[str, Any] = field(default_factory=dict)
     packages: Sequence[str] = ("torch", "numpy")  # those whose versions are written down
-    # the names of all pictures and other files that a report may leave, or patterns
+    # the names of all pictures, other files and folders that a call may leave, or patterns
     files: Sequence[str] = ()
     # what makes each model, by name: one that the folder has must be the same. Those that earlier
     # calls have left in the folder stand before these once it is open.
@@ -231,7 +231,7 @@ class Study:
                 shutil.rmtree(path.parent, ignore_errors=True)
         for pattern in (METRICS, "table.md", *self.files, CONFIGURATION):
             for path in self.out.glob(pattern):
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def in_own_process(work: Callable[..., T], *arguments: object) -> T:

@@ -48,14 +48,18 @@ def spread_or_dash(values: Sequence[float | None], digits: str) -> str:
 
 
 def seeds_text(runs: Sequence[Run]) -> str:
-    """Which seeds, and how many splits, a table is over."""
+    """Which seeds, and how many splits, a table is over; of each model where they differ."""
     seeds = list(dict.fromkeys(str(run.record["seed"]) for run in runs))
+    of_models = groups(by_model(runs), lambda own: tuple({str(r.record["seed"]): 0 for r in own}))
     splits = len({run.record["split"] for run in runs})
     if len(seeds) == splits == 1:
         return f"one run, seed {seeds[0]}"
     folds = f"{splits} folds and " if splits > 1 else ""
     named = "seeds" if len(seeds) > 1 else "seed"
-    return f"mean ± standard deviation over {folds}{named} {', '.join(seeds)}"
+    text = f"mean ± standard deviation over {folds}{named} {', '.join(seeds)}"
+    for own, models in list(of_models.items())[len(of_models) == 1 :]:
+        text += f"; {', '.join(m[0].record['model'] for m in models)}: {', '.join(own)}"
+    return text
 
 
 def mean_seconds(runs: Sequence[Run]) -> float:

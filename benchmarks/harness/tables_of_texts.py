@@ -1,5 +1,6 @@
 """Tables of texts that a trained run is applied to."""
 
+import os
 from collections.abc import Iterable, Sequence
 from itertools import compress
 from pathlib import Path
@@ -70,6 +71,9 @@ def check_output(path: Path, table: pandas.DataFrame | None = None) -> None:
             raise InputError(f"--out {path}: Parquet has no two columns named {twice!r}")
     elif not path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt")):
         raise InputError(f"--out {path}: expected a name that ends in .csv, .tsv (.gz) or .parquet")
+    folder = next(each for each in path.absolute().parents if each.exists())
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise InputError(f"--out {path}: nothing can be written into {folder}")
 
 
 def write_table(path: Path, table: pandas.DataFrame) -> None:

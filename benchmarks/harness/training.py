@@ -19,17 +19,18 @@ import pandas
 import torch
 from lightning.pytorch import LightningModule, Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from benchmarks.harness.checkpoint import naming_damage
 from benchmarks.harness.devices import accelerator, now
 from benchmarks.harness.errors import DivergenceError, InputError, naming_files, say
-from benchmarks.harness.files import write_bytes
+from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.learner import Learner, TrainingConfig
 from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.study import RECORD
 from benchmarks.harness.task import PARTS, Measure, Task
+from pyg_kernels.tables import csv_text
 
 PREDICTIONS = "predictions.csv"
 BEST = "best.ckpt"
@@ -82,7 +83,8 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     history = EpochHistory(seed, task.measure)
     name = task.run_name(model.name, seed)
     shown = [Shown(name, history, config.show)] if config.show in ("lines", "epochs") else []
-    trainer = _trainer(config, [history, *shown, KeepCheckpoints(folder, history)], folder)
+    keep = KeepCheckpoints(folder, history, config.logger == "csv")
+    trainer = _trainer(config, [history, *shown, keep], folder)
     try:
         with naming_files(folder):
             last, trainer.fit_loop.max_epochs = _where_it_stopped(folder, learner, config.epochs)
@@ -234,20 +236,22 @@ class Shown(Callback):
 
 
 class KeepCheckpoints(Checkpoint):
-    """Writes ``best.ckpt`` after every epoch that is the best so far, ``last.ckpt`` after each.
+    """Writes ``best.ckpt`` after every epoch that is the best so far, ``last.ckpt`` after each,
+    and on request ``metrics.csv`` of all epochs.
 
     What is best follows from the history alone, which ``last.ckpt`` carries: unlike Lightning's
     ``ModelCheckpoint``, a resumed run knows its best epoch wherever the folder was moved.
     """
 
-    def __init__(self, folder: Path, history: EpochHistory) -> None:
-        self.folder = folder
-        self.history = history
+    def __init__(self, folder: Path, history: EpochHistory, as_csv: bool) -> None:
+        self.folder, self.history, self.as_csv = folder, history, as_csv
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.history.best() is self.history.epochs[-1]:
             trainer.save_checkpoint(self.folder / BEST, weights_only=True)
         trainer.save_checkpoint(self.folder / LAST)
+        if self.as_csv:
+            write_text(self.folder / "metrics.csv", csv_text(pandas.DataFrame(self.history.epochs)))
 
 
 def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) -> Trainer:
@@ -256,7 +260,6 @@ def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) ->
     if precision == "auto":
         precision = "bf16-mixed" if kind == "gpu" and torch.cuda.is_bf16_supported() else "32-true"
     stopping = EarlyStopping("valid_error", patience=config.patience, check_finite=False)
-    loggers = {"csv": CSVLogger, "tensorboard": TensorBoardLogger}
     return Trainer(
         accelerator=kind,
         devices=devices,
@@ -264,7 +267,7 @@ def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) ->
         max_epochs=config.epochs,
         gradient_clip_val=config.clip or None,
         callbacks=[*callbacks, stopping],
-        logger=config.logger != "none" and loggers[config.logger](folder, config.logger),
+        logger=config.logger == "tensorboard" and TensorBoardLogger(folder, config.logger),
         enable_progress_bar=config.show == "bar",
         enable_model_summary=False,
         num_sanity_val_steps=0,

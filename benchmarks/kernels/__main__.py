@@ -51,7 +51,7 @@ def carry_out(asked: Kernels) -> None:
         if name != MUTAG:
             rows = repr(accuracy.rows_of(name)).encode()
             data[f"set {name}"] = hashlib.sha256(rows).hexdigest()[:16]
-    out = Path(options.out or f"runs/kernels-{options.dataset}")
+    out = Path(options.out or f"runs/kernels-{options.data}")
     study = Study(PROGRAM, options, out, data, PACKAGES)
     study.open()
     cells = [one for one in planned(options, number, train) if one.task in options.tasks]

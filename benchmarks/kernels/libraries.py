@@ -32,7 +32,7 @@ PARTS = ("train", "valid", "test")  # task.PARTS, repeated: no process here impo
 
 def load(options: Kernels) -> Any:
     """The molecules that are asked for."""
-    return CEP(options.root) if options.dataset == "cep" else ChEMBLSulfonamides()
+    return CEP(options.root) if options.data == "cep" else ChEMBLSulfonamides()
 
 
 def parts_of(number: int) -> dict[str, Tensor]:

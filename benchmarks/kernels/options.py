@@ -35,7 +35,7 @@ class Kernels(Device, Results):
     """What is measured.
 
     Args:
-        dataset: 1,017 sulfonamides from inside RDKit, or 29,978 molecules of the Clean Energy
+        data: 1,017 sulfonamides from inside RDKit, or 29,978 molecules of the Clean Energy
             Project, downloaded
         root: folder of the latter
         tasks: what to measure
@@ -50,7 +50,7 @@ class Kernels(Device, Results):
         threads: of the CPU (all that torch takes)
     """
 
-    dataset: Literal["chembl", "cep"] = setting("chembl", "data")
+    data: Literal["chembl", "cep"] = setting("chembl", "dataset")
     root: str = setting("data/cep", free=True)
     tasks: tuple[Task, ...] = setting(TASKS, free=True)
     sets: tuple[str, ...] = setting((MUTAG,), free=True)
@@ -64,8 +64,8 @@ class Kernels(Device, Results):
     threads: int | None = setting(None, least=1, most=1024)
 
     def check(self) -> None:
-        if self.root != "data/cep" and self.dataset != "cep":
-            raise InputError(f"--root goes with --dataset cep, not {self.dataset}")
+        if self.root != "data/cep" and self.data != "cep":
+            raise InputError(f"--root goes with --data cep, not {self.data}")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def planned(options: Kernels, number: int, train: int) -> Iterator[Measurement]:
     for task in TASKS[1:5]:
         for size in sorted({min(FEWER, largest), largest}):
             yield from _pair(task, size, beside and task in ("wl-min", "paths") and size <= FEWER)
-    walks = min(options.walk_molecules or WALK_MOLECULES[options.dataset], number)
+    walks = min(options.walk_molecules or WALK_MOLECULES[options.data], number)
     for size in _fractions(walks, 3, 1):
         yield from _pair("walk-gram", size, beside)
     for size in _fractions(min(30 * walks, number), 9, 3, 1):

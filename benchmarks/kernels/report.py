@@ -71,7 +71,7 @@ def _gram_table(results: Sequence[Result], options: Kernels, number: int) -> Tab
     if options.bond_labels:
         grakel = "GraKeL's kernels read no bond labels and are left out"
     return rows_table(
-        f"{options.dataset}, molecules drawn from {number:,} (seed {SEED}); "
+        f"{options.data}, molecules drawn from {number:,} (seed {SEED}); "
         f"{_labels(options)}; {grakel}\n{_conditions(results, options)}; each library from its own "
         f"input; median of at most {options.rounds} calls; every measurement in a process of its "
         "own\npeak: resident memory at the peak of the first call, above that after imports and "
@@ -120,7 +120,7 @@ def _features_table(results: Sequence[Result], options: Kernels, number: int) ->
 
 def _process_table(results: Sequence[Result], options: Kernels, number: int) -> Table:
     return rows_table(
-        f"{options.dataset}, random 80/10/10 split (seed 0): exact Gaussian process, min-max "
+        f"{options.data}, random 80/10/10 split (seed 0): exact Gaussian process, min-max "
         f"kernel on subtrees with all atom and bond labels, {ITERATIONS} iterations; "
         f"weights and noise by marginal likelihood\n{_conditions(results, options)}; seconds: fit "
         "and predictions with deviations; covered: test molecules within intervals of 50, 80, 95 %",
@@ -161,7 +161,7 @@ def _accuracy_table(results: Sequence[Result], options: Kernels, number: int) ->
 
 def _regression_table(results: Sequence[Result], options: Kernels, number: int) -> Table:
     return rows_table(
-        f"{options.dataset}, random 80/10/10 split (seed 0), ridge regression with the random-walk "
+        f"{options.data}, random 80/10/10 split (seed 0), ridge regression with the random-walk "
         f"kernel on all atom and bond features, walks of {ORDER} atoms; penalty by "
         f"validation\n{_conditions(results, options)}; seconds: features or Gram matrix of all "
         "parts, one fit, predictions, without the choice of the penalty; exact Gram matrices of "

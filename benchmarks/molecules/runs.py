@@ -122,7 +122,7 @@ class Cell:
             "epochs": len(history),
             "seconds_per_epoch": float(np.mean(epochs)) if epochs else None,
             "seconds": seconds,
-            "fitted_on": len(self.fitted_rows()),
+            "fitted_on": int((~np.isnan(y[self.fitted_rows()])).any(1).sum()),
             "subset": subset,
             "covered": covered(y[rows], *tested.transpose(2, 0, 1)),
             "history": history,

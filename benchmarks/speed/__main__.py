@@ -19,6 +19,7 @@ PROGRAM = "benchmarks.speed"
 PACKAGES = ("torch", "torch-geometric", "numpy", "numba", "triton", "pyg_kernels")
 TableName = Literal["scan", "sequence", "rkm", "kbrn", "graph", "activation", "language", "epoch"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
+OF_TEXTS = TABLES[:4]
 DETAILS = f"""\
 python -m {PROGRAM}                    the first six tables
 python -m {PROGRAM} graph rkm          some of {", ".join(TABLES)}
@@ -66,6 +67,9 @@ class Speed(Options):
 
     def check(self) -> None:
         self.sizes()
+        for name, those in (("shapes", OF_TEXTS), ("models", ("epoch",))):
+            if getattr(self, name) != getattr(Speed, name) and {*self.tables}.isdisjoint(those):
+                raise InputError(f"--{name} goes with {', '.join(those)}")
 
     def sizes(self) -> list[tuple[int, int, int]]:
         found = []
@@ -139,6 +143,8 @@ def compare(options: Compare) -> None:
     if not rows:
         raise InputError(f"{options.before} and {options.after} have no row in common")
     caption = f"A: {_described(before)}\nB: {_described(after)}"
+    if alone := len(_times(before).keys() ^ times.keys()):
+        caption += f"\n{alone} rows that only one of them has are left out"
     header = ("table", "size", "name", "A, ms", "B, ms", "B / A")
     say(Table(caption, header, rows).text())
 
@@ -163,11 +169,11 @@ def _measured(
 
 
 def _described(content: dict[str, Any]) -> str:
-    options = content["options"]
+    threads = content.get("options", content)["threads"]
     return (
         f"{content['processor']}, {content['cores']} cores, device: {content['device']}, "
         f"ops: {content['ops']}, torch {content['versions']['torch']}, "
-        f"threads: {options['threads']}, rounds: {options['rounds']}"
+        f"threads: {threads}"
     )
 
 

@@ -256,7 +256,7 @@ BAD_INPUT = {
         ("--checkpoint x --data x --out x.csv", "--among must be given"),
         ("--checkpoint FILE --data x --among x --out x.doc", "expected a name that ends in .csv"),
     ],
-    "kernels": [("--root data", "--root goes with --dataset cep")],
+    "kernels": [("--root data", "--root goes with --data cep")],
     "molecules": [
         ("--model transformer", "transformer"),
         ("--device cuda:99", "cuda:99"),
@@ -294,6 +294,8 @@ BAD_INPUT = {
     "texts": [
         ("--models rcnn --ngram 2", "rcnn does not go with --ngram"),
         ("--models rcnn ran", "rcnn does not go with ran"),
+        ("--models lstm cnn --order 3", "--order goes with rcnn: none is compared"),
+        ("--models ran --layers 1", "--layers goes with rcnn, lstm, bi-lstm: none"),
         ("--models bi-lstm ran", "bi-lstm does not go with ran"),
         ("--decays 0.5 1", "must be a number from 0 to below 1, learned"),
         ("--preset lei2015", "--preset must be one of lei2017-sst, got 'lei2015'"),
@@ -364,6 +366,7 @@ BAD_INPUT = {
         ("nonsense", "nonsense"),
         ("sequence --shapes 3x2", "expected TxBxD"),
         ("sequence --shapes 3x0x2", "expected TxBxD"),
+        ("graph --shapes 3x2x2", "--shapes goes with scan, sequence, rkm, kbrn"),
         ("epoch --model mean", "--models mean: expected one of"),
         ("graph --out FILE", "File exists"),
     ],

@@ -122,7 +122,11 @@ def test_fine_tuning_starts_from_the_pretrained_encoder_of_its_seed(compared) ->
 def test_own_pairs_from_training_to_ranking(call, tmp_path, drawn) -> None:
     things = ("apple", "bicycle", "candle", "door", "engine", "flute")
     rows = [
-        {"q1": f"where is the {a} w{k}", "q2": f"the {b} w{k % 7} is where ?", "same": int(a == b)}
+        {
+            "q1": f"where is the {a} w{k}",
+            "q2": f"the {b} w{k % 7} is where ?",
+            "same": float(a == b),
+        }
         for k in range(8)
         for a in things
         for b in (a, things[(things.index(a) + 1 + k) % 6])
@@ -149,6 +153,8 @@ def test_own_pairs_from_training_to_ranking(call, tmp_path, drawn) -> None:
     assert table["cosine"][0] == pytest.approx(1)
     assert (table.groupby("query")["cosine"].diff().dropna() <= 0).all()
     assert "--overwrite replaces it" in call(*ranked)[2]
+    itself = (*ranked[:-1], tmp_path / "texts.csv", "--overwrite")
+    assert_refused(call(*itself), "--out is the file of --among")
     (tmp_path / "texts.csv").write_text("text\nthe\nqqq zzz\n")
     assert "1 of 2 texts has no known word: lines 3" in call(*ranked, "--overwrite")[2]
     (tmp_path / "texts.csv").write_text("text\na\n.\n \n")
@@ -198,6 +204,8 @@ def test_a_lost_checkpoint_gives_one_line_and_models_are_added(compare, compared
     assert compare("--models", "gru", "--pretraining", "no", "--resume")[::2] == (0, "")
     models = [record["model"] for record in metrics_of(compared / "out")]
     assert [record["model"] for record in metrics_of(out)] == [*models, "gru-last"]
+    assert compare("--models", "gru", "--pretraining", "no", "--overwrite")[::2] == (0, "")
+    assert not (out / "pretraining").exists()
 
 
 def test_word_vectors_are_those_of_the_corpus_and_bad_ids_left_out(compare, root) -> None:

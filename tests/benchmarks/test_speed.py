@@ -35,12 +35,12 @@ SMALL = ("--shapes", "3x2x8", "--rounds", 1, "--threads", 1)
 
 
 def test_tables_of_a_file(tmp_path) -> None:
-    (tmp_path / "speed.yaml").write_text("tables: [kbrn, rkm]\nthreads: 1\n")
+    (tmp_path / "speed.yaml").write_text("tables: [kbrn, epoch]\nthreads: 1\n")
     given, file = partial(parse, "", COMMANDS[""]), ["--config", str(tmp_path / "speed.yaml")]
     assert given([]).tables == TABLES[:6]
     assert given(["scan", *file]).tables == ("scan",)
     found = given([*file, "--models", "wl"])  # a list takes no tables
-    assert (found.tables, found.models) == (("kbrn", "rkm"), ("wl",))
+    assert (found.tables, found.models) == (("kbrn", "epoch"), ("wl",))
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
@@ -79,6 +79,15 @@ def test_all_tables_and_their_comparison(device: str, tmp_path, call, monkeypatc
     (tmp_path / "slower.json").write_text(json.dumps(content))
     out = printed(call("compare", path.parent, tmp_path / "slower.json"))
     assert [line.split()[-1] for line in out.splitlines()[5:]] == ["1.250"] * len(measured)
+    fewer = {
+        **content,
+        "threads": content.pop("options")["threads"],
+        "tables": content["tables"][1:],
+    }
+    (tmp_path / "slower.json").write_text(json.dumps(fewer))  # as that of the documentation
+    alone = len(content["tables"][0]["rows"])
+    out = printed(call("compare", path.parent, tmp_path / "slower.json"))
+    assert f"{alone} rows that only one of them has are left out" in out
 
 
 def test_random_molecules() -> None:

@@ -15,13 +15,14 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from benchmarks.__main__ import main as show_any
 from benchmarks.harness import sizes
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.options import parse
 from benchmarks.harness.text import models, options, report
 from benchmarks.harness.text.data import CORPORA, load_texts
-from benchmarks.harness.text.options import Texts
+from benchmarks.harness.text.options import LAYERED, Texts
 from benchmarks.harness.text.task import TextClassifier, TextTask, text_model_configs
 from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification
 from pyg_kernels.datasets.text import TextBatch, TextCorpus
@@ -102,11 +103,33 @@ def test_folds_of_own_texts_in_turn(call, tmp_path) -> None:
     assert all("(seed 5)" in r["split"] for r in records)
     tested = table[(table["model"] == "rcnn") & (table["part"] == "test")]["row"]
     assert len(set(tested)) == len(tested) == 18
+    assert list(table["fold"].unique()) == ["fold0", "fold1", "fold2"]
     for k in range(3):
         data = torch.load(tmp_path / "out" / f"runs/fold{k}-rcnn-seed0" / "best.ckpt")
         number = data["hyper_parameters"]["model"]["num_ngrams"]
         assert len(data["state_dict"]["net.counts.ngrams"]) == number > 0
     assert call(*words, "--resume")[0] == 0
+
+
+def test_models_are_the_same_where_options_of_others_differ(call, tmp_path) -> None:
+    out = tmp_path / "out"
+    lines = "".join(f"fine w{k} film,good\ndull w{k} film,bad\n" for k in range(20))
+    write_file(tmp_path / "own.csv", f"text,label\n{lines}")
+    words = ("--data", tmp_path / "own.csv", "--hidden", 2, "--epochs", 1, "--out", out)
+    words = (*words, "--vectors", "none", "--device", "cpu", "--counts", 0, "--models")
+    assert "over seeds 0, 1\n" in printed(call(*words, "lstm", "--seeds", 0, 1))
+    given = ("rcnn", "lstm", "--order", 1, "--decays", 0.5, "--resume")
+    assert "seeds 0, 1; lstm: 0, 1; rcnn: 0" in printed(call(*words, *given))
+    table = (out / "table.md").read_text()
+    (out / "table.md").unlink()
+    with pytest.raises(SystemExit) as ended:
+        show_any(["report", str(out)])
+    assert ended.value.code == 0 and (out / "table.md").read_text() == table
+    (tmp_path / "configuration.json").write_text('{"program": "os"}')
+    assert show_any(["report", str(tmp_path)]) == 2
+    own = ("predict", "--checkpoint", out / "runs/rcnn-seed0", "--data", tmp_path / "own.csv")
+    said = f"nothing can be written into {tmp_path / 'own.csv'}"
+    assert_refused(call(*own, "--out", tmp_path / "own.csv" / "new" / "p.csv"), said)
 
 
 def test_learns_the_order_of_words_and_has_cells_beside_networks(compare, tmp_path) -> None:
@@ -229,7 +252,8 @@ def test_preset_of_the_thesis(tmp_path) -> None:
     assert [config.name for config in configs] == names
     sizes = {config.name: models.count_parameters(config) for config in configs}
     assert {c.name: c.hidden for c in configs if "rcnn" in c.name} == dict.fromkeys(names[:3], 200)
-    settings = {(c.num_layers, c.readout, c.rcnn_readout, c.dropout) for c in configs}
+    layered = [config for config in configs if config.kind in LAYERED]
+    settings = {(c.num_layers, c.readout, c.rcnn_readout, c.dropout) for c in layered}
     assert settings == {(3, "mean", "sum", 0.35)}
     for name in names[3:]:
         assert 0.97 * sizes["rcnn-decay-input"] < sizes[name] <= sizes["rcnn-decay-input"]

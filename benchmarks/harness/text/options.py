@@ -12,6 +12,7 @@ from benchmarks.harness.options import (
     MOST_LAYERS,
     Options,
     TextColumns,
+    flag,
     own_files,
     setting,
 )
@@ -24,6 +25,7 @@ CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", 
 LAYERED = ("rcnn", "lstm", "bi-lstm")  # whose number of layers is chosen
 READOUT = {"rcnn": "mean", "lstm": "last", "bi-lstm": "last"}  # unless one is chosen
 COUNTS = {"rcnn": 2}  # unless chosen
+OF_RCNN = ("decays", "order", "activation", "rcnn_readout")  # options of rcnn alone
 MOST_COUNTED = 3  # words in an n-gram, whose number is one of 64 bits
 COMPARED = MODELS[:3]  # where none is named
 OWN = "csv"  # texts of one's own
@@ -143,8 +145,8 @@ class TextModels(Options):
         parameters: each model gets the largest width within this number of parameters besides word
             vectors (300000, but for recurrent kernel machines)
         hidden: this width instead (300 for recurrent kernel machines)
-        rcnn_hidden: this width of rcnn instead; others get the largest within the number of
-            parameters of an rcnn with the decay input
+        rcnn_hidden: this width of rcnn, unless --hidden or --parameters is given; others get the
+            largest within the number of parameters of an rcnn with the decay input
         layers: of rcnn, lstm, bi-lstm; several are a model each; the others have one
         decays: of rcnn, a number from 0 to below 1, learned, input or recurrent; several
             are a model each
@@ -179,14 +181,18 @@ class TextModels(Options):
 
     def check(self) -> None:
         super().check()
-        self.variants()
+        kinds = {each["kind"] for each in self.variants() if "ngram" not in each}
+        for names, those in ((OF_RCNN, ("rcnn",)), (("layers", "readout"), LAYERED)):
+            given = [flag(x) for x in names if getattr(self, x) != getattr(TextModels, x)]
+            if given and kinds.isdisjoint(those):
+                raise InputError(f"{given[0]} goes with {', '.join(those)}: none is compared")
 
     def variants(self) -> list[dict[str, Any]]:
         """What each model to compare is built with, but for the words, classes and width: the kinds
         of :data:`MODELS`, or each cell with each width of filters.
         """
         if not self.ngram and all(name in MODELS for name in self.models):
-            return [each for kind in self.models or COMPARED for each in self._of_kind(kind)]
+            return [each for kind in self.models or COMPARED for each in self.of_kind(kind)]
         for name in self.models:
             if name not in CELLS:
                 others = ", ".join(name for name in self.models if name not in MODELS)
@@ -200,12 +206,15 @@ class TextModels(Options):
             for cell, n in product(self.models or CELLS, self.ngram or (1,))
         ]
 
-    def _of_kind(self, kind: str) -> list[dict[str, Any]]:
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """One for each number of layers and each decay that a kind takes."""
-        layers = self.layers if kind in LAYERED else self.layers[:1]
-        decays = [*map(_decay, self.decays if kind == "rcnn" else self.decays[:1])]
-        same = {x: getattr(self, x) for x in ("dropout", "order", "activation", "rcnn_readout")}
-        same |= {"kind": kind, "readout": self.readout or READOUT.get(kind, "last")}
+        # Defaults stand for what a kind does not have: other values make no other model.
+        own: Any = self if kind == "rcnn" else TextModels
+        layered: Any = self if kind in LAYERED else TextModels
+        layers, decays = layered.layers, [*map(_decay, own.decays)]
+        same = {x: getattr(own, x) for x in OF_RCNN[1:]}
+        same |= {"kind": kind, "dropout": self.dropout}
+        same["readout"] = layered.readout or READOUT.get(kind, "last")
         same["counts"] = COUNTS.get(kind, 0) if self.counts is None else self.counts
         found = []
         for number, decay in product(layers, decays):

@@ -50,6 +50,9 @@ def describe(data: TextData) -> str:
     texts = f"{choice.dataset}: {len(corpus):,} texts of {len(corpus.classes)} classes"
     vectors = data.describe_vectors(choice.vectors, " scaled to length 1" * choice.unit_norm)
     unknown = data.describe_unknown(data.word_numbers())
+    trained = set(map(tuple, corpus.part("train")))
+    both = sum(tuple(text) in trained for text in corpus.part("test"))
+    sizes += f" (of these {both:,} are in train, too)" if both else ""
     return f"{texts}, {corpus.split}: {sizes}\n{vectors}\n{unknown}"
 
 

@@ -94,7 +94,8 @@ class TextTask(ClassificationTask):
         return " ".join(filter(None, (self.fold, super().run_name(model, seed))))
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
-        return {"text": [" ".join(self.data.corpus.texts[i]) for i in places]}
+        fold = {"fold": self.fold} if self.fold else {}
+        return {**fold, "text": [" ".join(self.data.corpus.texts[i]) for i in places]}
 
     def details(self, model: TextModelConfig, learner: TextClassifier) -> dict[str, Any]:
         """For recurrent kernel machines, the cell, its sizes and the number of its weights.
@@ -134,7 +135,7 @@ def _sized(config: TextModelConfig, options: TextModels) -> TextModelConfig:
         return config
     if options.parameters or not options.rcnn_hidden:
         return models.fit_hidden_size(config, options.parameters or models.DEFAULT_PARAMETERS)
-    rcnn = replace(config, kind="rcnn", hidden=options.rcnn_hidden)
     if config.kind == "rcnn":
-        return rcnn
-    return models.fit_hidden_size(config, models.count_parameters(replace(rcnn, decay="input")))
+        return replace(config, hidden=options.rcnn_hidden)
+    rcnn = {**options.of_kind("rcnn")[0], "hidden": options.rcnn_hidden, "decay": "input"}
+    return models.fit_hidden_size(config, models.count_parameters(replace(config, **rcnn)))

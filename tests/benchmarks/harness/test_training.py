@@ -112,7 +112,7 @@ def test_metrics_are_those_of_the_best_epoch_and_each_is_logged_on_request(exper
     assert best["valid_error"] < min(run.history[place]["valid_error"] for place in (0, -1))
     assert len(run.history) == run.record["epochs"]
     assert run.record["valid"] == pytest.approx(best[f"valid_{made.task.measure.key}"], rel=1e-5)
-    table = pandas.read_csv(tmp_path / "out" / "runs/rcnn-seed0/csv/version_0/metrics.csv")
+    table = pandas.read_csv(tmp_path / "out" / "runs/rcnn-seed0/metrics.csv")
     assert table["epoch"].tolist() == list(range(1, 9))
     found = table["valid_accuracy"].tolist()
     assert found == pytest.approx([epoch["valid_accuracy"] for epoch in run.history])
