@@ -57,8 +57,8 @@ def number_array(y: Any) -> NDArray[np.float64]:
     given: Any = y if of_pandas else np.asarray(y)
     # NumPy alone would take dates with a time zone for objects.
     kinds = given.dtypes if of_pandas and given.ndim == 2 else [given.dtype]
-    if any(kind.kind in "mM" for kind in kinds):
-        raise TypeError("y has dates or times: expected numbers")
+    if any(kind.kind in "mMc" for kind in kinds):
+        raise TypeError("y has dates or times, or complex numbers: expected real ones")
     if isinstance(y, np.ma.MaskedArray):
         y = np.ma.filled(y.astype(np.float64), np.nan)
     found = y.to_numpy(dtype=float, na_value=np.nan) if of_pandas else y

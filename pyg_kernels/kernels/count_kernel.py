@@ -209,10 +209,10 @@ class CountKernel(GraphKernel, BoundedKernel):
 
         Of molecules (SMILES, molecules of RDKit, or graphs with a ``mol`` or ``smiles`` whose atoms
         and bonds are the nodes and edges) they are SMARTS, as the pattern first occurs; of other
-        graphs they are written from labels. An environment of nodes begins with its center:
-        ``'C(C,N)'``, its neighbors nested in parentheses, each after the label of its edge; a
-        sequence is ``'C-N'``, a pair at a distance ``'C..3..N'``. A second column with the same
-        name ends in ``#2``.
+        graphs, and by the label ``role`` (``'donor/acceptor'``), they are written from labels. An
+        environment of nodes begins with its center: ``'C(C,N)'``, its neighbors nested in
+        parentheses, each after the label of its edge; a sequence is ``'C-N'``, a pair at a distance
+        ``'C..3..N'``. A second column with the same name ends in ``#2``.
 
         Args:
             input_features: Not used.

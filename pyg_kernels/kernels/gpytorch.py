@@ -25,7 +25,7 @@ class GPyTorchKernel(_Base):
 
     Raises:
         TypeError: On what is no kernel of this package.
-        IndexError: On a number beyond the list.
+        ValueError: When it is called with what is no number of an item.
 
     Example:
         >>> import torch

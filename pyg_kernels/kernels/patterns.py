@@ -22,6 +22,8 @@ from pyg_kernels.segments import place
 if TYPE_CHECKING:
     from pyg_kernels.kernels.count_kernel import CountKernel, Labels
 
+# What the flags of the label `role` say, of `molecule_graphs`.
+_ROLES = ("donor", "acceptor", "aromatic", "charge", "halogen", "sulfur")
 _LONGEST = 400  # letters of an environment; longer ones end in a hash
 _BONDS = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
 
@@ -146,6 +148,10 @@ class GraphTexts:
         for name in [names] if isinstance(names, str) else names:
             value = self._item[name][row]
             found = value.tolist() if isinstance(value, (Tensor, np.generic)) else value
+            if name == "role" and isinstance(self._item, LabeledData):
+                roles = zip(_ROLES, found, strict=True)
+                found = "/".join(f"charge{v:+d}" if r == "charge" else r for r, v in roles if v)
+                found = found or "other"
             if isinstance(found, list) and len(found) > 1:
                 one_hot = sorted(found) == [0] * (len(found) - 1) + [1]
                 found = found.index(1) if one_hot else found

@@ -20,6 +20,7 @@ from pyg_kernels.kernels.node_pairs import (
     node_base,
     sorted_by_target,
 )
+from pyg_kernels.ops.operator import is_plain
 
 _DENSE = 64  # most pairs of nodes whose adjacency is made, for all of its eigenvalues
 _CHECKED_EVERY = 8  # terms of the series
@@ -263,8 +264,10 @@ class RandomWalkKernel(NodePairKernel):
         reverse = replace(forwards, edge_index=forwards.edge_index.flip(0))
         backwards = sorted_by_target(reverse)
         pairs = ((getattr(g, name) for g in (graphs, backwards)) for name in _OF_EDGES)
+        # Features of two directions that have derivatives are not the same for being equal.
         symmetric = not self.non_backtracking and all(
-            one is other or torch.equal(one, other) for one, other in pairs
+            one is other or (not one.requires_grad and is_plain(one) and torch.equal(one, other))
+            for one, other in pairs
         )
         return _Prepared(graphs, forwards, backwards, symmetric)
 
@@ -302,6 +305,7 @@ class RandomWalkKernel(NodePairKernel):
             back = Steps(a.backwards, b.backwards, steps.base, steps.base, edges)
             starting, _ = back.tables(0, most - most // 2)
         values: list[Tensor] = []
+        decay = nodes.new_tensor(self.decay)  # whose powers may be infinite
         for order in range(1 if self.sum_orders else self.order, self.order + 1):
             size = order - self.non_backtracking
             if order == 1:
@@ -309,7 +313,7 @@ class RandomWalkKernel(NodePairKernel):
                 continue
             half = size // 2
             walks = arrived[half - 1] * starting[size - half - 1] if half else steps.first
-            values.append(graph_sums(walks, a.forwards, b.forwards) * self.decay ** (order - 1))
+            values.append(graph_sums(walks, a.forwards, b.forwards) * decay ** (order - 1))
         return torch.stack(values).sum(0)
 
     @torch.no_grad()

@@ -397,6 +397,8 @@ def _joined_values(
     if not known:
         return None
     joined, starts = torch.cat(known), pointers(counts).tolist()
+    if joined.is_complex():
+        raise ValueError(f"{name!r} of the graphs has complex numbers: expected real ones")
     if joined.is_floating_point() and not bool(joined.isfinite().all()):
         i, row = place(int((~joined.isfinite()).nonzero()[0, 0]), starts)
         raise ValueError(f"graph {first + i} has NaN or infinite {name!r} in row {row}")

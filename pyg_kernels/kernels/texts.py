@@ -203,7 +203,7 @@ def checked_analyzer(analyzer: Any, tokenizer: Any) -> Callable[[Any], Any] | No
 def _read_text(item: Any, i: int) -> tuple[Any, str | None]:
     """The values of a text, and what they are; None for an empty list."""
     if isinstance(item, np.ndarray) and item.dtype.kind in "fiu":
-        item = torch.as_tensor(item if item.flags.writeable else item.copy())
+        item = torch.as_tensor(item.copy())  # which may be reversed, or not to be written
     if isinstance(item, Tensor):
         if item.dim() == 2 and item.is_floating_point():
             return item, f"vectors of {item.size(1)} features"

@@ -321,8 +321,8 @@ class WLSubtreeKernel(CountKernel):
         edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: edges are all alike.
         iteration_weights: :math:`w_0, \ldots, w_h`, at least 0; None: all 1.
 
-    Equal whole numbers are one label in every type; a number and a string, or rows of different
-    widths, are different labels, also where one was fitted and the other is new. All other
+    Labels of one collection have one type and width. Between collections equal whole numbers are
+    one label in every type; a number and a string, or rows of different widths, are not. All other
     arguments are as of :class:`CountKernel`.
 
     Example:

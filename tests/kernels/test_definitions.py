@@ -364,6 +364,24 @@ def test_all_orders(names: dict[str, Any], graphs: list[Data]) -> None:
     close_sums(RandomWalkKernel(None, **options)(graphs), orders)
 
 
+@pytest.mark.parametrize("order", [3, 4, None])
+@pytest.mark.parametrize("non_backtracking", [False, True])
+def test_derivatives_where_both_directions_have_equal_features(
+    order: int | None, non_backtracking: bool
+) -> None:
+    """Each edge has its own, as two directed ones; other numbers would be alike in both."""
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    x, weight = torch.arange(1.0, 4, dtype=F64).unsqueeze(1), torch.tensor([1, 1, 2, 2.0]).to(F64)
+    options = {"sum_orders": order == 4, "non_backtracking": non_backtracking}
+    kernel = RandomWalkKernel(order, 0.01, **options)
+
+    def values(weight: torch.Tensor) -> torch.Tensor:
+        return kernel([Data(x=x, edge_index=edge_index, edge_attr=weight)])
+
+    assert torch.autograd.gradcheck(values, weight.requires_grad_())
+    assert torch.autograd.gradcheck(values, weight, check_forward_ad=True) or order is None
+
+
 def test_close_to_the_largest_decay(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.9999 of it, where the series takes over 100,000 terms; or too many."""
     names = {"node_feature": "kind", "edge_feature": None}

@@ -77,6 +77,8 @@ def test_names_of_rows() -> None:
     ):
         fitted = WLSubtreeKernel(0).fit([Data(x=torch.tensor(rows), edge_index=edges)])
         assert sorted(fitted.get_feature_names_out()) == expected
+    roles = WLSubtreeKernel(1, "role").fit(["CCO", "C[NH3+]"]).get_feature_names_out()
+    assert {"other", "donor/acceptor", "other(donor/acceptor/charge+1)"} < {*roles}
     leaves = torch.arange(1, 400)
     star = Data(x=torch.arange(400), edge_index=torch.stack([leaves, 0 * leaves]))  # a long name
     names = WLSubtreeKernel(2).fit([star]).get_feature_names_out()
