@@ -8,12 +8,14 @@ activations is, around an input, :math:`f(h) = A h + b`; so
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn import BatchNorm, Linear
 
+from pyg_kernels.explain.arguments import checked_output
 from pyg_kernels.explain.slopes import slope_of
 
 Stage = tuple[str, Callable[[Tensor], Tensor] | None]
@@ -57,8 +59,10 @@ class LinearizedChain:
         out = value.clone()  # stages may work in place
         for name, stage in stages:
             if stage is not None:
-                self._back.append(_backwards(name, stage, out))
-                out = stage(out)
+                _check(name, stage)
+                before = out.clone()
+                out = stage(out)  # a hook may renew its weights
+                self._back.append(_backwards(name, stage, before, out))
         self.output = out
 
     def pull_back(self, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,32 +75,40 @@ class LinearizedChain:
 
 
 def _backwards(
-    name: str, stage: Callable[[Tensor], Tensor], value: Tensor
+    name: str, stage: Callable[[Tensor], Tensor], value: Tensor, output: Tensor
 ) -> Callable[[Tensor], Tensor]:
-    """How one stage carries weights of its output to its input."""
+    """How one stage carries weights of its output to its input, if it does no more than it says."""
     if isinstance(stage, (torch.nn.Linear, Linear)):
         weight = stage.weight
+        checked_output(torch.nn.functional.linear(value, weight, stage.bias), output)
         return lambda w: w @ weight
     norm = stage.module if isinstance(stage, BatchNorm) else stage
     if isinstance(norm, torch.nn.BatchNorm1d):
-        scale = _scale(norm, name)
+        scale = torch.rsqrt(cast(Tensor, norm.running_var) + norm.eps)
+        scale = scale if norm.weight is None else scale * norm.weight
+        given = norm.running_mean, norm.running_var, norm.weight, norm.bias
+        checked_output(torch.nn.functional.batch_norm(value, *given, eps=norm.eps), output)
         return lambda w: w * scale
-    if isinstance(stage, (torch.nn.Dropout, Shift)):
+    if isinstance(stage, Shift):
         return lambda w: w
+    if isinstance(stage, torch.nn.Dropout):
+        checked_output(value, output)
+        return lambda w: w
+    slope = slope_of(stage, f"model ({name})")(value)
+    checked_output(slope * value, output)
+    return lambda w: w * slope
+
+
+def _check(name: str, stage: Callable[[Tensor], Tensor]) -> None:
+    """Refuses normalizations that are not affine."""
+    norm = stage.module if isinstance(stage, BatchNorm) else stage
+    if isinstance(norm, torch.nn.BatchNorm1d) and norm.running_var is None:
+        raise ValueError(
+            f"model has {norm!r} ({name}), which normalises by the batch: an exact attribution "
+            "needs running statistics"
+        )
     if isinstance(stage, torch.nn.LayerNorm):
         raise ValueError(
             f"model has {stage!r} ({name}), whose scale depends on what it normalises: an exact "
             "attribution needs slopes; expected norm=None, 'batch' or 'head'"
         )
-    slope = slope_of(stage, f"model ({name})")(value)
-    return lambda w: w * slope
-
-
-def _scale(norm: torch.nn.BatchNorm1d, name: str) -> Tensor:
-    if norm.running_var is None:
-        raise ValueError(
-            f"model has {norm!r} ({name}), which normalises by the batch: an exact attribution "
-            "needs running statistics"
-        )
-    scale = torch.rsqrt(norm.running_var + norm.eps)
-    return scale if norm.weight is None else scale * norm.weight

@@ -154,14 +154,16 @@ def contributions_to(
                 constant = constant + more.sum()
             sums.append(walk_sum(layer.walk, layer.x, reading.edges, ends))
     walks = side_by_side(sums)
-    total = checked_finite(walks.total())
+    total, output = checked_finite(walks.total()), (weights * head.output).sum()
+    parts = torch.stack([total, constant])  # which may cancel
+    checked_output(parts, torch.stack([output - constant, constant]))
     return ModelContributions(
         walks.nodes(),
         walks.edges(),
         best_of(walks, k),
         total,
         constant,
-        (weights * head.output).sum(),
+        output,
         walks.single_nodes(),
     )
 

@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module
 
+from pyg_kernels.nn.models.graph_vector import Function
+
 Slope = Callable[[Tensor], Tensor]
 
 
@@ -25,6 +27,7 @@ def slope_of(act: Callable[[Tensor], Tensor] | None, where: str) -> Slope:
     Raises:
         ValueError: For any other activation.
     """
+    act = act.function if isinstance(act, Function) else act
     if act is None or type(act) is torch.nn.Identity:
         return torch.ones_like
     if type(act) is torch.nn.ReLU or act in (torch.relu, F.relu):

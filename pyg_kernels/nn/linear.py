@@ -59,12 +59,21 @@ class UnitLinear(Hookable, Linear):
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels, bias=False)
         self.hooked = False  # PyG registers a hook of its own for lazy sizes
+        self.register_state_dict_post_hook(keep_own_names)
 
     def reset_parameters(self) -> None:
         if is_uninitialized_parameter(self.weight) or self.in_channels <= 0:
             return
         bound = math.sqrt(3.0 / self.in_channels)
         torch.nn.init.uniform_(self.weight, -bound, bound)
+
+
+def keep_own_names(lin: Any, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    """Keeps what a pruned or parametrized weight is made of, where PyG's map keeps the weight."""
+    own = {**dict(lin.named_parameters(recurse=False)), **dict(lin.named_buffers(recurse=False))}
+    if "weight" not in own:
+        del state[f"{prefix}weight"]
+        state.update({prefix + name: value.detach() for name, value in own.items()})
 
 
 class StateLinear(Hookable, torch.nn.Linear):

@@ -16,7 +16,7 @@ from torch_geometric.nn.dense.linear import Linear
 
 from pyg_kernels.nn.activation import Init, KernelActivation, precision_of
 from pyg_kernels.nn.arguments import checked_count, checked_lazy_count
-from pyg_kernels.nn.linear import StateLinear, is_matrix
+from pyg_kernels.nn.linear import StateLinear, is_matrix, keep_own_names
 from pyg_kernels.ops.expansion import Green
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.activation import Form, activation_scan
@@ -38,6 +38,10 @@ class InputLinear(Linear):
         out_channels: The number of output features.
         bias: Whether there is a bias.
     """
+
+    def __init__(self, in_channels: int, out_channels: int, bias: bool) -> None:
+        super().__init__(in_channels, out_channels, bias)
+        self.register_state_dict_post_hook(keep_own_names)
 
     def reset_parameters(self) -> None:
         if any(is_lazy(parameter) for parameter in self.parameters()):

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import BatchNorm1d, LeakyReLU, Linear, Module, ReLU, Sequential, Tanh
+from torch.nn.utils import prune
 
 from pyg_kernels.explain import ModelContributions, model_contributions
 from pyg_kernels.nn import GraphKernelNet, RandomWalkNet, WLKernelNet
@@ -210,6 +212,44 @@ def test_other_heads(name: str, head: str) -> None:
     model = build(name)
     model.head = other_head(head).double()
     assert_adds_up(model, random_graph(0), 1)
+
+
+def test_what_does_more_than_its_weights_is_refused() -> None:
+    """A layer, a message, a stage of the head; not an earlier layer, and not a pruned weight."""
+    graph = random_graph(0)
+
+    def double(module: Module, given: Any, out: Any) -> Any:
+        return 2 * out if isinstance(out, Tensor) else (out[0], 2 * out[1])
+
+    for name, last in (("walk", "head"), ("wl", "head.3"), ("deep", "head.3")):
+        for part, method in (
+            ("convs.0" if name != "deep" else "convs.2.lin", "register_forward_hook"),
+            ("head", "register_forward_hook"),
+            (last, "register_forward_hook"),
+            ("norm" if name == "walk" else "head.0", "register_forward_hook"),
+            ({"walk": "convs.0", "deep": "convs.2.walk"}.get(name, "convs.0.walk"),
+             "register_message_forward_hook"),
+        ):  # fmt: skip
+            model = build(name).eval()
+            getattr(model.get_submodule(part), method)(double)
+            with pytest.raises(ValueError, match="hooks change what passes"):
+                explain(model, graph)
+        model = build(name).eval()
+        prune.l1_unstructured(model.get_submodule(last), "weight", 0.5)
+        with torch.no_grad():
+            model.get_submodule(last).weight_orig.mul_(5)  # the weight is stale until it is called
+        first, again = explain(model, graph), explain(model, graph)
+        close(first.nodes, again.nodes)
+        close(first.nodes.sum() + first.remainder, first.output)
+        function = {"walk": abs, "wl": torch.relu, "deep": F.leaky_relu}[name]
+        kind, options = MODELS[name]
+        explain(
+            kind(4, CHANNELS, OUT, edge_dim=3, **{**options, "act": function}).double().eval(),
+            graph,
+        )
+    model = build("deep").eval()
+    model.convs[0].register_forward_hook(double)
+    explain(model, graph)
 
 
 def test_activations_in_place() -> None:

@@ -461,6 +461,10 @@ def test_weights_made_of_others_are_trained(
     of_plain = {k for k, _ in plain.cells[0].named_parameters()}
     weights = {k: p for k, p in layer.cells[0].named_parameters() if k in of_plain}
     output, _ = layer(x)  # after which every weight is up to date
+    other = Variant(family, options).build()
+    change(other.cells[0].get_submodule(name))
+    other.load_state_dict(layer.state_dict())
+    close(other(x)[0], output)
     weights[f"{name}.weight"] = layer.cells[0].get_submodule(name).weight
     given = {f"cells.0.{k}": w for k, w in weights.items()}
     close(torch.func.functional_call(plain, given, x)[0], output)

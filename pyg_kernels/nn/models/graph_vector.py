@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch import Tensor
-from torch.nn import LayerNorm, Module, Sequential
-from torch_geometric.nn import BatchNorm, Linear
+from torch.nn import LayerNorm, Linear, Module, Sequential
+from torch_geometric.nn import BatchNorm
 from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.arguments import Act, build_activation

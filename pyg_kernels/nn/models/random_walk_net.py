@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor
-from torch.nn import ModuleList
-from torch_geometric.nn import Linear
+from torch.nn import Linear, ModuleList
 
 from pyg_kernels.nn.arguments import Act, build_activation, checked_count
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any, Literal
+from itertools import product
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -114,11 +115,14 @@ class WLKernelNet(GraphNet):
         self.embedding = UnitLinear(in_channels, hidden_channels)
         options = {"order": order, "decay": decay, "gated": gated, "act": act, "edge_dim": edge_dim}
         convs = build_iterations(hidden_channels, num_iterations, relabel, norm, **options)
-        for conv in convs[1:]:
-            if tie_weights == "all":
-                conv.walk = convs[0].walk
-            if tie_weights is not None and conv.relabeling is not None:
-                conv.relabeling = convs[0].relabeling
+        shared: dict[str | None, tuple[str, ...]] = {"all": ("walk", "relabeling"), None: ()}
+        self._shared = shared.get(tie_weights, ("relabeling",))
+        for conv, name in product(convs[1:], self._shared):
+            if getattr(conv, name) is not None:
+                # No submodule of two layers, which torch.func.functional_call would not restore.
+                delattr(conv, name)
+                conv.__dict__[name] = getattr(convs[0], name)
+        self.register_load_state_dict_pre_hook(_without_copies)
         self.convs = ModuleList(convs)
         width = hidden_channels * (num_iterations if readout == "concat" else 1)
         self.head = GraphHead(width, hidden_channels, out_channels, norm, act)
@@ -129,6 +133,15 @@ class WLKernelNet(GraphNet):
         if self.readout == "sum":
             return functools.reduce(torch.add, states)
         return states[-1] if self.readout == "last" else torch.cat(states, dim=1)
+
+
+def _without_copies(net: Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Leaves out of a state what later layers share; states of before have it for each."""
+    shared = cast(WLKernelNet, net)._shared
+    for key in list(state):
+        layer, name, *_rest = [*key.removeprefix(f"{prefix}convs.").split("."), ""]
+        if layer != "0" and name in shared:
+            del state[key]
 
 
 def build_iterations(

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import Linear
 
 from pyg_kernels.nn import (
     EmbeddedLoopyBP,
@@ -127,7 +126,7 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
         return value if module is None else module(value)
 
     def head(model: torch.nn.Module, vector: Tensor) -> Tensor:
-        first, last = (m for m in model.head if isinstance(m, Linear))
+        first, last = (m for m in model.head if isinstance(m, torch.nn.Linear))
         graph = vector[None] if norm is None else model.head[0](vector[None])
         return last(torch.tanh(first(graph)))
 
@@ -182,6 +181,28 @@ def test_tying() -> None:
     assert size("all") == walk + relabeling
     assert size("relabel") == 3 * walk + relabeling
     assert size(None) == 3 * walk + 2 * relabeling  # nothing reads the last relabelling
+
+
+@pytest.mark.parametrize("tie_weights", ["all", "relabel", None])
+def test_what_is_tied_is_one_submodule(tie_weights: str | None) -> None:
+    """So torch.func restores it; states of before, with a copy for each layer, are read."""
+    graph = random_graph(0, dtype=torch.float32)
+    model, other = (WLKernelNet(4, 6, 1, tie_weights=tie_weights, norm=None) for _ in range(2))
+    expected, names = predict(model, graph, False), [k for k, _ in model.named_parameters()]
+    zeros = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
+    args = graph.x, graph.edge_index
+    assert not torch.func.functional_call(model, zeros, args).any()
+    torch.testing.assert_close(predict(model, graph, False), expected, rtol=0, atol=0)
+    assert [name for name, _ in model.named_parameters()] == names
+    state = model.state_dict()
+    copies = {"all": ("walk", "relabeling"), "relabel": ("relabeling",), None: ()}[tie_weights]
+    for name in copies:
+        for key in [key for key in state if key.startswith(f"convs.0.{name}.")]:
+            state |= {key.replace("convs.0", f"convs.{layer}"): state[key] for layer in (1, 2, 3)}
+    torch.nn.ModuleList([other]).load_state_dict({f"0.{key}": v for key, v in state.items()})
+    for same in (other, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        torch.testing.assert_close(predict(same, graph, False), expected, rtol=0, atol=0)
+        assert (same.convs[1].walk is same.convs[0].walk) == (tie_weights == "all")
 
 
 def test_lazy_sizes() -> None:
