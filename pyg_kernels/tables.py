@@ -11,7 +11,7 @@ import lzma
 import sys
 import zlib
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -27,10 +27,20 @@ PARQUET = (".parquet", ".pq")
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Of all tables that are read.
 ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
-OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip")  # names of files that are no such tables
+OTHERS = (
+    ".xlsx",
+    ".xls",
+    ".ods",
+    ".json",
+    ".zip",
+    ".feather",
+    ".zst",
+)  # names of files that are no such tables
 _NO_TEXT = {
     b"\x1f\x8b": "compressed: its name is to end in .gz",
     b"PK\x03\x04": "a spreadsheet or an archive",
+    b"BZh": "compressed: its name is to end in .bz2",
+    b"PAR1": "Parquet: its name is to end in .parquet",
 }
 MISSING = frozenset(("", "na", "nan", "n/a", "null", "none"))
 LISTED = 10  # lines in a message
@@ -55,9 +65,9 @@ def stream_table(
     """The rows of a table, a bounded number at a time. The file is read once: it may be a pipe.
 
     Args:
-        path: a CSV, separated by commas, semicolons or tabs, whichever its first line has most of;
-            compressed where its name ends in ``.gz``, ``.bz2`` or ``.xz``. Parquet where it ends
-            in ``.parquet`` or ``.pq``.
+        path: a CSV, separated by tabs where its name has the ending ``.tsv``, else by commas,
+            semicolons or tabs, whichever its first line has most of; compressed where its name ends
+            in ``.gz``, ``.bz2`` or ``.xz``. Parquet where it ends in ``.parquet`` or ``.pq``.
         rows: of a frame at most; None for all in one.
         encoding: of a CSV.
         header: whether the first row names the columns; otherwise they are numbers, and commas
@@ -79,7 +89,7 @@ def stream_table(
     """
     pandas = _pandas()
     _check_name(path)
-    if str(path).endswith(PARQUET):
+    if str(path).lower().endswith(PARQUET):
         yield from _parquet_frames(Path(path), rows)
         return
     found = _filled(_rows(Path(path), encoding, header, strict), keep_blank)
@@ -139,7 +149,7 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
                 top.append(file.readline())
             if "\0" in top[-1]:
                 raise FileError(f"{path}, line {len(top)}: {_not_in(encoding, path)}")
-            separator = _separator(top[-1]) if header else SEPARATORS[0]
+            separator = _separator(top[-1], path) if header else SEPARATORS[0]
             reader = csv.reader(lines(chain(top, file)), delimiter=separator, strict=strict)
             for row in reader:
                 if is_read:  # the row asked for a line behind the last one
@@ -188,7 +198,7 @@ def _filled(
 
 def opened(path: Path) -> IO[bytes]:
     """A file for reading, decompressed by its name."""
-    return cast(IO[bytes], OPENERS.get(path.suffix, open)(path, "rb"))
+    return cast(IO[bytes], OPENERS.get(path.suffix.lower(), open)(path, "rb"))
 
 
 def _has_rows(cell: str) -> bool:
@@ -203,17 +213,24 @@ def _not_in(encoding: str, path: Path) -> str:
         with path.open("rb") as file:
             start = file.read(4)
         for first, kind in _NO_TEXT.items():
-            if start.startswith(first) and path.suffix not in OPENERS:
+            if start.startswith(first) and path.suffix.lower() not in OPENERS:
                 return f"it is no text but {kind}"
-        with opened(path) as file:
+        with suppress(*DAMAGE), opened(path) as file:
             start = file.read(2)
     is_wide = start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and "16" not in encoding
     other = "utf-16" if is_wide else "latin-1"
     return f"it is not {encoding}; --encoding names another, such as {other}"
 
 
-def _separator(header: str) -> str:
-    """The separator that the first line has most of, a comma where it has none."""
+def _is_tabbed(path: Path) -> bool:
+    """Whether a name says that tabs separate cells."""
+    return ".tsv" in map(str.lower, path.suffixes)
+
+
+def _separator(header: str, path: Path) -> str:
+    """A tab by its name; else what the first line has most of, a comma where it has none."""
+    if _is_tabbed(path):
+        return "\t"
     outside_quotes = "".join(header.split('"')[::2])
     return max(SEPARATORS, key=outside_quotes.count)
 
@@ -221,12 +238,9 @@ def _separator(header: str) -> str:
 def _undecodable_line(path: Path, encoding: str) -> int:
     decoder = codecs.getincrementaldecoder(encoding)()
     number = 1
-    with opened(path) as file:
+    with suppress(UnicodeError, *DAMAGE), opened(path) as file:
         for piece in file:  # of UTF-16 it may end within a character, which the decoder keeps
-            try:
-                number += decoder.decode(piece).count("\n")
-            except UnicodeError:
-                break
+            number += decoder.decode(piece).count("\n")
     return number
 
 
@@ -250,7 +264,7 @@ def _parquet_frames(path: Path, rows: int | None) -> Iterator[DataFrame]:
                 frame.index = range(start, start + len(frame))
                 start += len(frame)
                 yield frame
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, pyarrow.ArrowException) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
         said = " ".join(str(error).split())
@@ -342,7 +356,7 @@ def refuse_existing(path: str | Path, overwrite: bool) -> Path:
 
 def table_files(folder: Path) -> list[Path]:
     """The tables in a folder, by their names; hidden files are none."""
-    found = sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS))
+    found = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS))
     found = [path for path in found if path.is_file() and not path.name.startswith(".")]
     if not found:
         raise FileError(f"{folder}: no table in it, whose name ends in {', '.join(ENDINGS)}")
@@ -389,9 +403,10 @@ class TableWriter:
         if self.path.is_dir() or not self.path.parent.is_dir():
             raise FileError(f"{path}: not a file in a folder that exists")
         self._partial = self.path.with_name(f".{self.path.name}.partial")
-        self._parquet = pyarrow_parquet(self.path) if self.path.suffix in PARQUET else None
+        self._parquet = pyarrow_parquet(self.path) if self.path.suffix.lower() in PARQUET else None
         self._file: Any = None
-        self._like = None if like is None or not str(like).endswith(PARQUET) else Path(like)
+        self._names: list[Any] = []
+        self._like = None if like is None or not str(like).lower().endswith(PARQUET) else Path(like)
         self.rows = 0
 
     def __enter__(self) -> TableWriter:
@@ -400,6 +415,12 @@ class TableWriter:
     def write(self, frame: DataFrame) -> None:
         """Adds rows, with the columns of those before."""
         is_first = self._file is None
+        names = list(frame.columns)
+        self._names = names if is_first else self._names
+        if names != self._names:
+            if {*names} != {*self._names} or len({*names}) < len(names):
+                raise FileError(f"{self.path}: rows do not fit the first ones: other columns")
+            frame = frame[self._names]
         if self._parquet is not None:
             import pyarrow
 
@@ -407,25 +428,26 @@ class TableWriter:
                 twice = list(frame.columns[frame.columns.duplicated()])
                 raise FileError(f"{self.path}: Parquet has no two columns named {twice[0]!r}")
             frame = frame.rename(columns=str)
-            if is_first:
-                schema = pyarrow.Schema.from_pandas(frame, preserve_index=False)
-                if self._like is not None:
-                    like = self._parquet.read_schema(self._like)
-                    known = (place for place, n in enumerate(schema.names) if n in like.names)
-                    for place in known:
-                        schema = schema.set(place, like.field(schema.names[place]))
-                self._file = self._parquet.ParquetWriter(self._partial, schema)
             try:
+                if is_first:
+                    schema = pyarrow.Schema.from_pandas(frame, preserve_index=False)
+                    if self._like is not None:
+                        like = self._parquet.read_schema(self._like)
+                        known = (place for place, n in enumerate(schema.names) if n in like.names)
+                        for place in known:
+                            schema = schema.set(place, like.field(schema.names[place]))
+                    self._file = self._parquet.ParquetWriter(self._partial, schema)
                 table = pyarrow.Table.from_pandas(frame, self._file.schema, preserve_index=False)
             except pyarrow.ArrowException as error:
                 said = " ".join(str(error).split())
-                raise FileError(f"{self.path}: rows do not fit the first ones: {said}") from error
+                of = "" if is_first else " the first ones"
+                raise FileError(f"{self.path}: rows do not fit{of}: {said}") from error
             self._file.write_table(table)
         else:
             if is_first:
-                opener: Any = OPENERS.get(self.path.suffix, open)
+                opener: Any = OPENERS.get(self.path.suffix.lower(), open)
                 self._file = opener(self._partial, "wt", encoding="utf-8", newline="")
-            separator = "\t" if ".tsv" in self.path.suffixes else ","
+            separator = "\t" if _is_tabbed(self.path) else ","
             self._file.write(csv_text(frame, separator, is_first))
         self.rows += len(frame)
 

@@ -131,6 +131,7 @@ def test_malformed_files_are_named_in_one_line(tmp_path: Path) -> None:
         (b"smiles,y\nC,1\nC,\xff\n", False, "line 3: it is not utf-8; --encoding names another"),
         ("smiles,y\nC,1\n".encode("utf-16"), False, "it is not utf-8; .* such as utf-16"),
         (gzip.compress(b"smiles,y\nC,1\n"), False, "compressed: its name is to end in .gz"),
+        (b"PAR1\x15\xff", False, "it is no text but Parquet: its name is to end in .parquet"),
         (b"PK\x03\x04\xff", False, "line 1: it is no text but a spreadsheet"),
         ("pKa,PK\n1,\xe9\n".encode("latin-1"), False, "it is not utf-8; .* such as latin-1"),
         ("smiles,y\nC,1\n".encode("utf-16-le"), False, "line 1: it is not utf-8; --encoding"),
@@ -154,6 +155,7 @@ def test_other_errors_of_reading(tmp_path: Path) -> None:
         ("gz", b"smiles\nC\n", r"line 1: it cannot be read as CSV: Not a gzip"),
         ("gz", bytes(whole[: len(whole) // 2]), r"line \d+: it cannot .*end-of-stream"),
         ("gz", bytes(broken), r"line 1: it cannot .*invalid block"),
+        ("gz", gzip.compress(b"smiles,y\nCC\xff,1\n", mtime=0)[:23], "line 2: it is not utf-8"),
         ("gz", gzip.compress("y\n1\n".encode("utf-16")), "line 1: it is not utf-8; .* as utf-16"),
         ("bz2", b"smiles\nC\n", r"line 1: it cannot be read as CSV: Invalid data stream"),
         ("xz", b"smiles\nC\n", r"line 1: it cannot be read as CSV: Input format"),
@@ -191,6 +193,16 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     assert content.startswith(beginning.get(Path(name).suffix, b'"smiles"'))
     with pytest.raises(FileError, match="--overwrite"):
         TableWriter(tmp_path / name)
+    with TableWriter(tmp_path / name.upper()) as writer:
+        writer.write(frame)
+        writer.write(frame[frame.columns[::-1]])  # each under its own name
+        with pytest.raises(FileError, match="do not fit the first ones: other columns"):
+            writer.write(frame[["smiles"]])
+    assert read_table(tmp_path / name.upper()).values.tolist() == 2 * frame.values.tolist()
+    one = pd.DataFrame({"text": ["a, b", "c; d"]}, index=[2, 3])
+    with TableWriter(tmp_path / f"one-{name}") as writer:
+        writer.write(one)
+    assert read_table(tmp_path / f"one-{name}").equals(one)
 
 
 class Full:

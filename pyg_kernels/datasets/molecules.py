@@ -214,6 +214,11 @@ class MoleculeDataset(InMemoryDataset):
         view: MoleculeDataset = self.index_select(slice(None) if idx is None else idx)
         return view
 
+    def index_select(self, idx: Any) -> Any:
+        """A view of the molecules at ``idx``; a list of booleans is a mask."""
+        is_mask = isinstance(idx, list) and any(isinstance(i, bool | np.bool_) for i in idx)
+        return super().index_select(np.array(idx) if is_mask else idx)
+
     def _shown(self) -> _View:
         """What this view shows, picked out once for each selection."""
         if self._view is None or self._view.indices is not self._indices:
@@ -353,7 +358,7 @@ class MoleculeBatch(Batch):
 
 
 def _as_matrix(targets: Tensor | np.ndarray | Sequence[Any]) -> Tensor:
-    given = targets if isinstance(targets, Tensor) else np.asarray(targets, dtype=np.float64)
+    given = targets if isinstance(targets, Tensor) else np.array(targets, dtype=np.float64)
     values = torch.as_tensor(given, dtype=torch.float64)
     values = values.unsqueeze(1) if values.dim() == 1 else values
     if values.dim() != 2:

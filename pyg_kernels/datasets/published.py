@@ -75,9 +75,7 @@ class ChEMBLSulfonamides(MoleculeDataset):
     assay = "CHEMBL2321810"
 
     def __init__(
-        self,
-        transform: Callable[[Data], Any] | None = None,
-        featurizer: Featurizer | None = None,
+        self, transform: Callable[[Data], Any] | None = None, featurizer: Featurizer | None = None
     ) -> None:
         super().__init__(transform=transform, featurizer=featurizer)
         folder = Path(RDConfig.RDContribDir) / "FreeWilson" / "data"

@@ -9,6 +9,7 @@ import math
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from pyg_kernels.datasets.public_file import write_whole
 
 FORMAT = "molecule shards of pyg_kernels, version 4"
 FILE = "manifest.json"
-#: A file ``NAME.npy`` each: the records of molecules, their lengths, the targets, the lines in the
-#: source, the numbers of the split names.
-ARRAYS = ("records", "lengths", "targets", "lines", "split")
+#: A file ``NAME.npy`` each, of this type: the records of molecules, their lengths, the targets, the
+#: lines in the source, the numbers of the split names.
+ARRAYS = {"records": "|u1", "lengths": "<u4", "targets": "<f8", "lines": "<i8", "split": "<u4"}
 
 
 @dataclass(frozen=True)
@@ -133,10 +134,12 @@ class ShardFolder:
             raise ValueError(f"{file} is missing")
         try:
             array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
+        except (ValueError, EOFError, TokenError) as error:
             raise ValueError(f"{file} is damaged: {error}") from error
-        if len(array) < rows:  # more are left by an append that was interrupted
-            raise ValueError(f"{file} is damaged: it has {len(array):,} rows, not {rows:,}")
+        wanted = (rows, *[len(self.origin["targets"])] * (name == "targets"))
+        found, kind = array.shape, array.dtype.str  # more rows are left by an interrupted append
+        if kind != ARRAYS[name] or found[:1] < wanted[:1] or found[1:] != wanted[1:]:
+            raise ValueError(f"{file} is damaged: it has {kind} {found}, not {wanted}")
         return array[:rows]
 
     def verify(self) -> None:

@@ -34,13 +34,8 @@ def begun(
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not a file; shards are made in two passes over one")
     held = ShardFolder.read(folder) if (folder / FILE).is_file() else ShardFolder(folder, {})
-    origin = {
-        "sha256": file_sha256(path),
-        **asked,
-        "shard_size": shard_size,
-        "featurizer": featurizer.fingerprint,
-        "rdkit": rdBase.rdkitVersion,
-    }
+    origin = {"sha256": file_sha256(path), **asked, "shard_size": shard_size}
+    origin |= {"featurizer": featurizer.fingerprint, "rdkit": rdBase.rdkitVersion}
     if not held.shards:
         found = find_columns(path, stream_molecule_rows(path, shard_size), **asked)
         folder.mkdir(parents=True, exist_ok=True)

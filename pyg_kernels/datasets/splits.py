@@ -94,9 +94,7 @@ def scaffold_split(
     members: dict[str, list[int]] = {}
     for position, scaffold in enumerate(murcko_scaffolds(smiles, num_workers)):
         members.setdefault(scaffold, []).append(position)
-    train: list[int] = []
-    valid: list[int] = []
-    test: list[int] = []
+    train, valid, test = (list[int]() for _ in range(3))
     sizes = (second - first, len(smiles) - second)
     for group in _dealing_order(list(members.values()), min(filter(None, sizes)), seed):
         if len(train) + len(group) <= first:

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from pyg_kernels.kernels.activations import inverse_root
 from pyg_kernels.kernels.arguments import checked_choice, checked_count
+from pyg_kernels.ops.operator import is_plain
 
 T = TypeVar("T")
 
@@ -315,9 +316,9 @@ def _map_in_threads(
 ) -> Iterator[Tensor]:
     """Maps a task on PyTorch's number of threads, each with single-threaded operations.
 
-    The blocks' operations are too small to be shared out one by one. On a GPU, or where gradients
+    The blocks' operations are too small to be shared out one by one. On a GPU, or where derivatives
     are wanted of a collection or, through the parameters of an activation, of the first result,
-    the tasks follow one after the other.
+    the tasks follow one after the other: threads have no tape, and no transforms of torch.func.
     """
     first = task(items[0])
     yield first
@@ -325,7 +326,7 @@ def _map_in_threads(
     wanted = torch.is_grad_enabled() and any(c.requires_grad for c in known)
     threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
     on_cpu = all(c.device.type == "cpu" for c in known)
-    if not on_cpu or wanted or first.requires_grad or threads == 1:
+    if not on_cpu or wanted or first.requires_grad or not is_plain(first) or threads == 1:
         yield from map(task, items[1:])
         return
 

@@ -56,9 +56,16 @@ class Steps:
         return walks, arrived
 
     def are_positive(self) -> bool:
-        """Whether no base kernel is negative, nor wants gradients."""
-        known = [t for t in (self.first, self.base, self.edges) if t is not None]
-        return not any(t.requires_grad or bool((t < 0).any()) for t in known)
+        """Whether no base kernel is negative, nor wants derivatives."""
+        return not self.have_derivatives() and not any(bool((t < 0).any()) for t in self.known())
+
+    def have_derivatives(self) -> bool:
+        """Whether base kernels may have derivatives."""
+        return any(t.requires_grad or not is_plain(t) for t in self.known())
+
+    def known(self) -> list[Tensor]:
+        """The base kernels."""
+        return [t for t in (self.first, self.base, self.edges) if t is not None]
 
 
 def spectral_radius(steps: Steps, decay: float) -> float:
@@ -99,16 +106,22 @@ def spectral_radius(steps: Steps, decay: float) -> float:
 def sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
     r"""The walks of 1, 2, ... nodes with decay, :math:`X = F + \lambda B \circ S(X)`, term by term.
 
-    F are the first walks, B is the factor of a node, S sums over pairs of edges.
+    F are the first walks, B is the factor of a node, S sums over pairs of edges. Walks through a
+    pair whose base kernel is 0 add nothing but derivatives: those through one or two such pairs are
+    up to three times as long as the walks between them.
     """
     total = walks = steps.first
     precision = torch.finfo(walks.dtype).eps
-    for _ in range(0, _MOST_STEPS, _CHECKED_EVERY):
+    zeros = steps.have_derivatives() and any(bool((t == 0).any()) for t in steps.known())
+    most = None
+    for number in range(0, _MOST_STEPS, _CHECKED_EVERY):
         for _ in range(_CHECKED_EVERY):
             walks = decay * steps.further(walks)
             total = total + walks
         rest, whole = (graph_sums(t.detach().abs(), steps.a, steps.b) for t in (walks, total))
-        if bool((rest <= precision * whole).all()):
+        if most is None and bool((rest <= precision * whole).all()):
+            most = 3 * (number + _CHECKED_EVERY) if zeros else number
+        if most is not None and number >= most:
             return total
     raise _unfinished(decay, steps.first.dtype)
 

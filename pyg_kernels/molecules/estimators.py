@@ -140,7 +140,8 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         self.check_data(models, molecules, weight, start_from)
         self.models_ = models
         self.columns_ = molecules.columns
-        self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
+        extra = molecules.extra[learned if learned.any() else slice(None)]
+        self.extra_mean_, spread = extra.mean(0), extra.std(0)
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
         self.extra_scale_ = np.where(varies, spread, np.inf)  # nothing is learned of the others
         molecules = self._scaled(molecules)

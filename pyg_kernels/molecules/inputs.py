@@ -196,6 +196,9 @@ def read_numbers(y: Any, number: int) -> NDArray[np.float64]:
         raise ValueError("y has infinite numbers")
     if (np.abs(values) > np.sqrt(np.finfo(float).max / max(1, number))).any():
         raise ValueError("y has numbers whose squares are not finite: rescale them")
+    largest = np.nanmax(np.abs(values), axis=0, initial=0)
+    if ((largest > 0) & (largest < np.sqrt(np.finfo(float).tiny))).any():
+        raise ValueError("y has numbers whose squares vanish: rescale them")
     return values
 
 

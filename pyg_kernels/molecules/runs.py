@@ -25,6 +25,7 @@ from pyg_kernels.molecules.training_data import (
     CHANGES,
     Data,
     Rows,
+    are_whole,
     extra_numbers,
     read_data,
     read_rows,
@@ -156,7 +157,7 @@ def fit_part(estimator: Any, data: Data, part: Part, **options: Any) -> None:
     """Fits an estimator to the rows of a part."""
     y, weight = data.y.iloc[part.fitted], data.cells("weight")
     for name, words in zip(data.names, data.classes or (), strict=False):
-        if all(word.lstrip("-").isdecimal() and len(word) < 18 for word in words):
+        if are_whole(words):
             # Numbers, whose order is not that of their words.
             known = [int(word) if isinstance(word, str) else None for word in y[name]]
             y = y.assign(**{name: pd.Series(known, y.index, dtype=object)})

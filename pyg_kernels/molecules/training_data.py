@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -76,10 +76,15 @@ def _word(cell: Any) -> str:
 
 
 def _classes(frame: pd.DataFrame, column: str) -> list[str]:
-    """The classes of a column: numbers in their order, words in that of the alphabet."""
+    """The classes of a column in the order of estimators: whole numbers in theirs, or words."""
     cells = frame[column]
     known = set(cells[~missing(cells, MISSING_CLASS)].map(_word))
-    return sorted(known, key=lambda word: (float(word) if _is_number(word) else np.inf, word))
+    return sorted(known, key=int) if are_whole(known) else sorted(known)
+
+
+def are_whole(words: Iterable[str]) -> bool:
+    """Whether names of classes are whole numbers, which estimators know as such."""
+    return all(word.lstrip("-").isdecimal() and len(word) < 18 for word in words)
 
 
 def _are_words(classes: Sequence[str], rows: int) -> bool:

@@ -139,8 +139,8 @@ def _announce(metric: str, study: optuna.Study, trial: Any) -> None:
 def _metric(options: Namespace, data: Data) -> str:
     """The aim: that of ``--metric``; RMSE, the mean R2 of several targets, log-loss of classes."""
     runs.check_metrics(options.metric or [], data.task)
-    if "coverage" in (options.metric or []):
-        raise ValueError("--metric coverage: no aim of a search")
+    if "coverage" in (options.metric or []) or len(options.metric or []) > 1:
+        raise ValueError(f"--metric {' '.join(options.metric)}: a search has one aim, not coverage")
     regression = "rmse" if len(data.names) == 1 else "r2"
     return str((options.metric or ["log-loss" if data.classes else regression])[0])
 

@@ -34,6 +34,10 @@ _TARGETS: dict[str, tuple[Function, Function]] = {
 }
 
 
+class InputNorm(Hookable, BatchNorm1d):
+    """The normalization of the inputs."""
+
+
 class KernelActivation(Hookable):
     r"""An activation that is learned: "Learning Neuron Non-Linearities with Kernel-Based Deep
     Neural Networks" (2018), eqs. 4 and 6.
@@ -143,7 +147,7 @@ class KernelActivation(Hookable):
         self.coefficients = Parameter(torch.empty(rows, num_centers))
         self.slope = Parameter(torch.empty(rows)) if affine else None
         self.intercept = Parameter(torch.empty(rows)) if affine else None
-        self.norm = BatchNorm1d(num_units) if normalize else None
+        self.norm = InputNorm(num_units) if normalize else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

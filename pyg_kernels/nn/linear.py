@@ -32,6 +32,10 @@ class Hookable(Module):
         self.hooked = True
         return super().register_forward_pre_hook(*args, **kwargs)
 
+    def register_backward_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
+        self.hooked = True
+        return super().register_backward_hook(*args, **kwargs)
+
     def register_full_backward_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
         self.hooked = True
         return super().register_full_backward_hook(*args, **kwargs)
@@ -94,7 +98,7 @@ def is_matrix(lin: Module) -> bool:
         UnitLinear.forward,
         StateLinear.forward,
     )
-    return known and not lin.hooked
+    return known and not lin.hooked and "forward" not in vars(lin)
 
 
 def apply_stacked(x: Tensor, lins: Sequence[Module]) -> Tensor:
@@ -123,11 +127,16 @@ def weight_of(lin: Module) -> Tensor:
         return cast(Tensor, lin.weight)
     like = next(lin.parameters())
     features: int = getattr(lin, "in_features", getattr(lin, "in_channels", like.size(-1)))
-    rows = torch.eye(features + 1, features, device=like.device, dtype=like.dtype)
+    rows = torch.eye(features + 2, features, device=like.device, dtype=like.dtype)
+    rows[-1] = torch.linspace(-8, 8, features + 1, device=rows.device, dtype=rows.dtype)[1:]
     called: Tensor = lin(rows)
-    if _is_not_zero(called[-1]):
+    if _is_not_zero(called[-2]):
         raise ValueError(f"{lin} adds a constant: expected a linear map without bias")
-    return called[:-1].t()
+    found = called[:-2].t()
+    error = (called[-1] - found @ rows[-1]).abs() - 1e-2 * (found.abs() @ rows[-1].abs())
+    if _is_not_zero(error.clamp_min(0)):
+        raise ValueError(f"{lin} is not linear: expected a linear map without bias")
+    return found
 
 
 def _is_not_zero(values: Tensor) -> bool:

@@ -30,6 +30,9 @@ class Edges:
             None where every edge has a row of its own (then T = E).
         weight: The number w that multiplies whatever an edge carries, :obj:`(E,)`; None for ones.
 
+    The orders of edges are kept from the first call that needs them: nothing of it may be changed
+    then, in place neither.
+
     Raises:
         ValueError: Where an index names no node (on CPU, outside ``torch.compile``), or shapes do
             not fit.

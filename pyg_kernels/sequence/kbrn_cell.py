@@ -188,6 +188,7 @@ class KBRNCell(SequenceCell[KBRNState]):
             and is_matrix(lin)
             and not act.hooked
             and (norm is None or type(norm).forward is BatchNorm1d.forward)
+            and not getattr(norm, "hooked", False)
         )
 
     def _scanned(self, logits: Tensor, layout: Layout, h: Tensor) -> tuple[Tensor, Tensor]:

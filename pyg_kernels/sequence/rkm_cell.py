@@ -12,7 +12,7 @@ from torch.nn import LayerNorm, Module, ModuleDict, Parameter, ParameterDict
 
 from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import checked_count
-from pyg_kernels.nn.linear import StateLinear, weight_of
+from pyg_kernels.nn.linear import Hookable, StateLinear, weight_of
 from pyg_kernels.ops.activations import function_name
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.memory import Form, memory_scan
@@ -66,6 +66,10 @@ class RKMWindowState(NamedTuple):
 
 
 State = RKMState | RKMWindowState
+
+
+class OutputNorm(Hookable, LayerNorm):
+    """The normalization of the memory in the output."""
 
 
 class RKMCell(SequenceCell[State]):
@@ -148,7 +152,7 @@ class RKMCell(SequenceCell[State]):
         self.biases = ParameterDict(
             {gate: Parameter(torch.empty(hidden_size)) for gate in biased} if bias else {}
         )
-        self.norm = LayerNorm(hidden_size) if layer_norm else None
+        self.norm = OutputNorm(hidden_size) if layer_norm else None
         self._init_static(static, learn_static)
         self.reset_parameters()
         place(self, device, dtype)
@@ -240,6 +244,7 @@ class RKMCell(SequenceCell[State]):
         if (
             isinstance(norm, LayerNorm)
             and type(norm).forward is LayerNorm.forward
+            and not getattr(norm, "hooked", False)
             and norm.elementwise_affine
             and norm.bias is not None
         ):

@@ -87,6 +87,7 @@ def test_a_view_shows_its_own_molecules() -> None:
     assert again.smiles == [SMILES[3], SMILES[0]]
     assert_same_graphs(again.batch([0, 1]), molecules.batch([3, 0]))
     assert molecules.copy([1, 2]).smiles == SMILES[1:3]
+    assert molecules[[k in (2, 4) for k in range(len(SMILES))]].smiles == [SMILES[2], SMILES[4]]
     every = range(len(SMILES))
     assert_same_graphs(molecules.copy().batch(every), molecules.batch(every))
     again = pickle.loads(pickle.dumps(view))

@@ -1,12 +1,14 @@
 """Every exact kernel against its definition by brute force, with arguments of every sort."""
 
 import math
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.autograd.forward_ad as fwAD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
@@ -380,6 +382,30 @@ def test_derivatives_where_both_directions_have_equal_features(
 
     assert torch.autograd.gradcheck(values, weight.requires_grad_())
     assert torch.autograd.gradcheck(values, weight, check_forward_ad=True) or order is None
+
+
+@pytest.mark.parametrize("decay", [0.5, 2.0])
+def test_derivatives_of_all_orders_through_zeros(decay: float) -> None:
+    """Walks through a node whose features are 0 have derivatives, also the second ones."""
+    source = torch.arange(11)
+    x = torch.ones(12, 1, dtype=F64)
+    x[3] = x[8] = 0
+    options = {"edge_feature": None}
+
+    def value(x: torch.Tensor, order: int | None = None) -> torch.Tensor:
+        graph = Data(x=x, edge_index=torch.stack([source, source + 1]))
+        ones = Data(x=torch.ones_like(x), edge_index=graph.edge_index)
+        kernel = RandomWalkKernel(order, decay, sum_orders=order is not None, **options)
+        return kernel([graph], [ones])[0, 0]
+
+    for function in (torch.func.grad, torch.func.hessian):
+        close(function(value)(x), function(partial(value, order=12))(x))
+    ring = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
+    hot = torch.eye(2, dtype=F64)[[0, 1, 0, 1]]
+    with fwAD.dual_level():
+        dual = Data(x=fwAD.make_dual(hot, torch.ones_like(hot)), edge_index=ring)
+        found = fwAD.unpack_dual(RandomWalkKernel(None, 0.05, **options)([dual])).tangent
+    close(found, torch.full((1, 1), 41.0, dtype=F64), rtol=1e-8, atol=0)
 
 
 def test_close_to_the_largest_decay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -326,6 +326,19 @@ def test_gradients_with_threads() -> None:
 
 
 @pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("kernel", [RandomWalkKernel(normalize=True), DeepGraphKernel(1)])
+def test_tangents_are_those_of_all_blocks(kernel: Any) -> None:
+    """Which threads would lose."""
+    values, small = torch.rand(6, 3, 2, dtype=F64), clone(kernel).set_params(max_memory=1)
+
+    def gram(values: Tensor) -> Tensor:
+        return small([ring(x=rows) for rows in values])
+
+    expected = torch.autograd.functional.jvp(gram, values, values.cos())[1]
+    torch.testing.assert_close(torch.func.jvp(gram, (values,), (values.cos(),))[1], expected)
+
+
+@pytest.mark.usefixtures("threads")
 def test_modes_and_errors_with_threads() -> None:
     kernel, items = RandomWalkKernel(max_memory=1), [ring(x=g.x.float()) for g in rings()]
     expected = kernel(items)

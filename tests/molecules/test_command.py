@@ -182,6 +182,14 @@ def test_predictions_and_vectors_are_those_of_the_estimator(folder: Path) -> Non
         np.testing.assert_allclose(found[columns], estimator.predict_proba(SMILES), rtol=1e-8)
         truth = found[target].astype(str).str.lower()
         assert (estimator.predict(SMILES) == truth).mean() > 0.7
+    half = pd.read_csv(folder / "new.csv", sep=None, engine="python").assign(
+        c=np.where(truth == truth.iloc[0], 9.5, 10.5)
+    )
+    half.to_csv(folder / "half.csv", index=False)
+    words = "--target-columns c --task classification --model wl-ridge --out +half"
+    run(folder, f"train +half.csv {words}")
+    names = json.loads((folder / "half" / "run.json").read_text())["classes"][0]
+    assert names == [*load(folder / "half" / "model").classes_]  # in one order for explanations
     run(folder, "embed +net +new.csv --out +v.csv")
     found = pd.read_csv(folder / "v.csv").filter(regex=r"^v\d+$").to_numpy()
     expected = load(folder / "net" / "model").transform(SMILES)

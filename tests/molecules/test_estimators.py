@@ -206,6 +206,10 @@ def test_molecules_of_weight_zero_have_no_influence(model: str) -> None:
     mean, std = fitted.predict(SMILES, return_std=True)
     assert std.max() < 2 and np.abs(mean).max() < 10
     assert np.isnan(fitted.scores_).sum() == 3
+    columns = [pd.DataFrame({"smiles": SMILES, "pH": LOGP}) for _ in range(2)]
+    columns[1].loc[[0, 12], "pH"] = 1e9  # of which nothing is learned
+    found = [regressor(model).fit(X, y, weight, validation=valid) for X in columns]
+    assert found[0].extra_mean_ == found[1].extra_mean_
     if model == "gin":
         without = regressor("gin").fit(
             [SMILES[place] for place in there], LOGP[there], validation=np.arange(4)
@@ -370,6 +374,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     ("wl", {"training_options": {"schedule": "linear"}}, "schedule='linear': expected"),
     ("wl-ridge", {"y": LOGP[:5]}, r"y has shape \(5,\)"),
     ("wl-ridge", {"y": np.full(40, np.inf)}, "infinite"),
+    ("wl-ridge", {"y": LOGP * 1e-200}, "squares vanish"),
     ("wl-ridge", {"y": np.full(40, np.nan)}, "target 0 was not measured"),
     ("gp", {"X": np.array(3), "y": [1.0]}, r"X has shape \(\): expected a SMILES"),
     *(

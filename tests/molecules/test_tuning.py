@@ -132,7 +132,8 @@ def test_searches_without_an_aim_are_refused(folder: Path) -> None:
         ("--model wl-ridge wl", "tune takes one"),
         ("--model wl-ridge --num-layers 2", "every option to search for is given"),
         ("--model wl --metric log-loss", "--metric log-loss"),
-        ("--model wl --metric coverage", "no aim"),
+        ("--model wl --metric coverage", "one aim, not coverage"),
+        ("--model wl --metric mae rmse", "--metric mae rmse: a search has one aim"),
         ("--model wl --ensemble-size 0", "ensemble_size == 0"),
         ("--model wl --dropout 2", "dropout == 2.0"),
     ):

@@ -477,6 +477,29 @@ def test_a_map_with_a_bias_is_no_matrix() -> None:
         rcnn(torch.rand(5, 2, 3))
     torch.nn.init.zeros_(lin.bias)
     rcnn(torch.rand(5, 2, 3))
+    rcnn.cells[0].output_lin = torch.nn.Sequential(lin, torch.nn.ReLU())
+    with pytest.raises(ValueError, match="is not linear: expected a linear map"):
+        rcnn(torch.rand(5, 2, 3))
+
+
+def test_hooks_on_norms_and_patches_of_maps_are_run() -> None:
+    x = torch.rand(5, 2, 3)
+    rkm = RKM.layer(3, 4, layer_norm=True)
+    kbrn = KBRN.layer(3, 4, normalize=True)
+    kbrn(x)
+    for norm, layer in ((rkm.cells[0].norm, rkm), (kbrn.eval().cells[0].activation.norm, kbrn)):
+        pruned(norm)
+        before = layer(x)[0]
+        with torch.no_grad():
+            norm.weight_orig += 1
+        after = layer(x)[0]
+        assert not torch.equal(after, before)
+        for _ in range(2):  # a weight of before would have no graph the second time
+            layer(x)[0].sum().backward()
+    rcnn = RCNN.layer(3, 4)
+    lin = rcnn.cells[0].lins[0]
+    lin.forward = lambda x: 0 * type(lin).forward(lin, x)  # as wrappers of modules do
+    assert not rcnn(x)[0].any()
 
 
 def test_hooked_maps_need_no_numbers() -> None:

@@ -71,7 +71,7 @@ def read_word_vectors(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
     rows: dict[int, np.ndarray] = {}
     kind, number, size, announced, words = "GloVe", 0, 0, None, 0
     try:
-        with opened(path, "rt", encoding="utf-8", newline="\n") as file:
+        with opened(path, "rt", encoding="utf-8-sig", newline="\n") as file:
             for number, line in enumerate(file, start=1):
                 fields = line.rstrip().rsplit(" ", size or -1)
                 if number == 1 and COUNTS.fullmatch(line.rstrip()):

@@ -115,19 +115,27 @@ class WLKernelNet(GraphNet):
         self.embedding = UnitLinear(in_channels, hidden_channels)
         options = {"order": order, "decay": decay, "gated": gated, "act": act, "edge_dim": edge_dim}
         convs = build_iterations(hidden_channels, num_iterations, relabel, norm, **options)
-        shared: dict[str | None, tuple[str, ...]] = {"all": ("walk", "relabeling"), None: ()}
-        self._shared = shared.get(tie_weights, ("relabeling",))
-        for conv, name in product(convs[1:], self._shared):
-            if getattr(conv, name) is not None:
-                # No submodule of two layers, which torch.func.functional_call would not restore.
-                delattr(conv, name)
-                conv.__dict__[name] = getattr(convs[0], name)
+        named: dict[str | None, tuple[str, ...]] = {"all": ("walk", "relabeling"), None: ()}
+        every = product(range(1, num_iterations), named.get(tie_weights, ("relabeling",)))
+        self._shared = [(k, name) for k, name in every if getattr(convs[k], name) is not None]
+        for k, name in self._shared:
+            # No submodule of two layers, which torch.func.functional_call would not restore.
+            delattr(convs[k], name)
         self.register_load_state_dict_pre_hook(_without_copies)
         self.convs = ModuleList(convs)
+        self._share()
         width = hidden_channels * (num_iterations if readout == "concat" else 1)
         self.head = GraphHead(width, hidden_channels, out_channels, norm, act)
 
+    def _share(self) -> None:
+        """Gives later layers what the first one has now."""
+        for k, name in self._shared:
+            own, now = self.convs[k].__dict__, getattr(self.convs[0], name)
+            if own.get(name) is not now:
+                own[name] = now
+
     def _states(self, x: Tensor, edges: Edges) -> Tensor:
+        self._share()
         passes = iterations(self.convs, self.embedding(x), edges, self.dropout, self.training)
         states = [state for _, state in passes]
         if self.readout == "sum":
@@ -137,11 +145,9 @@ class WLKernelNet(GraphNet):
 
 def _without_copies(net: Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
     """Leaves out of a state what later layers share; states of before have it for each."""
-    shared = cast(WLKernelNet, net)._shared
-    for key in list(state):
-        layer, name, *_rest = [*key.removeprefix(f"{prefix}convs.").split("."), ""]
-        if layer != "0" and name in shared:
-            del state[key]
+    copies = tuple(f"{prefix}convs.{k}.{name}." for k, name in cast(WLKernelNet, net)._shared)
+    for key in [key for key in state if key.startswith(copies)]:
+        del state[key]
 
 
 def build_iterations(

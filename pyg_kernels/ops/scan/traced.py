@@ -193,7 +193,7 @@ class Kernels:
     ) -> list[Tensor | None]:
         """The gradients of the tensors."""
         x, params, weight, beside, feed, mask, h0, c0 = tensors = _contiguous(tensors)
-        h, c, _, *kept = outputs
+        h, c, _, *kept = _contiguous(outputs)
         rows = layout.num_rows
         parts = self._parts(layout, feed is not None)
         g_out, g_states, g_end, *_ = _contiguous(grads)
