@@ -306,7 +306,7 @@ def test_targets_are_numbers_or_classes() -> None:
     assert found["kind"].fillna("").tolist() == ["None", "Ki", "", "", "Ki"]
     words = ["1_1", "20", "11", "1_1"]
     found, classes = read_targets(table(c=words), ["c"], "classification", "m.csv")
-    assert (classes, found["c"].tolist()) == ([["11", "20", "1_1"]], words)
+    assert (classes, found["c"].tolist()) == ([["11", "1_1", "20"]], words)
 
 
 def test_wrong_targets() -> None:
