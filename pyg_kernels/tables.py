@@ -224,7 +224,8 @@ def _not_in(encoding: str, path: Path) -> str:
 
 def _is_tabbed(path: Path) -> bool:
     """Whether a name says that tabs separate cells."""
-    return ".tsv" in map(str.lower, path.suffixes)
+    named = path.with_suffix("") if path.suffix.lower() in OPENERS else path
+    return named.suffix.lower() == ".tsv"
 
 
 def _separator(header: str, path: Path) -> str:

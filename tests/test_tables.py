@@ -203,6 +203,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     with TableWriter(tmp_path / f"one-{name}") as writer:
         writer.write(one)
     assert read_table(tmp_path / f"one-{name}").equals(one)
+    assert list(read_table(written(tmp_path / "v.tsv.csv", "a,b\n1,2\n")).columns) == ["a", "b"]
 
 
 class Full:

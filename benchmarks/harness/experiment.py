@@ -74,6 +74,7 @@ class Experiment:
             packages=PACKAGES,
             files=(PREDICTIONS, *self.files),
             models={model.name: asdict(model) for model in self.models},
+            unused=self.task.unused,
             facts={"backend": backend(), "threads": torch.get_num_threads()},
         )
 

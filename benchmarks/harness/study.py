@@ -89,6 +89,7 @@ class Study:
     # calls have left in the folder stand before these once it is open.
     models: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)  # what else is written down
+    unused: Callable[[Mapping[str, Any]], set[str]] = lambda model: set()  # settings of no effect
 
     def open(self) -> None:
         """Makes the folder, or finds the study in it that is to be continued or shown."""
@@ -215,7 +216,10 @@ class Study:
         for name, model in json.loads(json.dumps(dict(self.models))).items():
             held = models.get(name, model)
             # A setting that one of them does not know is off there.
-            pairs = {key: (held.get(key), model.get(key)) for key in {**held, **model}}
+            pairs = {
+                key: (held.get(key), model.get(key))
+                for key in {**held, **model}.keys() - self.unused(model)
+            }
             other = {
                 key: old
                 for key, (old, new) in pairs.items()

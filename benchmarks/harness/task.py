@@ -92,6 +92,10 @@ class Task(ABC):
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """The measure of each part's predictions."""
 
+    def unused(self, model: Mapping[str, Any]) -> set[str]:
+        """The fields of a model's configuration that change nothing in it."""
+        return set()
+
     def details(self, model: Any, learner: Any) -> dict[str, Any]:
         """What a run's record says of its network besides the number of its parameters."""
         return {}

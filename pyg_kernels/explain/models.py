@@ -155,10 +155,11 @@ def contributions_to(
             sums.append(walk_sum(layer.walk, layer.x, reading.edges, ends))
     walks = side_by_side(sums)
     total, output = checked_finite(walks.total()), (weights * head.output).sum()
-    parts = torch.stack([total, constant])  # which may cancel
-    checked_output(parts, torch.stack([output - constant, constant]))
+    nodes = walks.nodes()
+    size = nodes.abs().sum() + constant.abs()  # parts may cancel
+    checked_output(torch.stack([total, size]), torch.stack([output - constant, size]))
     return ModelContributions(
-        walks.nodes(),
+        nodes,
         walks.edges(),
         best_of(walks, k),
         total,

@@ -158,7 +158,7 @@ def _standardized(values: Tensor) -> _Vectors:
     largest = values.abs().amax(0)
     # Squares are of numbers about 1; a power of two rounds nothing.
     unit = torch.exp2((torch.frexp(largest.detach())[1] - 1).to(values))
-    mean, scale = values.mean(0), (values / unit).std(0, correction=0) * unit
+    mean, scale = (values / unit).mean(0) * unit, (values / unit).std(0, correction=0) * unit
     # RDKit sums in the order of atoms: equal descriptors may differ in their last digits.
     scale = torch.where(scale <= _CONSTANT * largest, torch.inf, scale)
     return _Vectors((values - mean) / scale, mean, scale)

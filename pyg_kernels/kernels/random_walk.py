@@ -114,13 +114,13 @@ def sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
     precision = torch.finfo(walks.dtype).eps
     zeros = steps.have_derivatives() and any(bool((t == 0).any()) for t in steps.known())
     most = None
-    for number in range(0, _MOST_STEPS, _CHECKED_EVERY):
+    for number in range(_CHECKED_EVERY, _MOST_STEPS + 1, _CHECKED_EVERY):
         for _ in range(_CHECKED_EVERY):
             walks = decay * steps.further(walks)
             total = total + walks
         rest, whole = (graph_sums(t.detach().abs(), steps.a, steps.b) for t in (walks, total))
         if most is None and bool((rest <= precision * whole).all()):
-            most = 3 * (number + _CHECKED_EVERY) if zeros else number
+            most = min(3 * number, _MOST_STEPS - _CHECKED_EVERY) if zeros else number
         if most is not None and number >= most:
             return total
     raise _unfinished(decay, steps.first.dtype)

@@ -84,7 +84,7 @@ def _classes(frame: pd.DataFrame, column: str) -> list[str]:
 
 def are_whole(words: Iterable[str]) -> bool:
     """Whether names of classes are whole numbers, which estimators know as such."""
-    return all(word.lstrip("-").isdecimal() and len(word) < 18 for word in words)
+    return all(word.removeprefix("-").isdecimal() and len(word) < 18 for word in words)
 
 
 def _are_words(classes: Sequence[str], rows: int) -> bool:

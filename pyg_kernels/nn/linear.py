@@ -73,11 +73,11 @@ class UnitLinear(Hookable, Linear):
 
 
 def keep_own_names(lin: Any, state: dict[str, Any], prefix: str, metadata: Any) -> None:
-    """Keeps what a pruned or parametrized weight is made of, where PyG's map keeps the weight."""
+    """Keeps what pruned or parametrized numbers are made of, where PyG's map keeps these."""
     own = {**dict(lin.named_parameters(recurse=False)), **dict(lin.named_buffers(recurse=False))}
-    if "weight" not in own:
-        del state[f"{prefix}weight"]
-        state.update({prefix + name: value.detach() for name, value in own.items()})
+    for name in {"weight", "bias"} - own.keys():
+        state.pop(prefix + name, None)
+    state.update({k: v.detach() for n, v in own.items() if (k := prefix + n) not in state})
 
 
 class StateLinear(Hookable, torch.nn.Linear):
@@ -133,7 +133,9 @@ def weight_of(lin: Module) -> Tensor:
     if _is_not_zero(called[-2]):
         raise ValueError(f"{lin} adds a constant: expected a linear map without bias")
     found = called[:-2].t()
-    error = (called[-1] - found @ rows[-1]).abs() - 1e-2 * (found.abs() @ rows[-1].abs())
+    error = (called[-1] - found @ rows[-1].to(found)).abs() - 1e-2 * (
+        found.abs() @ rows[-1].abs().to(found)
+    )
     if _is_not_zero(error.clamp_min(0)):
         raise ValueError(f"{lin} is not linear: expected a linear map without bias")
     return found

@@ -294,8 +294,6 @@ BAD_INPUT = {
     "texts": [
         ("--models rcnn --ngram 2", "rcnn does not go with --ngram"),
         ("--models rcnn ran", "rcnn does not go with ran"),
-        ("--models lstm cnn --order 3", "--order goes with rcnn: none is compared"),
-        ("--models ran --layers 1", "--layers goes with rcnn, lstm, bi-lstm: none"),
         ("--models bi-lstm ran", "bi-lstm does not go with ran"),
         ("--decays 0.5 1", "must be a number from 0 to below 1, learned"),
         ("--preset lei2015", "--preset must be one of lei2017-sst, got 'lei2015'"),

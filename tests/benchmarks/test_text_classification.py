@@ -22,7 +22,7 @@ from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.options import parse
 from benchmarks.harness.text import models, options, report
 from benchmarks.harness.text.data import CORPORA, load_texts
-from benchmarks.harness.text.options import LAYERED, Texts
+from benchmarks.harness.text.options import Texts
 from benchmarks.harness.text.task import TextClassifier, TextTask, text_model_configs
 from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification
 from pyg_kernels.datasets.text import TextBatch, TextCorpus
@@ -252,13 +252,19 @@ def test_preset_of_the_thesis(tmp_path) -> None:
     assert [config.name for config in configs] == names
     sizes = {config.name: models.count_parameters(config) for config in configs}
     assert {c.name: c.hidden for c in configs if "rcnn" in c.name} == dict.fromkeys(names[:3], 200)
-    layered = [config for config in configs if config.kind in LAYERED]
-    settings = {(c.num_layers, c.readout, c.rcnn_readout, c.dropout) for c in layered}
+    settings = {(c.num_layers, c.readout, c.rcnn_readout, c.dropout) for c in configs}
     assert settings == {(3, "mean", "sum", 0.35)}
     for name in names[3:]:
         assert 0.97 * sizes["rcnn-decay-input"] < sizes[name] <= sizes["rcnn-decay-input"]
     narrow = text_model_configs(parsed(f"{PRESET} --hidden 7"), data)
     assert {config.hidden for config in narrow} == {7}
+    several = text_model_configs(
+        parsed(f"{PRESET} --models rcnn lstm --layers 1 2 --decays input"), data
+    )
+    sizes = {config.name: models.count_parameters(config) for config in several}
+    for k in (1, 2):  # of an rcnn with as many layers
+        largest = sizes[f"rcnn-{k}layers"]
+        assert 0.97 * largest < sizes[f"lstm-{k}layers"] <= largest
 
 
 def test_options_take_those_of_a_preset_back() -> None:

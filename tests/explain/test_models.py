@@ -252,6 +252,17 @@ def test_what_does_more_than_its_weights_is_refused() -> None:
     explain(model, graph)
 
 
+def test_what_cancels_is_explained() -> None:
+    """Walks of large values whose sum is nearly 0, in single precision."""
+    torch.manual_seed(0)
+    model = RandomWalkNet(5, 8, 1, order=1, act=None, norm=None).eval()
+    torch.nn.init.zeros_(model.head.bias)
+    half = 100 * torch.randn(2000, 5)
+    x, no_edges = torch.cat([half, -half])[torch.randperm(4000)], torch.zeros(2, 0).long()
+    found = model_contributions(model, x, no_edges, k=0)
+    assert found.total.abs() < 1e-4 * found.nodes.abs().sum()
+
+
 def test_activations_in_place() -> None:
     torch.manual_seed(0)
     net = RandomWalkNet(5, 8, 1, act=None, norm=None).double().eval()

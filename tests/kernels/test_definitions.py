@@ -402,6 +402,11 @@ def test_derivatives_of_all_orders_through_zeros(decay: float) -> None:
         close(function(value)(x), function(partial(value, order=12))(x))
     ring = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
     hot = torch.eye(2, dtype=F64)[[0, 1, 0, 1]]
+    slow = hot.clone().requires_grad_()
+    kernel = RandomWalkKernel(None, 0.249, **options)
+    sum_of_all = kernel([Data(x=slow, edge_index=ring)])
+    close(sum_of_all, kernel([Data(x=hot, edge_index=ring)]), rtol=1e-9, atol=0)
+    sum_of_all.sum().backward()
     with fwAD.dual_level():
         dual = Data(x=fwAD.make_dual(hot, torch.ones_like(hot)), edge_index=ring)
         found = fwAD.unpack_dual(RandomWalkKernel(None, 0.05, **options)([dual])).tangent

@@ -482,6 +482,16 @@ def test_a_map_with_a_bias_is_no_matrix() -> None:
         rcnn(torch.rand(5, 2, 3))
 
 
+def test_a_pruned_bias_is_loaded() -> None:
+    layers = [KBRN.layer(3, 4) for _ in range(2)]
+    for layer in layers:
+        for name in ("weight", "bias"):
+            prune.random_unstructured(layer.cells[0].lin_input, name, 0.5)
+    layers[1].load_state_dict(layers[0].state_dict())
+    x = torch.rand(5, 2, 3)
+    close(layers[1](x)[0], layers[0](x)[0])
+
+
 def test_hooks_on_norms_and_patches_of_maps_are_run() -> None:
     x = torch.rand(5, 2, 3)
     rkm = RKM.layer(3, 4, layer_norm=True)

@@ -1,5 +1,6 @@
 """Which texts and which networks; nothing here imports torch."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -12,7 +13,6 @@ from benchmarks.harness.options import (
     MOST_LAYERS,
     Options,
     TextColumns,
-    flag,
     own_files,
     setting,
 )
@@ -25,7 +25,6 @@ CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", 
 LAYERED = ("rcnn", "lstm", "bi-lstm")  # whose number of layers is chosen
 READOUT = {"rcnn": "mean", "lstm": "last", "bi-lstm": "last"}  # unless one is chosen
 COUNTS = {"rcnn": 2}  # unless chosen
-OF_RCNN = ("decays", "order", "activation", "rcnn_readout")  # options of rcnn alone
 MOST_COUNTED = 3  # words in an n-gram, whose number is one of 64 bits
 COMPARED = MODELS[:3]  # where none is named
 OWN = "csv"  # texts of one's own
@@ -181,18 +180,14 @@ class TextModels(Options):
 
     def check(self) -> None:
         super().check()
-        kinds = {each["kind"] for each in self.variants() if "ngram" not in each}
-        for names, those in ((OF_RCNN, ("rcnn",)), (("layers", "readout"), LAYERED)):
-            given = [flag(x) for x in names if getattr(self, x) != getattr(TextModels, x)]
-            if given and kinds.isdisjoint(those):
-                raise InputError(f"{given[0]} goes with {', '.join(those)}: none is compared")
+        self.variants()
 
     def variants(self) -> list[dict[str, Any]]:
         """What each model to compare is built with, but for the words, classes and width: the kinds
         of :data:`MODELS`, or each cell with each width of filters.
         """
         if not self.ngram and all(name in MODELS for name in self.models):
-            return [each for kind in self.models or COMPARED for each in self.of_kind(kind)]
+            return [each for kind in self.models or COMPARED for each in self._of_kind(kind)]
         for name in self.models:
             if name not in CELLS:
                 others = ", ".join(name for name in self.models if name not in MODELS)
@@ -206,15 +201,12 @@ class TextModels(Options):
             for cell, n in product(self.models or CELLS, self.ngram or (1,))
         ]
 
-    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+    def _of_kind(self, kind: str) -> list[dict[str, Any]]:
         """One for each number of layers and each decay that a kind takes."""
-        # Defaults stand for what a kind does not have: other values make no other model.
-        own: Any = self if kind == "rcnn" else TextModels
-        layered: Any = self if kind in LAYERED else TextModels
-        layers, decays = layered.layers, [*map(_decay, own.decays)]
-        same = {x: getattr(own, x) for x in OF_RCNN[1:]}
-        same |= {"kind": kind, "dropout": self.dropout}
-        same["readout"] = layered.readout or READOUT.get(kind, "last")
+        layers = self.layers if kind in LAYERED else self.layers[:1]
+        decays = [*map(_decay, self.decays if kind == "rcnn" else self.decays[:1])]
+        same = {x: getattr(self, x) for x in ("dropout", "order", "activation", "rcnn_readout")}
+        same |= {"kind": kind, "readout": self.readout or READOUT.get(kind, "last")}
         same["counts"] = COUNTS.get(kind, 0) if self.counts is None else self.counts
         found = []
         for number, decay in product(layers, decays):
@@ -223,6 +215,13 @@ class TextModels(Options):
             name += f"-decay-{said}" * (len(decays) > 1)
             found.append({"name": name, "num_layers": number, "decay": decay, **same})
         return found
+
+
+def unused(model: Mapping[str, Any]) -> set[str]:
+    """The settings of :class:`TextModelConfig` that models of a kind do not have."""
+    kind = model["kind"] if not model["ngram"] else ""
+    of_rcnn = {"decay", "order", "activation", "rcnn_readout"} if kind != "rcnn" else set()
+    return of_rcnn | ({"num_layers", "readout"} if kind not in LAYERED else set())
 
 
 def _decay(word: str) -> float | str:

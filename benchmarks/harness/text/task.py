@@ -1,6 +1,6 @@
 """Classification of texts: what Lightning trains, and the task that the harness gives it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.text import models
 from benchmarks.harness.text.counts import NGramClassifier
 from benchmarks.harness.text.data import TextData, text_batches
-from benchmarks.harness.text.options import CELL_WIDTH, TextModelConfig, TextModels
+from benchmarks.harness.text.options import CELL_WIDTH, TextModelConfig, TextModels, unused
 from pyg_kernels.datasets.text import TextBatch, TextCSV, TextLoader, tokenize
 from pyg_kernels.datasets.text.text_table import unescape
 
@@ -93,6 +93,9 @@ class TextTask(ClassificationTask):
     def run_name(self, model: str, seed: int) -> str:
         return " ".join(filter(None, (self.fold, super().run_name(model, seed))))
 
+    def unused(self, model: Mapping[str, Any]) -> set[str]:
+        return unused(model)
+
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
         fold = {"fold": self.fold} if self.fold else {}
         return {**fold, "text": [" ".join(self.data.corpus.texts[i]) for i in places]}
@@ -135,7 +138,7 @@ def _sized(config: TextModelConfig, options: TextModels) -> TextModelConfig:
         return config
     if options.parameters or not options.rcnn_hidden:
         return models.fit_hidden_size(config, options.parameters or models.DEFAULT_PARAMETERS)
+    rcnn = replace(config, kind="rcnn", hidden=options.rcnn_hidden)
     if config.kind == "rcnn":
-        return replace(config, hidden=options.rcnn_hidden)
-    rcnn = {**options.of_kind("rcnn")[0], "hidden": options.rcnn_hidden, "decay": "input"}
-    return models.fit_hidden_size(config, models.count_parameters(replace(config, **rcnn)))
+        return rcnn
+    return models.fit_hidden_size(config, models.count_parameters(replace(rcnn, decay="input")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, Literal, cast
 
@@ -83,6 +83,8 @@ class WLKernelNet(GraphNet):
         :func:`~pyg_kernels.explain.model_contributions`.
     """
 
+    _shared: Sequence[tuple[int, str]] = ()  # what of which layer is the first one's
+
     def __init__(
         self,
         in_channels: int,
@@ -131,7 +133,8 @@ class WLKernelNet(GraphNet):
         """Gives later layers what the first one has now."""
         for k, name in self._shared:
             own, now = self.convs[k].__dict__, getattr(self.convs[0], name)
-            if own.get(name) is not now:
+            replaced = name in dict(self.convs[k].named_children())
+            if own.get(name) is not now and not replaced:
                 own[name] = now
 
     def _states(self, x: Tensor, edges: Edges) -> Tensor:

@@ -207,6 +207,9 @@ def test_what_is_tied_is_one_submodule(tie_weights: str | None) -> None:
     model.convs[0].walk = copy.deepcopy(model.convs[0].walk)
     predict(model, graph, False)
     assert all(conv.walk in set(model.modules()) for conv in model.convs)
+    model.convs[1].walk = own = copy.deepcopy(model.convs[0].walk)  # no longer tied
+    predict(model, graph, False)
+    assert model.convs[1].walk is own
 
 
 def test_lazy_sizes() -> None:
