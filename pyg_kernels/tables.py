@@ -27,15 +27,8 @@ PARQUET = (".parquet", ".pq")
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Of all tables that are read.
 ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
-OTHERS = (
-    ".xlsx",
-    ".xls",
-    ".ods",
-    ".json",
-    ".zip",
-    ".feather",
-    ".zst",
-)  # names of files that are no such tables
+# Names of files that are no such tables.
+OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip", ".feather", ".zst")
 _NO_TEXT = {
     b"\x1f\x8b": "compressed: its name is to end in .gz",
     b"PK\x03\x04": "a spreadsheet or an archive",

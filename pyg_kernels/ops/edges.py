@@ -30,8 +30,8 @@ class Edges:
             None where every edge has a row of its own (then T = E).
         weight: The number w that multiplies whatever an edge carries, :obj:`(E,)`; None for ones.
 
-    The orders of edges are kept from the first call that needs them: nothing of it may be changed
-    then, in place neither.
+    The orders of edges are kept from the first call that needs them: its tensors must not be
+    changed afterwards, nor others put in their place.
 
     Raises:
         ValueError: Where an index names no node (on CPU, outside ``torch.compile``), or shapes do
