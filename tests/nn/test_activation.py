@@ -131,6 +131,20 @@ def test_frozen_parts(case: Case) -> None:
 
 
 @each_case
+def test_saved_tensors_may_come_back_with_other_strides(case: Case) -> None:
+    module, a = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
+    leaves = [a, *module.parameters()]
+    expected = torch.autograd.grad(module(a).sum(), leaves)
+
+    def pack(t: Tensor) -> Tensor:
+        return t.detach().t().contiguous().t() if t.dim() == 2 else t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        out = module(a).sum()
+    close(list(torch.autograd.grad(out, leaves)), list(expected))
+
+
+@each_case
 def test_output_changed_in_place(case: Case) -> None:
     module, a = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
     before = a.detach().clone()

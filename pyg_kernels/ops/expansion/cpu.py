@@ -67,6 +67,7 @@ def backward(
     order: Tensor,
 ) -> Sequence[Tensor | None]:
     """The gradients of the inputs, and of centres and coefficients, if they are needed."""
+    a, centers, coefficients = (t.contiguous() for t in (a, centers, coefficients))
     if not a.numel():
         return torch.zeros_like(a), torch.zeros_like(centers), torch.zeros_like(coefficients)
     if green == "gaussian":
@@ -78,7 +79,7 @@ def backward(
     run(_linear_backward, parts, 2 * a.numel(), *flat, array(table), array(sums))
     if not needed[1]:
         return of_a, None, None
-    of_functions = [coefficients.new_empty(coefficients.shape) for _ in range(2)]
+    of_functions = [torch.empty_like(coefficients) for _ in range(2)]
     tables = map(array, (sums, table, order, coefficients, *of_functions))
     run(_of_functions, len(coefficients), sums.numel(), *tables, green == "abs")
     return of_a if needed[0] else None, *of_functions
