@@ -44,8 +44,11 @@ def report(folder: str) -> NoReturn:
     """Prints and writes the tables and pictures of what lies finished in a results folder."""
     path = Path(folder, "configuration.json")
     with as_input_error():
-        content = json.loads(path.read_text(encoding="utf-8"))
-    module, *command = str(content["program"]).split()
+        text = path.read_text(encoding="utf-8")
+    try:
+        module, *command = str(json.loads(text)["program"]).split()
+    except (ValueError, KeyError, TypeError):
+        module = ""
     if module.removeprefix("benchmarks.") not in COMMANDS:
         raise InputError(f"{path} is damaged or of another program")
     sys.argv[1:] = [*command, "--config", str(path), "--out", folder, "--report"]

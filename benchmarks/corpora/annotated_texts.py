@@ -108,8 +108,8 @@ def _targets(
     """The names of classes, none for numbers, and the classes or numbers of texts."""
     numbers, wrong = as_numbers(pandas.Series(cells))
     lacking = np.isnan(numbers)
-    are_numbers = not lacking.all() and not (lacking & wrong).any()
     words = lacking & wrong
+    are_numbers = not lacking.all() and not words.any()
     if task is None and words.any() and words.sum() < len(cells) / 2:
         first = int(words.argmax())
         raise ValueError(

@@ -41,7 +41,7 @@ class TrainingConfig:
     precision: str = "auto"  # Lightning's name of a precision, or ``'auto'``
     # ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or ``'nothing'``
     show: str = "nothing"
-    logger: str = "none"  # ``'csv'`` or ``'tensorboard'``: where Lightning logs every epoch besides
+    logger: str = "none"  # ``'csv'`` or ``'tensorboard'``: where every epoch is logged besides
 
 
 def learning_rate_factor(

@@ -50,7 +50,9 @@ def spread_or_dash(values: Sequence[float | None], digits: str) -> str:
 def seeds_text(runs: Sequence[Run]) -> str:
     """Which seeds, and how many splits, a table is over; of each model where they differ."""
     seeds = list(dict.fromkeys(str(run.record["seed"]) for run in runs))
-    of_models = groups(by_model(runs), lambda own: tuple({str(r.record["seed"]): 0 for r in own}))
+    of_models = groups(
+        by_model(runs), lambda own: tuple(dict.fromkeys(str(r.record["seed"]) for r in own))
+    )
     splits = len({run.record["split"] for run in runs})
     if len(seeds) == splits == 1:
         return f"one run, seed {seeds[0]}"

@@ -15,6 +15,17 @@ from torch_geometric.nn.dense.linear import Linear, is_uninitialized_parameter
 from pyg_kernels.ops.operator import is_plain
 
 
+def _hooking(name: str) -> Any:
+    """PyTorch's method of that name, after which the module is hooked."""
+
+    def register(self: Hookable, *args: Any, **kwargs: Any) -> RemovableHandle:
+        self.hooked = True
+        found: RemovableHandle = getattr(super(Hookable, self), name)(*args, **kwargs)
+        return found
+
+    return register
+
+
 class Hookable(Module):
     """A module that says whether a hook was registered, so that it has to be called.
 
@@ -24,25 +35,11 @@ class Hookable(Module):
 
     hooked = False
 
-    def register_forward_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
-        self.hooked = True
-        return super().register_forward_hook(*args, **kwargs)
-
-    def register_forward_pre_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
-        self.hooked = True
-        return super().register_forward_pre_hook(*args, **kwargs)
-
-    def register_backward_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
-        self.hooked = True
-        return super().register_backward_hook(*args, **kwargs)
-
-    def register_full_backward_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
-        self.hooked = True
-        return super().register_full_backward_hook(*args, **kwargs)
-
-    def register_full_backward_pre_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
-        self.hooked = True
-        return super().register_full_backward_pre_hook(*args, **kwargs)
+    register_forward_hook = _hooking("register_forward_hook")
+    register_forward_pre_hook = _hooking("register_forward_pre_hook")
+    register_backward_hook = _hooking("register_backward_hook")
+    register_full_backward_hook = _hooking("register_full_backward_hook")
+    register_full_backward_pre_hook = _hooking("register_full_backward_pre_hook")
 
 
 class UnitLinear(Hookable, Linear):

@@ -122,11 +122,7 @@ def test_fine_tuning_starts_from_the_pretrained_encoder_of_its_seed(compared) ->
 def test_own_pairs_from_training_to_ranking(call, tmp_path, drawn) -> None:
     things = ("apple", "bicycle", "candle", "door", "engine", "flute")
     rows = [
-        {
-            "q1": f"where is the {a} w{k}",
-            "q2": f"the {b} w{k % 7} is where ?",
-            "same": float(a == b),
-        }
+        {"q1": f"where is the {a} w{k}", "q2": f"the {b} w{k % 7} is where ?", "same": a == b}
         for k in range(8)
         for a in things
         for b in (a, things[(things.index(a) + 1 + k) % 6])

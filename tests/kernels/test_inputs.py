@@ -403,6 +403,8 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (SUBTREES, PATHS[1], "graph 0 has no 'x' at node 1"),
     (SUBTREES, PATHS[2], "graph 0 has 'x' of type int, str: expected strings, n"),
     (STRING, [vectors(3), vectors(3).flatten()], "text 1 is a tensor of shape"),
+    (WALK, [ring(x=torch.ones(3, 1) * 1j)], "'x' of the graphs has complex numbers"),
+    (RandomWalkKernel(50, 1e7, edge_feature=None), [ring()], "not finite in torch.float64"),
     (STRING, [[1, "a"]], "text 0 has tokens of type int, str"),
     (StringKernel(analyzer="words"), SENTENCES, "analyzer="),
     (StringKernel(tokenizer=str.split), SENTENCES, "tokenizer="),

@@ -133,8 +133,8 @@ class WLKernelNet(GraphNet):
         """Gives later layers what the first one has now."""
         for k, name in self._shared:
             own, now = self.convs[k].__dict__, getattr(self.convs[0], name)
-            replaced = name in dict(self.convs[k].named_children())
-            if own.get(name) is not now and not replaced:
+            # What was put into a later layer is its own.
+            if own.get(name) is not now and name not in dict(self.convs[k].named_children()):
                 own[name] = now
 
     def _states(self, x: Tensor, edges: Edges) -> Tensor:
