@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,14 +25,7 @@ NUM_CANDIDATES = 20  # of each query, the true one included; fewer where there a
 
 # Where it stands, its label, and of both sentences id and text.
 Row = tuple[str, str, tuple[str, str], tuple[str, str]]
-
-
-class Pair(NamedTuple):
-    """Two sentences of a file, as positions, and whether it calls them paraphrases."""
-
-    first: int
-    second: int
-    paraphrase: bool
+Pair = tuple[int, int]  # the positions of two sentences that are paraphrases
 
 
 class _PairCorpus(QuestionCorpus):
@@ -46,30 +38,29 @@ class _PairCorpus(QuestionCorpus):
         read = [reader.read(path, rows) for path, rows in files]
         pairs = [pair for each in read for pair in each]
         similar, groups = _paraphrases(pairs), _groups(pairs, len(reader.questions))
-        trained, *others = ([pair for pair in each if pair.paraphrase] for each in read)
-        if others:
-            (tested,), split = others, given
+        if len(read) == 2:
+            (trained, tested), split = read, given
         else:
-            tested, trained = _divided(trained, groups, TEST_FRACTION, seed)
+            tested, trained = _divided(pairs, groups, TEST_FRACTION, seed)
             split = f"random {100 * TEST_FRACTION:g}% of the similar pairs for testing"
         if not tested:
             raise ValueError(f"{files[-1][0]} has too few similar pairs to test on")
-        taken = {groups[pair.first] for pair in tested}
-        apart = [pair for pair in trained if groups[pair.first] not in taken]
+        taken = {groups[first] for first, _ in tested}
+        apart = [pair for pair in trained if groups[pair[0]] not in taken]
         dev, train = _divided(apart, groups, DEV_FRACTION, seed)
         if not dev:
             raise ValueError(
                 f"{files[0][0]} is too small for a dev part of {DEV_FRACTION:g}: it has "
                 f"{len(apart)} pairs of paraphrases to train on"
             )
-        pool = np.array(list(dict.fromkeys(pair.second for pair in pairs)))
+        pool = np.array(list(reader.seconds))
         index = BM25Index(reader.questions[place].title for place in pool)
 
         def rankings(pairs: Sequence[Pair]) -> Iterator[Ranking]:
             """One of each query; of candidates with one score the earlier comes first."""
             found: dict[int, list[int]] = {}
-            for pair in pairs:
-                found.setdefault(pair.first, []).append(pair.second)
+            for first, second in pairs:
+                found.setdefault(first, []).append(second)
             for query, seconds in found.items():
                 scores = index.scores(reader.questions[query].title).numpy()
                 order = np.argsort(-scores, kind="stable")
@@ -150,26 +141,27 @@ class _Reader:
 
     def __init__(self) -> None:
         self.questions: list[Question] = []
+        self.seconds: dict[int, None] = {}  # of all pairs, paraphrases or not
         self.identical = 0
         self._by_id: dict[str, str] = {}
         self._by_words: dict[tuple[str, ...], int] = {}
 
     def read(self, path: str | Path, rows: Iterable[Row]) -> list[Pair]:
-        """The pairs of a file that are not of one and the same sentence, each once."""
-        found: dict[Pair, None] = {}
+        """The paraphrases of a file that are not of one and the same sentence, each once."""
+        labels: dict[Pair, str] = {}
         for where, label, *sentences in rows:
             if label not in ("0", "1"):
                 raise ValueError(f"{where}: the label must be 0 or 1, got {label!r}")
             first, second = (self._place(id_, text, where) for id_, text in sentences)
-            found[Pair(first, second, paraphrase=label == "1")] = None
-            if Pair(first, second, paraphrase=label == "0") in found:
+            if labels.setdefault((first, second), label) != label:
                 texts = [" ".join(self.questions[place].title) for place in (first, second)]
                 raise ValueError(f"{path}: {texts[0]!r} and {texts[1]!r} are labelled both 0 and 1")
-        pairs = [pair for pair in found if pair.first != pair.second]
-        self.identical += len(found) - len(pairs)
+        pairs = [(first, second) for first, second in labels if first != second]
+        self.identical += len(labels) - len(pairs)
         if not pairs:
             raise ValueError(f"{path} has no pairs of two sentences")
-        return pairs
+        self.seconds |= dict.fromkeys(second for _, second in pairs)
+        return [pair for pair in pairs if labels[pair] == "1"]
 
     def _place(self, id_: str, text: str, where: str) -> int:
         words = tuple(tokenize(text))
@@ -204,18 +196,17 @@ def _own(path: str | Path, columns: Sequence[str], encoding: str) -> Iterator[Ro
 
 
 def _paraphrases(pairs: Iterable[Pair]) -> dict[int, dict[int, None]]:
-    """The sentences that are labelled paraphrases of a sentence, in the order of the pairs."""
+    """The paraphrases of each sentence, in the order of the pairs."""
     similar: dict[int, dict[int, None]] = {}
-    for pair in pairs:
-        if pair.paraphrase:
-            similar.setdefault(pair.first, {})[pair.second] = None
-            similar.setdefault(pair.second, {})[pair.first] = None
+    for first, second in pairs:
+        similar.setdefault(first, {})[second] = None
+        similar.setdefault(second, {})[first] = None
     return similar
 
 
-def _groups(pairs: Iterable[Pair], number: int) -> np.ndarray:
+def _groups(pairs: Sequence[Pair], number: int) -> np.ndarray:
     """(number,) the group of each sentence; paraphrases are of one group."""
-    edges = np.array([pair[:2] for pair in pairs if pair.paraphrase]).reshape(-1, 2).T
+    edges = np.array(pairs, dtype=int).reshape(-1, 2).T
     graph = coo_matrix((np.ones(edges.shape[1]), edges), shape=(number, number))
     groups: np.ndarray = connected_components(graph, directed=False)[1]
     return groups
@@ -225,15 +216,15 @@ def _divided(
     pairs: Sequence[Pair], groups: np.ndarray, fraction: float, seed: int
 ) -> tuple[list[Pair], list[Pair]]:
     """A dev part of whole groups, as large as can be without exceeding its share, and the rest."""
-    sizes = list(Counter(groups[pair.first] for pair in pairs).items())
+    sizes = list(Counter(groups[first] for first, _ in pairs).items())
     order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
     room, held = int(fraction * len(pairs)), set()
     for name, size in (sizes[place] for place in order.tolist()):
         if size <= room:
             held.add(name)
             room -= size
-    dev = [pair for pair in pairs if groups[pair.first] in held]
-    return dev, [pair for pair in pairs if groups[pair.first] not in held]
+    dev = [pair for pair in pairs if groups[pair[0]] in held]
+    return dev, [pair for pair in pairs if groups[pair[0]] not in held]
 
 
 def _train_queries(pairs: Sequence[Pair], seed: int) -> Iterator[TrainQuery]:
@@ -241,7 +232,7 @@ def _train_queries(pairs: Sequence[Pair], seed: int) -> Iterator[TrainQuery]:
     similar = _paraphrases(pairs)
     sentences = torch.tensor(list(similar))
     generator = torch.Generator().manual_seed(seed)
-    for query in dict.fromkeys(pair.first for pair in pairs):
+    for query in dict.fromkeys(first for first, _ in pairs):
         kept = {query, *similar[query]}
         order = torch.randperm(len(sentences), generator=generator)[: NEGATIVES + len(kept)]
         drawn = sentences[order].tolist()

@@ -1,6 +1,6 @@
 """Questions, candidates to rank and word vectors; batches to compare, to rank and to write."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +46,9 @@ class QuestionData(Words):
     # for some of the queries to train on, tell of learning, not of the task
     rankings: Mapping[str, Sequence[Ranking]]
     choice: Questions  # where the questions come from
+
+    def ids(self, places: Iterable[int]) -> list[str]:
+        return [self.corpus.questions[place].id for place in places]
 
     def has_bodies(self) -> bool:
         return bool(self.texts.lengths[len(self.corpus) :].any())

@@ -3,22 +3,23 @@
 Of both what Lightning trains, and the task that the harness gives it.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
+from torchmetrics import CatMetric
 
 from benchmarks.corpora.questions import RANKED
 from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.retrieval.data import (
+    END,
     CandidateLoader,
     QuestionBatch,
     QuestionData,
@@ -30,7 +31,7 @@ from benchmarks.harness.retrieval.data import (
 )
 from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet, TitleGenerator
 from benchmarks.harness.retrieval.options import FIELDS, Networks
-from benchmarks.harness.sizes import check_parameters, fit_hidden_size
+from benchmarks.harness.sizes import check_parameters, count_parameters, fit_hidden_size
 from benchmarks.harness.study import RUNS
 from benchmarks.harness.task import PARTS, Batches, Measure, Task
 from benchmarks.harness.text.data import BUCKET
@@ -89,24 +90,19 @@ def hinge_losses(scores: Tensor, margin: float) -> Tensor:
     return (scores[..., 1:].amax(dim=-1) - scores[..., 0] + margin).clamp(min=0)
 
 
-class RankingError(Metric):
-    """One minus the mean reciprocal rank of lists of candidates."""
+class RankingError(CatMetric):
+    """One minus the mean reciprocal rank of lists of candidates.
 
-    scores: list[Tensor]
-    full_state_update = False
+    Updates are the scores of the next pairs, ``(P,)``, in the order of lists and candidates.
+    """
 
     def __init__(self, relevance: Sequence[Tensor]) -> None:
-        super().__init__()
+        super().__init__(nan_strategy="disable")
         self.relevance = list(relevance)
-        self.add_state("scores", default=[], dist_reduce_fx="cat")
-
-    def update(self, scores: Tensor) -> None:
-        """Adds the scores of the next pairs, ``(P,)``, in the order of lists and candidates."""
-        self.scores.append(scores.detach().float().cpu())
 
     def compute(self) -> Tensor:
         """The error, 0 to 1; NaN where a score is not a number."""
-        lists = torch.cat(self.scores).split([len(similar) for similar in self.relevance])
+        lists = super().compute().split([len(similar) for similar in self.relevance])
         return torch.tensor(1 - evaluate(lists, self.relevance)["MRR"] / 100)
 
 
@@ -202,23 +198,13 @@ class TitleWriter(Learner):
         return torch.stack([totals, batch.before.lengths.to(totals)], dim=1).cpu()
 
 
-class QuestionTask(Task):
-    """What both tasks have in common."""
-
-    def __init__(self, data: QuestionData) -> None:
-        self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
-
-    def ids(self, places: Iterable[int]) -> list[str]:
-        return [self.data.corpus.questions[place].id for place in places]
-
-
-class RetrievalTask(QuestionTask):
+class RetrievalTask(Task):
     """The ranking of candidates for questions, measured by the mean reciprocal rank in percent."""
 
     measure = Measure("MRR", "MRR", ".1f")
 
     def __init__(self, data: QuestionData, pretraining: Path | None = None) -> None:
-        super().__init__(data)
+        self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
         self.pretraining = pretraining
         self.relevance = {
             part: [torch.tensor(ranking.relevant) for ranking in data.rankings[part]]
@@ -269,14 +255,14 @@ class RetrievalTask(QuestionTask):
         """Of each pair of a query and a candidate, whether it is similar and the cosine."""
         rankings = self.data.rankings[part]
         return {
-            "query": self.ids(r.query for r in rankings for _ in r.candidates),
-            "candidate": self.ids(place for r in rankings for place in r.candidates),
+            "query": self.data.ids(r.query for r in rankings for _ in r.candidates),
+            "candidate": self.data.ids(place for r in rankings for place in r.candidates),
             "relevant": [int(relevant) for r in rankings for relevant in r.relevant],
             "score": predictions.tolist(),
         }
 
 
-class PretrainingTask(QuestionTask):
+class PretrainingTask(Task):
     """Titles of questions, measured by the perplexity of those held out.
 
     Half of the questions that are held out choose the epoch, the other half test it. A network's
@@ -286,7 +272,7 @@ class PretrainingTask(QuestionTask):
     measure = Measure("perplexity", "perplexity", ".2f")
 
     def __init__(self, data: QuestionData) -> None:
-        super().__init__(data)
+        self.data, self.dataset = data, data.choice.dataset
         self.split = "titles held out of all questions"
         generator = torch.Generator().manual_seed(data.choice.split_seed)
         held_out = torch.tensor(data.corpus.held_out)
@@ -305,11 +291,10 @@ class PretrainingTask(QuestionTask):
             "test": held_out_pairs(data.corpus, held_out[half:].tolist()),
         }
         self.parts = {part: torch.arange(len(self.pairs[part])) for part in PARTS}
-        titles = data.texts.batch(self.written[:, 1].unique())
-        counts = Counter(titles.ids.tolist())
-        unknown = data.vocabulary.unknown
-        common = {word for word, count in counts.items() if count >= MIN_COUNT and word != unknown}
-        self.title_words = sorted({*common, unknown + 1})
+        titles, unknown = data.texts.batch(self.written[:, 1].unique()), data.vocabulary.unknown
+        words, counts = titles.ids.unique(return_counts=True)
+        common = words[(counts >= MIN_COUNT) & (words != unknown)]
+        self.title_words = sorted({*common.tolist(), data.vocabulary[END]})
 
     def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> TitleWriter:
         words, relevance = self.data.vocabulary.words[2:], self.data.corpus.relevance("valid")
@@ -337,9 +322,9 @@ class PretrainingTask(QuestionTask):
         """Of each title what it is written from, its words, minus its log-probability."""
         number, (contexts, titles) = len(self.data.corpus), self.pairs[part].T.tolist()
         return {
-            "query": self.ids(place % number for place in contexts),
+            "query": self.data.ids(place % number for place in contexts),
             "field": ["title" if place < number else "body" for place in contexts],
-            "candidate": self.ids(titles),
+            "candidate": self.data.ids(titles),
             "words": predictions[:, 1].long().tolist(),
             "nats": predictions[:, 0].tolist(),
         }
@@ -370,8 +355,7 @@ def question_model_configs(
                 budget, count = options.parameters or usual, QuestionModelConfig.encoder_parameters
                 sized = lambda hidden, one=config: replace(one, hidden=hidden)  # noqa: E731
                 config = fit_hidden_size(encoder, sized, budget, count)
-            learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
-            number = config.encoder_parameters() + learned
+            number = count_parameters(partial(QuestionNet, config))
             check_parameters(encoder, config.hidden, number, "--hidden, --parameters, --embedding")
         poolings = options.pooling or (config.pooling,)
         for pt, pooling, field in product(pretrained, poolings, options.fields or FIELDS[1:]):
