@@ -188,7 +188,9 @@ class RationaleLearner(Learner):
         config = ModelConfig(**model)
         self.longest, self.evidence = longest, evidence
         self.net = network(config)
-        self.goal = goal_of(config)
+        self.goal: Goal = RankingGoal()
+        if config.inputs != "questions":
+            self.goal = ClassGoal() if config.out > 1 else NumberGoal(config.mean, config.std)
         self.valid_error = SelectionCost(self.goal, config, right)
 
     def epoch_measures(self) -> dict[str, float]:
@@ -237,10 +239,3 @@ class RationaleLearner(Learner):
             parts = (chosen, torch.ones_like(chosen), ~chosen)
             answers = [self.goal.answers(self.net.answer(inputs, part)) for part in parts]
         return torch.cat([torch.stack(answers, dim=1), scores], dim=1).float().cpu()
-
-
-def goal_of(config: ModelConfig) -> Goal:
-    """What a network predicts."""
-    if config.inputs == "questions":
-        return RankingGoal()
-    return ClassGoal() if config.out > 1 else NumberGoal(config.mean, config.std)

@@ -4,13 +4,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pandas
 import pytest
 import torch
 
 from benchmarks.corpora import ask_ubuntu, paraphrases
 from benchmarks.corpora.ask_ubuntu import AskUbuntu
-from benchmarks.corpora.paraphrases import MSRPQuestions, OwnPairs
+from benchmarks.corpora.paraphrases import MSRPQuestions
 from benchmarks.corpora.questions import BM25Index, Question, QuestionCorpus, Ranking, TrainQuery
 from pyg_kernels.datasets.text import tokenize
 from tests.benchmarks.small_data import write_file
@@ -307,17 +306,6 @@ def test_sentences_of_the_same_words_are_one_question(tmp_path: Path) -> None:
     assert msrp.left_out["pairs of one and the same sentence"] == 1
     assert {"x", "y"}.isdisjoint(question.id for question in msrp.questions)
     assert len({question.title for question in msrp.questions}) == len(msrp)
-
-
-def test_a_text_of_several_similar_pairs_is_one_query(tmp_path: Path) -> None:
-    clusters = [[f"cluster{k} text{i} w{(k * i) % 7}" for i in range(4)] for k in range(30)]
-    rows = [(cluster[0], other, 1) for cluster in clusters for other in cluster[1:]]
-    pandas.DataFrame(rows, columns=["first", "second", "label"]).to_csv(tmp_path / "p.csv")
-    msrp = OwnPairs(tmp_path / "p.csv")
-    for part in ("valid", "test"):
-        queries = [ranking.query for ranking in msrp.parts[part]]
-        assert len(queries) == len(set(queries)) > 1
-        assert all(sum(ranking.relevant) == 3 for ranking in msrp.parts[part])
 
 
 def test_the_published_corpus(real_data: Path) -> None:

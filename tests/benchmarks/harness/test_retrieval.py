@@ -12,12 +12,19 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from torch import Tensor
 
-from benchmarks.corpora.questions import BM25Index, Question, QuestionCorpus, Ranking, TrainQuery
+from benchmarks.corpora.questions import (
+    RANKED,
+    BM25Index,
+    Question,
+    QuestionCorpus,
+    Ranking,
+    TrainQuery,
+)
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval import data as batches
 from benchmarks.harness.retrieval import task as tasks
-from benchmarks.harness.retrieval.baselines import Baselines, standardized, tf_idf, tuned_tf_idf
+from benchmarks.harness.retrieval.baselines import Baselines, tf_idf, tuned_tf_idf
 from benchmarks.harness.retrieval.data import END, drawn, load_questions, question_data
 from benchmarks.harness.retrieval.models import ENCODERS, QuestionModelConfig, QuestionNet, pooled
 from benchmarks.harness.retrieval.options import Networks, Questions
@@ -100,52 +107,37 @@ def rankers(seed: int, *noise: float) -> tuple[Rankers, list[Tensor]]:
 
 
 class Made(Baselines):
-    """Baselines of scores and relevance of two parts in place of a corpus."""
+    """Baselines of scores and relevance, those of both parts, in place of a corpus."""
 
-    def __init__(self, valid, test) -> None:
-        pairs = enumerate(zip(valid[0], test[0], strict=True))
-        self.scores = {str(k): {"valid": one, "test": other} for k, (one, other) in pairs}
-        self.relevance = {"valid": valid[1], "test": test[1]}
-
-
-def test_scores_are_standardized_within_a_query() -> None:
-    scores, _ = rankers(3, 0.5, 2.0)
-    rounding = torch.arange(CANDIDATES) % 2 * 6e-8  # is no difference
-    constant = [0.1 * place * (1 + rounding) for place in range(QUERIES)]
-    for query, features in enumerate(standardized([*scores, constant])):
-        columns = [ranker[query].double().numpy() for ranker in scores]
-        expected = np.stack([(s - s.mean()) / s.std() for s in columns], axis=1)
-        np.testing.assert_allclose(features[:, :2], expected, rtol=1e-7, atol=1e-7)
-        np.testing.assert_allclose(features[:, 2], 0, atol=1e-12)
+    def __init__(self, rankers: Rankers, relevance: list[Tensor]) -> None:
+        self.scores = {str(k): dict.fromkeys(RANKED, one) for k, one in enumerate(rankers)}
+        self.relevance = dict.fromkeys(RANKED, relevance)
 
 
-def test_cross_validation_does_not_see_the_query_itself() -> None:
-    # With every label of a query turned around, a classifier that had seen it would weigh the
-    # ranker less.
-    scores, relevance = rankers(5, 0.1)
-    found = Made((scores, relevance), (scores, relevance)).reranked_scores()
-    for query in (3, 40):
-        changed = list(relevance)
-        changed[query] = ~changed[query]
-        other = Made((scores, changed), (scores, relevance)).reranked_scores()
-        torch.testing.assert_close(other["valid"][query], found["valid"][query])
-        assert not torch.equal(other["test"][query], found["test"][query])
-    assert [len(score) for score in found["valid"]] == [CANDIDATES] * QUERIES
+def test_the_reranker_learns_from_other_queries_however_long_their_lists_are() -> None:
+    """On dev from those of other folds; on test, here the same queries, from all of dev.
 
-
-def test_folds_are_of_queries_however_long_their_lists_are() -> None:
+    It sees scores standardised within a query, where those of one value but for rounding are zeros.
+    """
     scores, relevance = rankers(5, 0.1, 2.0)
     lengths = [2 + place % (CANDIDATES - 1) for place in range(QUERIES)]
     cut = [[s[:n] for s, n in zip(ranker, lengths, strict=True)] for ranker in [*scores, relevance]]
     *scores, relevance = cut
-    found = Made((scores, relevance), (scores, relevance)).reranked_scores()
-    features, queries = standardized(scores), np.arange(QUERIES)
-    for train, held in GroupKFold(5).split(queries, groups=queries):
+    constant = [0.1 * n * (1 + torch.arange(n) % 2 * 6e-8) for n in lengths]
+    found = Made([*scores, constant], relevance).reranked_scores()
+    numbers = [[s.double().numpy() for s in ranker] for ranker in scores]
+    features = [
+        np.stack([(s - s.mean()) / s.std() for s in columns], axis=1)
+        for columns in zip(*numbers, strict=True)
+    ]
+    queries = np.arange(QUERIES)
+    folds = [("valid", *fold) for fold in GroupKFold(5).split(queries, groups=queries)]
+    for part, train, held in [*folds, ("test", queries, queries)]:
         model = LogisticRegression(class_weight="balanced")
-        model.fit(*(np.concatenate([part[q] for q in train]) for part in (features, relevance)))
+        model.fit(*(np.concatenate([each[q] for q in train]) for each in (features, relevance)))
         for q in held:
             expected = model.decision_function(features[q])
-            np.testing.assert_allclose(found["valid"][q], expected, rtol=1e-6)
+            np.testing.assert_allclose(found[part][q], expected, rtol=1e-6)
 
 
 def test_there_is_no_reranker_without_enough_to_learn_from() -> None:
@@ -157,8 +149,8 @@ def test_there_is_no_reranker_without_enough_to_learn_from() -> None:
         ([some, some], True),
         ([some, none, none, every], True),
     ):
-        both = [[torch.tensor([2.0, 1.0])] * len(similar)], [torch.tensor(row) for row in similar]
-        assert set(Made(both, both).measures) == ({"0", "re-ranker"} if enough else {"0"})
+        made = Made([[torch.tensor([2.0, 1.0])] * len(similar)], list(map(torch.tensor, similar)))
+        assert set(made.measures) == ({"0", "re-ranker"} if enough else {"0"})
 
 
 def test_measures_are_their_definitions() -> None:
