@@ -4,6 +4,7 @@ import re
 from functools import partial
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from benchmarks.rationales import report, selections
 from benchmarks.rationales.learner import ClassGoal, RankingGoal, SelectionCost
 from benchmarks.rationales.networks import SELECTED, ModelConfig, RationaleNet, Reading, network
 from benchmarks.rationales.selections import precision, read_spans, spans_text, top_share
-from benchmarks.rationales.svm import best_words
+from benchmarks.rationales.svm import SVMEstimator, best_words
 from pyg_kernels import datasets
 from pyg_kernels.datasets.text import EncodedTexts, TextBatch
 from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed, runs_of, table_of
@@ -316,3 +317,14 @@ def test_the_svm_takes_the_largest_features_one_after_the_other() -> None:
         for number in range(5):
             found: Tensor = best_words(text, number, places, values)
             assert found.tolist() == by_definition(text, number, weights)
+
+
+def test_of_several_classes_the_weights_are_those_of_the_predicted_one() -> None:
+    texts = [["red", "x"], ["green", "leaf"], ["blue", "x"]] * 5
+    classes = torch.tensor([0, 1, 2] * 5)
+    data: Any = SimpleNamespace(classes="rgb", goal=ClassGoal)
+    data.texts, data.right = (lambda part: texts), (lambda part: classes)
+    svm = SVMEstimator(data, rate=0.3)
+    svm.fit()
+    (chosen,) = svm.select([["red", "green", "leaf"]], share=0.3)
+    assert chosen.tolist() == [False, True, False]
