@@ -134,6 +134,9 @@ def test_molecules(call, tmp_path: Path, dataset: str, assay, monkeypatch, drawn
     assert (tmp_path / "out" / "rationales.png").exists()
     assert ("Atoms that say it" in html) == (dataset == "molecules")
     assert ("is not known" in text) == (dataset == "chembl")
+    new = ("--data", tmp_path / "out" / "predictions.csv", "--out", tmp_path / "new")
+    refused = call("explain", "--checkpoint", tmp_path / "out", *new)
+    assert_refused(refused, "reads molecules, not texts")
 
 
 def test_questions_by_words_of_their_bodies(compare, tmp_path: Path) -> None:
@@ -181,6 +184,8 @@ def test_new_texts_are_explained(whole: Path, call, tmp_path: Path) -> None:
     assert_refused(call(*explain, run, "--out", tmp_path / "again"), "--overwrite replaces it")
     pandas.DataFrame({"body": texts, "words": texts}).to_parquet(new)
     assert_refused(call(*explain, run, "--out", tmp_path / "no"), "'words'")
+    pandas.DataFrame({"body": ["", "  "]}).to_parquet(new)
+    assert_refused(call(*explain, run, "--out", tmp_path / "no"), "new.parquet has words")
 
 
 KINDS = ("dependent", "independent", "attention", "full")

@@ -241,9 +241,8 @@ def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
     titles = [data.corpus.questions[ranking.query].title for ranking in data.rankings["valid"]]
     long_enough = [title for title in titles if len(title) >= LEAST_WORDS] or titles
     drawn = list(dict.fromkeys(tuple(title[:MOST_WORDS]) for title in long_enough))[:TITLES]
-    encoded, ptr = data.vocabulary.encode(drawn)
-    words = TextBatch(encoded, ptr, torch.zeros(len(drawn), dtype=torch.long))
-    weights = nets[name].gates(words).mean(dim=1).split(ptr.diff().tolist())
+    words = TextBatch(*data.vocabulary.encode(drawn), torch.zeros(len(drawn), dtype=torch.long))
+    weights = nets[name].gates(words).mean(dim=1).split(words.lengths.tolist())
     figure, found = panels(len(drawn), 1, (8, 1.7))
     for panel, title, heights in zip(found, drawn, weights, strict=True):
         panel.bar(range(len(title)), heights.tolist(), width=0.7)

@@ -102,7 +102,7 @@ class RankingError(CatMetric):
 
     def compute(self) -> Tensor:
         """The error, 0 to 1; NaN where a score is not a number."""
-        lists = super().compute().split([len(similar) for similar in self.relevance])
+        lists = super().compute().cpu().split([len(similar) for similar in self.relevance])
         return torch.tensor(1 - evaluate(lists, self.relevance)["MRR"] / 100)
 
 
