@@ -204,11 +204,9 @@ def test_a_lost_checkpoint_gives_one_line_and_models_are_added(compare, compared
     assert not (out / "pretraining").exists()
 
 
-def test_word_vectors_are_those_of_the_corpus_and_bad_ids_left_out(compare, root) -> None:
+def test_word_vectors_are_those_of_the_corpus_and_bad_ids_left_out(root) -> None:
     with (root / "train_random.txt").open("a") as file:
         file.write("999\t001\t010\n")
-    said = "train_random.txt: id without a question, 999 (leave_out=True, --leave-out, leaves"
-    assert_refused(compare(), said)
     known = [*TOPICS, *(f"w{k}" for k in range(6))]
     lines = [f"{word} {k / 9:.3f} {1 - k / 5:.3f} 0.5" for k, word in enumerate(known)]
     (root / "vector").mkdir()  # where the published corpus has it

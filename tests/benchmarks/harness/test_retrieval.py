@@ -71,6 +71,8 @@ def test_baselines_search_all_questions_as_the_settings_say(corpus, fields) -> N
     assert [scores.tolist() for scores in published] == [[0.5, 2.0], [3, 2, 1]]
     assert set(found.measures) == set(found.scores)
     assert set(found.measures[f"BM25{ending}"]["valid"]) == set(METRICS)
+    corpus.parts["test"][0] = TEST[0]._replace(bm25=None)
+    assert "BM25 of the corpus" not in Baselines(corpus, [fields]).scores
 
 
 def test_stop_words_go_before_runs_are_formed(corpus) -> None:
