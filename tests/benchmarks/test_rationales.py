@@ -13,10 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.retrieval.data import question_batch
 from benchmarks.harness.training import Run
 from benchmarks.rationales import report, selections
-from benchmarks.rationales.learner import ClassGoal, RankingGoal, SelectionCost
+from benchmarks.rationales.learner import (
+    ClassGoal,
+    RankingGoal,
+    RationaleLearner,
+    SelectionCost,
+)
 from benchmarks.rationales.networks import SELECTED, ModelConfig, RationaleNet, Reading, network
 from benchmarks.rationales.selections import precision, read_spans, spans_text, top_share
 from benchmarks.rationales.svm import SVMEstimator, best_words
@@ -117,6 +123,9 @@ def test_ratings_of_beer(compare, tmp_path: Path) -> None:
         error = ((rows["y"] - rows["prediction"]) ** 2).mean()
         assert record["test"] == pytest.approx(error, rel=1e-5)
     assert "16.7% of the words of the test part say it" in text
+    y = table_of(tmp_path / "out").query("model == 'dependent' and part == 'train'")["y"]
+    goal = load_learner(tmp_path / "out" / "runs" / "dependent-seed0", RationaleLearner).goal
+    assert vars(goal) == pytest.approx({"mean": y.mean(), "std": y.std(ddof=0)})
 
 
 @pytest.mark.parametrize("dataset", ["molecules", "chembl"])
