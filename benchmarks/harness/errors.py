@@ -16,14 +16,8 @@ class InputError(ValueError):
     status = 2
 
 
-class DivergenceError(RuntimeError):
-    """The validation error stopped being a number. Exit status 1; finished runs are kept."""
-
-    status = 1
-
-
-class MeasurementError(RuntimeError):
-    """A measurement could not be made. Exit status 1; finished ones are kept."""
+class RunError(RuntimeError):
+    """Training diverged, or a measurement failed. Exit status 1; what is finished is kept."""
 
     status = 1
 
@@ -94,7 +88,7 @@ def exit_status(program: str, command: Callable[[], int]) -> int:
         if os.environ.get("WORLD_SIZE", "1") != "1":
             raise InputError("this runs in one process; start it without torchrun")
         return command()
-    except (InputError, DivergenceError, MeasurementError) as error:
+    except (InputError, RunError) as error:
         tell(f"{program}: error: {error}")
         return error.status
     except KeyboardInterrupt as interrupt:

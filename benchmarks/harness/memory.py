@@ -32,11 +32,11 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(self.device)
             self._gpu_before = torch.cuda.memory_allocated(self.device)
         self._linux = _forget_peak()
-        self._before = _status("VmRSS") if self._linux else _largest_resident()
+        self._before = _status("VmRSS") if self._linux else largest_resident()
         return self
 
     def __exit__(self, *error: object) -> None:
-        after = _status("VmHWM") if self._linux else _largest_resident()
+        after = _status("VmHWM") if self._linux else largest_resident()
         self.peak = max(0, after - self._before)
         if self.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self.device)
@@ -63,6 +63,7 @@ def _status(key: str) -> int:
     raise ValueError(f"{STATUS} has no {key}")
 
 
-def _largest_resident() -> int:
+def largest_resident() -> int:
+    """Bytes at the peak of this process so far."""
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest if sys.platform == "darwin" else largest * KIB

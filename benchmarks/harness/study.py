@@ -25,13 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tqdm import tqdm
 
-from benchmarks.harness.errors import (
-    InputError,
-    MeasurementError,
-    as_input_error,
-    naming_files,
-    say,
-)
+from benchmarks.harness.errors import InputError, RunError, as_input_error, naming_files, say
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.options import Results, flag
 from benchmarks.harness.table import Table
@@ -245,7 +239,7 @@ def in_own_process(work: Callable[..., T], *arguments: object) -> T:
     try:
         return pool.submit(work, *arguments).result()
     except BrokenProcessPool:
-        raise MeasurementError("the process was killed, perhaps for want of memory") from None
+        raise RunError("the process was killed, perhaps for want of memory") from None
     except KeyboardInterrupt:
         for child in multiprocessing.active_children():
             child.terminate()

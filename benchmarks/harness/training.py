@@ -24,7 +24,7 @@ from torch import Tensor
 
 from benchmarks.harness.checkpoint import naming_damage
 from benchmarks.harness.devices import accelerator, now
-from benchmarks.harness.errors import DivergenceError, InputError, naming_files, say
+from benchmarks.harness.errors import InputError, RunError, naming_files, say
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.learner import Learner, TrainingConfig
 from benchmarks.harness.sizes import num_parameters
@@ -92,8 +92,8 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
             predictions = _predict(trainer, learner, batches, folder / BEST)
         if trainer.received_sigterm:  # too late to stop an epoch; it must not start the next run
             raise SystemExit
-    except DivergenceError as error:
-        raise DivergenceError(f"{name}: {error}") from error
+    except RunError as error:
+        raise RunError(f"{name}: {error}") from error
     except SystemExit:  # Lightning's answer to an interrupt
         raise KeyboardInterrupt from None
     number, details = num_parameters(learner.net), task.details(model, learner)
@@ -136,7 +136,7 @@ def finished_run(
     for part, value in scores.items():
         if not math.isfinite(value):
             name = task.run_name(model.name, seed)
-            raise DivergenceError(f"{name}: the {task.measure.title} of the {part} part is {value}")
+            raise RunError(f"{name}: the {task.measure.title} of the {part} part is {value}")
     seconds = [epoch["seconds"] for epoch in epochs] or [0.0]
     record = {
         "dataset": task.dataset,
@@ -205,7 +205,7 @@ class EpochHistory(Callback):
         }
         if not math.isfinite(record["valid_error"]):
             found = f"the validation error is {record['valid_error']} after epoch {record['epoch']}"
-            raise DivergenceError(f"{found}; a lower --lr or --clip may help")
+            raise RunError(f"{found}; a lower --lr or --clip may help")
         self.epochs.append(record)
         for logger in trainer.loggers:
             logger.log_metrics(record, step=trainer.current_epoch)

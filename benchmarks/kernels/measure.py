@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.harness.errors import InputError, MeasurementError
+from benchmarks.harness.errors import InputError, RunError
 from benchmarks.harness.memory import PeakMemory
 from benchmarks.harness.study import in_own_process
 from benchmarks.kernels import accuracy, libraries, regression
@@ -29,11 +29,11 @@ def measured(options: Kernels, measurement: Measurement, folder: Path) -> Result
         os.environ["OMP_NUM_THREADS"] = str(options.threads)  # read by the process
     try:
         found = in_own_process(outcome, options, measurement, folder)
-    except MeasurementError as error:
+    except RunError as error:
         found = {"failed": str(error)}
     result = {**asdict(measurement), **found}
     if "failed" in result and measurement.method != GRAKEL and measurement.task != "accuracy":
-        raise MeasurementError(f"{measurement.title}: {result['failed']}")
+        raise RunError(f"{measurement.title}: {result['failed']}")
     theirs = Measurement(measurement.task, GRAKEL, measurement.size)
     paths = [folder / VALUES, folder.parent / theirs.name / VALUES]
     if measurement != theirs and all(path.exists() for path in paths):

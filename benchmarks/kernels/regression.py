@@ -6,13 +6,12 @@ training molecules: as the number of random features grows, they become the same
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import KernelCenterer
@@ -55,24 +54,8 @@ def regress_with_features(parts: Parts, number: int) -> dict[str, Any]:
         features.fit(parts.graphs["train"])
         return {part: np.asarray(features.transform(parts.graphs[part]), float) for part in PARTS}
 
-    def best() -> float:
-        """The penalty with the lowest validation error, from the normal equations, made once."""
-        mean, mean_y = x["train"].mean(axis=0), parts.y["train"].mean()
-        centered = x["train"] - mean
-        product, right = centered.T @ centered, centered.T @ (parts.y["train"] - mean_y)
-        errors = {}
-        for penalty in (fraction * np.trace(product) / len(centered) for fraction in FRACTIONS):
-            with suppress(LinAlgError):
-                weights = cho_solve(cho_factor(product + penalty * np.eye(len(product))), right)
-                errors[penalty] = _rmse((x["valid"] - mean) @ weights + mean_y, parts.y["valid"])
-        return min(errors, key=lambda penalty: errors[penalty])
-
-    def predicted(penalty: float) -> dict[str, Numbers]:
-        ridge = Ridge(penalty, solver="cholesky").fit(x["train"], parts.y["train"])
-        return {part: ridge.predict(x[part]) for part in PARTS}
-
     x, seconds = timed(mapped)
-    return _fitted(parts, seconds, best(), predicted)
+    return _fitted(parts, x, x["train"].var(axis=0).sum(), seconds, Ridge(solver="cholesky"))
 
 
 def regress_with_gram(parts: Parts) -> dict[str, Any]:
@@ -84,27 +67,34 @@ def regress_with_gram(parts: Parts) -> dict[str, Any]:
         others = {p: center.transform(kernel.transform(parts.graphs[p])) for p in PARTS[1:]}
         return {"train": train, **others}
 
-    def predicted(penalty: float) -> dict[str, Numbers]:
-        ridge = KernelRidge(alpha=penalty, kernel="precomputed").fit(gram["train"], y)
-        return {part: ridge.predict(gram[part]) + mean for part in PARTS}
-
     gram, seconds = timed(grams)
-    mean = parts.y["train"].mean()
-    y = parts.y["train"] - mean
-    penalties = [fraction * np.trace(gram["train"]) / len(y) for fraction in FRACTIONS]
-    best = min(penalties, key=lambda one: _rmse(predicted(one)["valid"], parts.y["valid"]))
-    return _fitted(parts, seconds, best, predicted)
+    mean = gram["train"].diagonal().mean()
+    return _fitted(parts, gram, mean, seconds, KernelRidge(kernel="precomputed"))
 
 
 def _fitted(
-    parts: Parts, seconds: float, best: float, predicted: Callable[[float], dict[str, Numbers]]
+    parts: Parts, x: dict[str, Numbers], mean_kernel: float, seconds: float, ridge: Any
 ) -> dict[str, Any]:
-    """Errors by the best penalty; seconds of the kernel, and of one fit with its predictions."""
-    values, seconds_fit = timed(lambda: predicted(best))
+    """Errors by the penalty with the lowest validation error; seconds of the kernel, and of one fit
+    with its predictions.
+    """
+    penalties = np.array(FRACTIONS) * mean_kernel
+    mean = parts.y["train"].mean()
+    y, valid = parts.y["train"] - mean, parts.y["valid"] - mean
+    each = clone(ridge).set_params(alpha=penalties)  # one target for each, products made once
+    each.fit(x["train"], np.tile(y[:, None], len(penalties)))
+    errors = np.square(each.predict(x["valid"]) - valid[:, None]).mean(axis=0)
+    best = clone(ridge).set_params(alpha=float(penalties[errors.argmin()]))
+
+    def predicted() -> dict[str, Numbers]:
+        best.fit(x["train"], y)
+        return {part: best.predict(x[part]) + mean for part in PARTS}
+
+    values, seconds_fit = timed(predicted)
     return {
-        "fitted_on": len(parts.y["train"]),
+        "fitted_on": len(y),
         **{part: _rmse(values[part], parts.y[part]) for part in PARTS},
-        "penalty": float(best),
+        "penalty": best.alpha,
         "seconds_kernel": seconds,
         "seconds_fit": seconds_fit,
         "seconds": seconds + seconds_fit,

@@ -1,9 +1,7 @@
 """``python -m benchmarks.speed scale``: featurising and training, by number of molecules."""
 
 import os
-import resource
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchmarks.harness.errors import InputError, MeasurementError, as_input_error, naming_extras
+from benchmarks.harness.errors import InputError, RunError, as_input_error, naming_extras
 from benchmarks.harness.options import Command, Results, setting
 from benchmarks.harness.study import Record, Report, Study, in_own_process, rows_table
 
@@ -20,7 +18,6 @@ FULL = 2_300_000  # molecules of the Clean Energy Project
 BATCH_SIZE = 128
 WARM_BATCHES = 10  # at most so many of the first do not count
 MIB = 2**20
-UNIT = 1 if sys.platform == "darwin" else 1024  # of getrusage's memory
 DETAILS = """\
 Writes the molecules of a data set many times over, their atoms in other orders, featurises the file
 into shards and trains on these through the molecule benchmark. Every stage runs in a process of its
@@ -109,15 +106,16 @@ def _carried_out(stage: Callable[..., Record], *arguments: object) -> Record:
     """What a stage gives in a fresh process, with the peaks of its memory in bytes."""
     try:
         return in_own_process(_with_peaks, stage, *arguments)
-    except (InputError, MeasurementError) as error:
+    except (InputError, RunError) as error:
         raise type(error)(f"{stage.__name__}: {error}") from error
     except (OSError, ValueError, RuntimeError) as error:
-        raise MeasurementError(f"{stage.__name__}: {type(error).__name__}: {error}") from error
+        raise RunError(f"{stage.__name__}: {type(error).__name__}: {error}") from error
 
 
 def _with_peaks(stage: Callable[..., Record], *arguments: object) -> Record:
-    found = stage(*arguments)
-    return {**found, "peak": UNIT * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+    from benchmarks.harness.memory import largest_resident
+
+    return {**stage(*arguments), "peak": largest_resident()}
 
 
 def replicate(path: Path, dataset: str, root: str, number: int) -> Record:

@@ -52,12 +52,17 @@ def runs_of(out: Path, table: Any = None, **columns: str) -> Iterator[tuple[dict
 
 
 def outcome(out: Path) -> dict[str, Any]:
-    """Records, predictions and weights of whatever network, without the seconds."""
+    """Records, logs, predictions and weights of whatever network, without the seconds."""
+    import pandas
+
     found: dict[str, Any] = {}
     for path in sorted(path for path in out.rglob("*") if path.is_file()):
         if path.name in ("record.json", "metrics.json", "predictions.csv"):
             text = re.sub(r'"\w*seconds\w*": [\d.e+-]+', "", path.read_text())
             found[str(path.relative_to(out))] = text
+        elif path.name == "metrics.csv":
+            log = pandas.read_csv(path).drop(columns="seconds")
+            found[str(path.relative_to(out))] = log.to_csv()
         elif path.name in ("best.ckpt", "checkpoint.pt"):
             content = torch.load(path, weights_only=True)
             weights = content.get("state_dict", content.get("network"))

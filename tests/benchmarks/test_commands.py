@@ -487,7 +487,7 @@ RESUMED = [
     ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 1 --epochs 4"),
     ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 4 --epochs 1"),
     ("molecules", "--model gine --epochs 3 --seeds 0 1 --hidden 4"),
-    ("texts", "--epochs 3 --schedule exponential"),
+    ("texts", "--epochs 3 --schedule exponential --logger csv"),
     ("language", "--models rcnn-5m --epochs 3"),
     ("language", "--models adam-rcnn-16m --lr 0.2 --epochs 3"),
     ("language", "--models awd-rkm-cifg --lr 3 --batch-size 16 --epochs 3"),

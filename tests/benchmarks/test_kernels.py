@@ -13,7 +13,7 @@ import torch
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
 from benchmarks.harness import memory
-from benchmarks.harness.errors import MeasurementError
+from benchmarks.harness.errors import RunError
 from benchmarks.harness.options import Command, parse
 from benchmarks.harness.study import in_own_process
 from benchmarks.harness.task import PARTS
@@ -189,7 +189,7 @@ def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
     assert run("--tasks", "wl-features") == (1, "", said)
     assert not list(tmp_path.glob("out/runs/*/record.json"))
     assert in_own_process(os.getpid) != os.getpid()
-    with pytest.raises(MeasurementError, match="the process was killed"):
+    with pytest.raises(RunError, match="the process was killed"):
         in_own_process(os._exit, 1)
 
 

@@ -16,7 +16,7 @@ from torch.nn.utils import parameters_to_vector
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 from benchmarks.harness import memory
-from benchmarks.harness.errors import MeasurementError
+from benchmarks.harness.errors import RunError
 from benchmarks.harness.language_model.models import LanguageModel, fitted
 from benchmarks.harness.language_model.options import PRESETS
 from benchmarks.harness.options import parse
@@ -292,7 +292,7 @@ def test_a_stage_and_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale, "in_own_process", lambda work, *arguments: work(*arguments))
     found = scale._carried_out(allocate, 300)
     assert found["given"] == 300 and found["peak"] > 300 * MIB
-    with pytest.raises(MeasurementError, match=r"^fail: RuntimeError: it fails$"):
+    with pytest.raises(RunError, match=r"^fail: RuntimeError: it fails$"):
         scale._carried_out(fail)
 
 
@@ -307,7 +307,7 @@ def test_a_finished_scale_is_not_measured_again(few_molecules, tmp_path, monkeyp
         if work is scale.featurise:
             arguments[1].mkdir()
         if work is scale.train and len(calls) == 3:
-            raise MeasurementError("train: it fails")
+            raise RunError("train: it fails")
         rates = {"molecules_a_second": 4600.0, "bytes": 6000, "training_share": 0.8}
         return {**rates, "peak": 300 * MIB}
 

@@ -105,20 +105,6 @@ def test_resume_after_early_stopping_trains_no_further(experiment, tmp_path, mon
     assert outcome(tmp_path / "out") == outcome(tmp_path / "whole")
 
 
-def test_an_interrupted_run_logs_all_epochs(experiment, monkeypatch, tmp_path) -> None:
-    options = {"epochs": 4, "logger": "csv"}
-
-    def is_third(self, trainer, module) -> bool:
-        return trainer.current_epoch == 2
-
-    interrupt_once(monkeypatch, training.EpochHistory, "on_train_epoch_start", is_third)
-    with pytest.raises(KeyboardInterrupt):
-        experiment(**options).run()
-    (run,) = experiment(resume=True, **options).run()
-    table = pandas.read_csv(tmp_path / "out" / "runs/rcnn-seed0/metrics.csv")
-    assert table["epoch"].tolist() == [epoch["epoch"] for epoch in run.history] == [1, 2, 3, 4]
-
-
 def test_metrics_are_those_of_the_best_epoch_and_each_is_logged_on_request(experiment, tmp_path):
     made = experiment(epochs=8, lr=0.05, logger="csv")
     (run,) = made.run()
