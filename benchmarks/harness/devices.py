@@ -1,10 +1,15 @@
 """On which devices a benchmark computes, and the time there."""
 
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 
 from benchmarks.harness.errors import InputError
+
+T = TypeVar("T")
+CPU = torch.device("cpu")
 
 
 def torch_device(name: str) -> torch.device:
@@ -26,6 +31,13 @@ def now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
+
+
+def timed(call: Callable[[], T], device: torch.device = CPU) -> tuple[T, float]:
+    """What a call gives, and its seconds."""
+    started = now(device)
+    result = call()
+    return result, now(device) - started
 
 
 def accelerator(name: str) -> tuple[str, list[int] | int]:

@@ -1,18 +1,13 @@
 """Writing files so that each is there whole or not at all."""
 
-import os
 from pathlib import Path
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Writes a whole file or none of it."""
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    from pyg_kernels.datasets.public_file import write_whole
+
+    write_whole(path, lambda partial: partial.write_bytes(content))
 
 
 def write_text(path: Path, text: str) -> None:

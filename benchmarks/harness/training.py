@@ -8,7 +8,6 @@ import json
 import logging
 import math
 import statistics
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from benchmarks.harness.checkpoint import naming_damage
-from benchmarks.harness.devices import accelerator, now
+from benchmarks.harness.devices import accelerator, now, timed
 from benchmarks.harness.errors import InputError, RunError, naming_files, say
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.learner import Learner, TrainingConfig
@@ -104,9 +103,7 @@ def fit(
     task: Task, model: Any, estimator: Any, seed: int, config: TrainingConfig, folder: Path
 ) -> Run:
     """Fits one model that is fitted at once, with one seed; leaves ``best.ckpt`` in the folder."""
-    started = time.perf_counter()
-    estimator.fit()
-    seconds = time.perf_counter() - started
+    _, seconds = timed(estimator.fit)
     content = io.BytesIO()
     torch.save(estimator.checkpoint(), content)
     with naming_files(folder):

@@ -38,7 +38,6 @@ Exit status: 0 done, 1 a measurement failed, 2 bad input, 130 interrupted.
 def carry_out(asked: Kernels) -> None:
     """Measures what has not been measured yet, prints the tables and writes the report."""
     with naming_extras("mol,bench"):
-        import pyg_kernels.chem  # noqa: F401
         from benchmarks.harness.devices import torch_device
         from benchmarks.harness.study import Report, Study
         from benchmarks.kernels import accuracy, libraries, measure, report

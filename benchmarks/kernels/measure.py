@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.harness.devices import timed
 from benchmarks.harness.errors import InputError, RunError
 from benchmarks.harness.memory import PeakMemory
 from benchmarks.harness.study import in_own_process
@@ -76,14 +77,14 @@ def measure(options: Kernels, measurement: Measurement, folder: Path) -> Result:
     else:
         work = libraries.prepared(measurement, options)
     with PeakMemory(device) as memory:
-        found, *seconds = regression.timed(work, device)
+        found, *seconds = timed(work, device)
     peak = {"calls": 1, "peak_mib": round(memory.peak / MIB, 1), "seconds": seconds[0]}
     if memory.gpu_peak is not None:
         peak["gpu_peak_mib"] = round(memory.gpu_peak / MIB, 1)
     if isinstance(found, dict):
         return {**peak, **found}
     while len(seconds) < options.rounds and sum(seconds) < MOST_SECONDS:
-        seconds.append(regression.timed(work, device)[1])
+        seconds.append(timed(work, device)[1])
     times = {"seconds": statistics.median(seconds), "calls": len(seconds)}
     return {**peak, **times, **_facts(task, found, size, folder)}
 

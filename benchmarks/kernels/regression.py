@@ -5,7 +5,6 @@ on the validation part from the same fractions of the mean of :math:`K(G, G)`, c
 training molecules: as the number of random features grows, they become the same method.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,13 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import KernelCenterer
 
-from benchmarks.harness.devices import now
+from benchmarks.harness.devices import timed
 from benchmarks.kernels.libraries import PARTS, as_list, drawn, labeled, parts_of
 from benchmarks.kernels.options import ITERATIONS, ORDER, SEED
 from pyg_kernels.features import RandomFeatures
 from pyg_kernels.kernels import KernelGP, RandomWalkKernel, WLSubtreeKernel
 
 Numbers = NDArray[np.float64]
-CPU = torch.device("cpu")
 FRACTIONS = tuple(10.0**k for k in range(-10, 1))
 MOST_VALID = 1000  # molecules of the validation part that choose the penalty
 
@@ -123,10 +121,3 @@ def regress_with_process(molecules: Any, size: int) -> dict[str, Any]:
 
 def _rmse(prediction: Numbers, y: Numbers) -> float:
     return float(np.sqrt(np.mean((prediction - y) ** 2)))
-
-
-def timed(call: Callable[[], Any], device: torch.device = CPU) -> tuple[Any, float]:
-    """What a call gives, and its seconds."""
-    started = now(device)
-    result = call()
-    return result, now(device) - started

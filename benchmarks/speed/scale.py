@@ -60,7 +60,6 @@ class Molecules(NamedTuple):
 def carry_out(options: Scale) -> None:
     """Measures the numbers of molecules that are not measured yet and prints the table."""
     with naming_extras("mol,bench"):
-        import pyg_kernels.chem  # noqa: F401
         from benchmarks.speed.epoch import check_networks
     check_networks([options.model])
     if not options.report:

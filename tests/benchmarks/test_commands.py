@@ -203,7 +203,13 @@ COMMANDS = {
     ),
     "rationales explain": Promise("benchmarks.rationales explain"),
     "speed": Promise("benchmarks.speed"),
-    "speed scale": Promise("benchmarks.speed scale"),
+    "speed scale": Promise(
+        "benchmarks.speed scale",
+        "--molecules 20 --model gin --steps 1 --workers 1 --threads 1",
+        ("--steps 2", "--steps 1, not 2"),
+        "molecules seconds featurise train",
+        prepare=lambda folder: (folder / "cep-processed.csv").write_text("smiles,PCE\nno,1\n"),
+    ),
     "speed compare": Promise(
         "benchmarks.speed compare", prepare=lambda folder: (folder / "none.json").write_text("{}")
     ),
@@ -368,7 +374,10 @@ BAD_INPUT = {
         ("epoch --model mean", "--models mean: expected one of"),
         ("graph --out FILE", "File exists"),
     ],
-    "speed scale": [("--model nonsense", "--models nonsense: expected one of wl")],
+    "speed scale": [
+        ("--model nonsense", "--models nonsense: expected one of wl"),
+        ("--dataset cep --root IN", "cep-processed.csv"),
+    ],
     "speed compare": [
         ("a", "required: after"),
         ("a b", "a: No such file"),
@@ -389,8 +398,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _of_a_second(assay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured in this process, and small where no option says so."""
-    measure = import_module("benchmarks.kernels.measure")
-    monkeypatch.setattr(measure, "in_own_process", lambda work, *words: work(*words))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # kept, whatever they set
+    for name in ("benchmarks.kernels.measure", "benchmarks.speed.scale"):
+        module = import_module(name)
+        monkeypatch.setattr(module, "in_own_process", lambda work, *words: work(*words))
     libraries = import_module("benchmarks.kernels.libraries")
     monkeypatch.setattr(libraries, "load", lambda options: assay[:40])
     trials = import_module(f"{ACTIVATIONS}.trials")
