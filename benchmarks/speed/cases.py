@@ -3,6 +3,7 @@
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -183,26 +184,16 @@ def scan_case(shape: Shape, device: torch.device) -> Case:
     target = torch.empty_like(source)
     gigabytes = source.numel() * source.element_size() / 1e9
     contestants = [Contestant("copy", lambda: target.copy_(source), work=2 * gigabytes)]
-    for order in (1, 2, 3):
-        step = _scan_step(order, shape, device)
-        work = (2 * order + 2) * gigabytes
-        contestants.append(Contestant(f"scan, order {order}", step, work=work))
-    return Case("scan", "x".join(map(str, shape)), contestants, unit="gigabytes")
-
-
-def _scan_step(order: int, shape: Shape, device: torch.device) -> Step:
-    steps, texts, channels = shape
     layout = Layout.of_grid(steps, texts, device)
-    form = Form(order, normalize=True, gate="values", width=channels)
-    x = torch.rand(steps * texts, (1 + order) * channels, device=device)
     params = torch.zeros(4, channels, device=device)
-    initial = torch.zeros(order, texts, channels, device=device)
-
-    def run() -> None:
-        with torch.no_grad():
-            walk_scan(form, layout, x, params, initial, initial[0])
-
-    return run
+    for order in (1, 2, 3):
+        form = Form(order, normalize=True, gate="values", width=channels)
+        x = torch.rand(steps * texts, (1 + order) * channels, device=device)
+        initial = torch.zeros(order, texts, channels, device=device)
+        scan = partial(walk_scan, form, layout, x, params, initial, initial[0])
+        work = (2 * order + 2) * gigabytes
+        contestants.append(Contestant(f"scan, order {order}", torch.no_grad()(scan), work=work))
+    return Case("scan", "x".join(map(str, shape)), contestants, unit="gigabytes")
 
 
 def graph_layers(channels: int, edge_dim: int) -> Layers:
