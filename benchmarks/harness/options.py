@@ -310,8 +310,10 @@ def run_commands(
 
 def parse(program: str, command: Command, words: Sequence[str]) -> Any:
     """The options that words ask for."""
+    types_ = get_type_hints(command.options)
     lists = [one.name for one in fields(command.options) if isinstance(one.default, tuple)]
-    load = partial(_load, lists=lists)
+    choices = [name for name, hint in types_.items() if get_origin(hint) is Literal]
+    load = partial(_load, lists=lists, choices=choices)
     jsonargparse.set_loader(MODE, load, exceptions=(yaml.YAMLError,))
     made, given = parser(program, command), _files_first(command.options, words)
     found = vars(made.parse_args(given))
@@ -320,7 +322,6 @@ def parse(program: str, command: Command, words: Sequence[str]) -> Any:
             files = [load(Path(path).read_text("utf-8")) for path in found["config"] or ()]
             lists = [file[one.name] for file in files if isinstance(file.get(one.name), list)]
             found = vars(made.parse_args([*lists[-1], *given])) if lists else found
-    types_ = get_type_hints(command.options)
     values = {}
     for one in fields(command.options):
         value = found[one.name] or one.default if one.metadata["positional"] else found[one.name]
@@ -467,14 +468,19 @@ def _check_value(one: "Field[Any]", value: Any) -> None:
             raise InputError(f"{flag(one.name)} must be {kind} {words}".rstrip() + f", got {each}")
 
 
-def _load(text: str, lists: Sequence[str]) -> Any:
-    """YAML; of a results folder's configuration, the options in it; one value may be a list's."""
+def _load(text: str, lists: Sequence[str], choices: Sequence[str]) -> Any:
+    """YAML; of a results folder's configuration, the options in it.
+
+    One value may be a list's, and yes and no are words where they are choices.
+    """
     content = jsonargparse.get_loader("yaml")(text)
     if isinstance(content, dict) and isinstance(content.get("options"), dict):
         content = content["options"]
     if isinstance(content, dict):
         single = [k for k in lists if isinstance(content.get(k), str | int | float)]
         content |= {k: [content[k]] for k in single}
+        words = [k for k in choices if isinstance(content.get(k), bool)]
+        content |= {k: "yes" if content[k] else "no" for k in words}
     return content
 
 

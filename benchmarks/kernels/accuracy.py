@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 from torch_geometric.data import Data
-from torch_geometric.data.separate import separate
 from torch_geometric.io import read_tu_data
 
 from benchmarks.harness.errors import InputError
@@ -71,8 +71,12 @@ def mutag() -> tuple[list[Data], NDArray[Any]]:
     if not folder.is_dir():
         raise InputError("this GraKeL comes without its tests' MUTAG")
     data, slices, _ = read_tu_data(str(folder), "MUTAG")
-    data.x, data.edge_attr, y = data.x.argmax(dim=1), None, data.y.numpy()
-    return [separate(Data, data, place, slices, decrement=False) for place in range(len(y))], y
+    nodes, edges = (pairwise(slices[key].tolist()) for key in ("x", "edge_index"))
+    graphs = [
+        Data(x=data.x[a:b].argmax(dim=1), edge_index=data.edge_index[:, c:d])
+        for (a, b), (c, d) in zip(nodes, edges, strict=True)
+    ]
+    return graphs, data.y.numpy()
 
 
 def rows_of(name: str) -> list[list[str]]:

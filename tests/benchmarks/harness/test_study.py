@@ -36,6 +36,7 @@ class Squares(Device, Results):
         loud: say it loud
         title: above the squares
         signs: below them
+        framed: in a frame
     """
 
     numbers: tuple[int, ...] = setting((1, 2, 3), "number", least=0, free=True)
@@ -46,6 +47,7 @@ class Squares(Device, Results):
     loud: bool = setting(False)
     title: str | None = setting(None)
     signs: tuple[str, ...] = setting(())
+    framed: Literal["no", "yes", "auto"] = setting("auto")
 
     def check(self) -> None:
         if self.range[0] >= self.range[1]:
@@ -136,9 +138,10 @@ def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path) -> 
     for words in ([*file, "--power", "5"], ["--power", "5", *file], ["--power=5", "=".join(file)]):
         made = parse("tests.squares", COMMAND, words)
         assert made == Squares(power=5, kind="fancy", numbers=(7,))
-    (tmp_path / "next.yaml").write_text("power: 6\ntitle: null\nnumbers: 8\n")  # one is a list
-    words = [*file, "--config", str(tmp_path / "next.yaml")]
-    assert parse("tests.squares", COMMAND, words) == Squares(power=6, kind="fancy", numbers=(8,))
+    (tmp_path / "next.yaml").write_text("power: 6\ntitle: null\nnumbers: 8\nframed: no\n")
+    words = [*file, "--config", str(tmp_path / "next.yaml")]  # one is a list, and no a word
+    expected = Squares(power=6, kind="fancy", numbers=(8,), framed="no")
+    assert parse("tests.squares", COMMAND, words) == expected
 
     for word in ("null", "None", "1", "[1]", "true"):  # a word is a word
         assert parse("tests.squares", COMMAND, ["--title", word]).title == word
