@@ -1,6 +1,6 @@
 """The models of the comparison as estimators of the package, of one size."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
-from scipy import sparse
+from sklearn.feature_extraction import DictVectorizer
 from torch_geometric.data import Data
 
 from benchmarks.harness import sizes
@@ -42,18 +42,11 @@ class FingerprintKernel(CountKernel):
         self.dtype, self.max_memory, self.verbose = None, 2**28, False
 
     def _count(self, items: Any, dtype: Any) -> LabelCounts:
-        rows, labels, values = [], [], []
-        generator = GENERATORS[self.kind]()
-        for row, item in enumerate(items):
-            molecule: Any = Chem.MolFromSmiles(item.smiles)
-            found = generator.GetSparseCountFingerprint(molecule).GetNonzeroElements()
-            rows += [row] * len(found)
-            labels += found.keys()
-            values += found.values()
-        known, columns = np.unique(np.array(labels, np.int64), return_inverse=True)
-        shape = (len(items), len(known))
-        matrix = sparse.csr_matrix((np.array(values, dtype), (rows, columns)), shape=shape)
-        return LabelCounts([known], matrix, "cpu")
+        generator, counted = GENERATORS[self.kind](), DictVectorizer(dtype=dtype)
+        molecules: Iterator[Any] = (Chem.MolFromSmiles(item.smiles) for item in items)
+        found = [generator.GetSparseCountFingerprint(m).GetNonzeroElements() for m in molecules]
+        matrix = counted.fit_transform(found)
+        return LabelCounts([np.array(counted.feature_names_, np.int64)], matrix, "cpu")
 
 
 class FingerprintMethod(ProcessMethod):
@@ -81,9 +74,9 @@ class Named:
 NAMES: Mapping[str, Named] = {
     "wl-subtree-3": Named("wl-ridge", layers=3),
     "wl-subtree-6": Named("wl-ridge", layers=6),
-    "gin-relu": Named(f"{OWN}ActivatedGIN"),
-    "gin-prelu": Named(f"{OWN}SlopedGIN", width_of="gin-relu"),
-    "gin-kernel": Named(f"{OWN}LearnedGIN", width_of="gin-relu"),
+    "gin-relu": Named("gin"),
+    "gin-prelu": Named(f"{OWN}SlopedGIN", width_of="gin"),
+    "gin-kernel": Named(f"{OWN}LearnedGIN", width_of="gin"),
 }
 WITHOUT_BONDS = ("gin", "gin-relu", "gin-prelu", "gin-kernel", "neural-fingerprint", "mean")
 SEEDLESS = ("mean", "wl-ridge")  # the same with every seed
@@ -181,7 +174,7 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     try:
         with as_input_error():
             if not options.hidden and (":" not in kind or kind.startswith(OWN)):
-                like = NAMES[named.width_of].model if named.width_of else kind
+                like = named.width_of or kind
                 wanted = sizes.fit_hidden_size(
                     kind,
                     lambda width: {**wanted, "hidden_channels": width},

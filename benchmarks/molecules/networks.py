@@ -1,16 +1,17 @@
-"""GIN with three activations: what the activation alone changes. Named by their import path."""
+"""GIN with learned activations: what the activation alone changes. Named by their import path."""
 
 import torch.nn.functional as F
 import torch_geometric.nn as gnn
 from torch import Tensor, nn
 
+from pyg_kernels.molecules.networks import IsomorphismNet
 from pyg_kernels.nn import KernelActivation
 
 CENTERS = 100  # of gin-kernel; chosen on a validation part, see the page on learned activations
 
 
-class ActivatedGIN(nn.Module):
-    """PyG's GIN layers, batch normalization, sum pooling; an activation at each place."""
+class SlopedGIN(IsomorphismNet):
+    """The package's ``gin`` with another activation at each place: ReLU with a slope a unit."""
 
     def __init__(
         self,
@@ -20,43 +21,30 @@ class ActivatedGIN(nn.Module):
         num_layers: int = 4,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
-        width, self.dropout = hidden_channels, dropout
-        self.embed = nn.Linear(in_channels, width)
-        self.convs, self.norms, self.acts = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        for _ in range(num_layers):
-            mlp = nn.Sequential(
-                nn.Linear(width, width), self.norm(width), self.act(width), nn.Linear(width, width)
-            )
-            self.convs.append(gnn.GINConv(mlp))
-            self.norms.append(self.norm(width))
-            self.acts.append(self.act(width))
-        self.head = nn.Sequential(
-            self.norm(width), nn.Linear(width, width), self.act(width),
-            nn.Linear(width, out_channels),
-        )  # fmt: skip
-
-    def norm(self, width: int) -> nn.Module:
-        return gnn.BatchNorm(width, allow_single_element=True)
+        super().__init__(in_channels, hidden_channels, out_channels, num_layers, None, dropout)
+        rectifiers = [name for name, one in self.named_modules() if isinstance(one, nn.ReLU)]
+        for name in rectifiers:
+            self.set_submodule(name, self.act(hidden_channels))
+        head = self.head
+        del (
+            self.head
+        )  # the norm of all gradients depends on the order of parameters: it is the last
+        self.acts = nn.ModuleList(self.act(hidden_channels) for _ in range(num_layers))
+        self.head = head
 
     def act(self, width: int) -> nn.Module:
-        return nn.ReLU()
+        return nn.PReLU(width)
 
-    def forward(self, x: Tensor, edge_index: Tensor, *, batch: Tensor, batch_size: int) -> Tensor:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, *, edge_attr: Tensor, batch: Tensor, batch_size: int
+    ) -> Tensor:
         x = self.embed(x)
         for conv, norm, act in zip(self.convs, self.norms, self.acts, strict=True):
             x = F.dropout(act(norm(conv(x, edge_index))), self.dropout, self.training)
         return self.head(gnn.global_add_pool(x, batch, batch_size))
 
 
-class SlopedGIN(ActivatedGIN):
-    """With a slope for each unit."""
-
-    def act(self, width: int) -> nn.Module:
-        return nn.PReLU(width)
-
-
-class LearnedGIN(ActivatedGIN):
+class LearnedGIN(SlopedGIN):
     """With a function learned for each unit, ReLU at the start."""
 
     def act(self, width: int) -> nn.Module:

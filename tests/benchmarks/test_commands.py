@@ -279,7 +279,7 @@ BAD_INPUT = {
         (f"{CSV} --root data", "--root goes with"),
         (f"{CSV} --model gated-walk --dropout 0.5", "dropout=0.5"),
         (f"{CSV} --model attentive-fp --norm layer", "norm"),
-        (f"{CSV} --model gin-relu --norm layer", "--model gin-relu: "),
+        (f"{CSV} --model gin-prelu --norm layer", "--model gin-prelu: "),
         (f"{CSV} --target-columns y --subset-column z", "z"),
         (f"{CSV} --target-columns y --subset-column y", "needs 0 and 1"),
         (f"{CSV} --subset-column y", "goes with --target-columns"),

@@ -140,10 +140,9 @@ class Expansion:
     def kinks(self) -> tuple[Floats, Floats]:
         """Where the function changes its slope, and by how much; in order."""
         places, inverse = np.unique(self.centers, return_inverse=True)
-        jumps = np.zeros_like(places)
         factor = 2.0 if self.green == "abs" else 1.0
-        np.add.at(jumps, inverse.reshape(-1), factor * self.coefficients)
-        return places, jumps
+        jumps = np.bincount(inverse, factor * self.coefficients)
+        return places, np.asarray(jumps, np.float64)
 
     def slopes(self, low: float, high: float) -> tuple[Floats, Floats]:
         """The pieces of ``[low, high]`` and the slope of each."""

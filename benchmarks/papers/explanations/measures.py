@@ -120,35 +120,30 @@ def selected_atoms(values: Tensor, number: int) -> Tensor:
     return torch.isin(torch.arange(len(values)), order[:number])
 
 
-class Fidelity:
-    """What becomes of a prediction without some atoms, and of these atoms alone.
+def fidelities(net: NumberNet, most: int, molecule: Data, selected: Tensor) -> Record:
+    """PyG's ``fid+`` and ``fid-`` of selected atoms, ``(N,)`` bool: whether the nearest number, of
+    those up to `most`, changes without them, and with them alone; and the absolute changes of the
+    number itself.
 
     Atoms are removed as PyG removes them: their features become 0, and edges carry nothing. With
     the selected atoms alone, the edges between two of them are left. Without them it is those
     between two others; in PyG's fid+, which takes the complement of the mask, also those that
     join the two.
     """
-
-    def __init__(self, net: NumberNet, most: int) -> None:
-        self.number = _explainer(net, DummyExplainer(), NUMBER)
-        self.nearest = _explainer(NearestNumber(net, most), DummyExplainer(), CLASSES)
-
-    def __call__(self, molecule: Data, selected: Tensor) -> Record:
-        """PyG's ``fid+`` and ``fid-`` of selected atoms, ``(N,)`` bool: whether the nearest number
-        changes without them, and with them alone; and the absolute changes of the number itself.
-        """
-        graph, arguments = (molecule.x, molecule.edge_index), graph_arguments(molecule)
-        nodes, others = (kept.to(molecule.x).unsqueeze(1) for kept in (selected, ~selected))
-        edges, between_others = (kept[molecule.edge_index, 0].prod(0) for kept in (nodes, others))
-        explanation = self.nearest(*graph, **arguments)
-        explanation.node_mask, explanation.edge_mask = nodes, edges
-        without, alone = fidelity(self.nearest, explanation)
-        masks = ((None, None), (others, between_others), (nodes, edges))
-        whole, rest, only = (
-            float(self.number.get_masked_prediction(*graph, *mask, **arguments)) for mask in masks
-        )
-        changes = {"change_without": abs(rest - whole), "change_alone": abs(only - whole)}
-        return {"fid+": without, "fid-": alone, **changes}
+    number = _explainer(net, DummyExplainer(), NUMBER)
+    nearest = _explainer(NearestNumber(net, most), DummyExplainer(), CLASSES)
+    graph, arguments = (molecule.x, molecule.edge_index), graph_arguments(molecule)
+    nodes, others = (kept.to(molecule.x).unsqueeze(1) for kept in (selected, ~selected))
+    edges, between_others = (kept[molecule.edge_index, 0].prod(0) for kept in (nodes, others))
+    explanation = nearest(*graph, **arguments)
+    explanation.node_mask, explanation.edge_mask = nodes, edges
+    without, alone = fidelity(nearest, explanation)
+    masks = ((None, None), (others, between_others), (nodes, edges))
+    whole, rest, only = (
+        float(number.get_masked_prediction(*graph, *mask, **arguments)) for mask in masks
+    )
+    changes = {"change_without": abs(rest - whole), "change_alone": abs(only - whole)}
+    return {"fid+": without, "fid-": alone, **changes}
 
 
 def _explainer(

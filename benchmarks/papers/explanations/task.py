@@ -30,13 +30,12 @@ from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.options import Texts
 from benchmarks.harness.text.task import TextClassifier
 from benchmarks.harness.training import BEST
-from benchmarks.molecules.data import PARTS, MoleculeSet, Split, load_set
+from benchmarks.molecules.data import MoleculeSet, Split, load_set
 from benchmarks.molecules.models import models_of
 from benchmarks.molecules.options import Options as Comparison
 from benchmarks.molecules.runs import Cell as Fitting
 from benchmarks.papers.explanations import measures
 from benchmarks.papers.explanations.options import METHODS, SMARTS, Explanations
-from pyg_kernels.datasets import random_split
 from pyg_kernels.explain import draw_molecule, draw_text, text_html
 from pyg_kernels.molecules import MoleculeExplanation, load
 from pyg_kernels.molecules.runs import Run
@@ -163,10 +162,6 @@ class Task:
         return measures.NumberNet(net, float(member.mean[0]), float(member.std[0]))
 
     @cached_property
-    def _fidelity(self) -> measures.Fidelity:
-        return measures.Fidelity(self._number_net, int(self.planted.data.targets.max()))
-
-    @cached_property
     def _explainers(self) -> dict[str, Explainer]:
         """After a first molecule: what is done once does not count as time of another."""
         found: dict[str, Explainer] = {
@@ -205,11 +200,12 @@ class Task:
         explainer, seed = self._explainers[method], self.options.seed + place
         nodes, seconds = measures.explain(explainer, molecule, seed)
         selected = measures.selected_atoms(nodes, int(evidence.sum()))
+        most = int(self.planted.data.targets.max())
         return {
             "cell": f"{method}-{place}",
             "smiles": molecule.smiles,
             "precision": evidence[selected].double().mean().item(),
-            **self._fidelity(molecule, selected),
+            **measures.fidelities(self._number_net, most, molecule, selected),
             "seconds": seconds,
             "nodes": nodes.tolist(),
         }
@@ -227,9 +223,7 @@ def planted(measured: Split, smarts: str) -> tuple[Split, list[Tensor]]:
     """
     with as_input_error():
         source, evidence = planted_substructure(measured.data.source, smarts)
-        split = random_split(len(source))
-    parts = {part: getattr(split, part).numpy() for part in PARTS}
-    return Split(MoleculeSet(PLANTED, source, "rmse"), "random", parts), evidence
+    return MoleculeSet(PLANTED, source, "rmse").split("random", None), evidence
 
 
 def places_with_evidence(

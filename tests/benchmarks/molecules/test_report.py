@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas
-import pytest
 import torch
 from rdkit import Chem
 from sklearn.metrics import average_precision_score, roc_auc_score
