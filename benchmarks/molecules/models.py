@@ -68,15 +68,14 @@ class Named:
 
     model: str  # what the estimator calls it
     layers: int | None = None  # its own `num_layers`, whatever ``--layers`` says
-    width_of: str | None = None  # the model whose width within a number of parameters it takes
 
 
 NAMES: Mapping[str, Named] = {
     "wl-subtree-3": Named("wl-ridge", layers=3),
     "wl-subtree-6": Named("wl-ridge", layers=6),
     "gin-relu": Named("gin"),
-    "gin-prelu": Named(f"{OWN}SlopedGIN", width_of="gin"),
-    "gin-kernel": Named(f"{OWN}LearnedGIN", width_of="gin"),
+    "gin-prelu": Named(f"{OWN}SlopedGIN"),
+    "gin-kernel": Named(f"{OWN}LearnedGIN"),
 }
 WITHOUT_BONDS = ("gin", "gin-relu", "gin-prelu", "gin-kernel", "neural-fingerprint", "mean")
 SEEDLESS = ("mean", "wl-ridge")  # the same with every seed
@@ -173,8 +172,8 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     }
     try:
         with as_input_error():
-            if not options.hidden and (":" not in kind or kind.startswith(OWN)):
-                like = named.width_of or kind
+            like = "gin" if kind.startswith(OWN) else kind  # own networks are as wide as gin
+            if not options.hidden and ":" not in like:
                 wanted = sizes.fit_hidden_size(
                     kind,
                     lambda width: {**wanted, "hidden_channels": width},

@@ -10,15 +10,23 @@ from typing import Any
 import numpy as np
 import pandas
 import torch
-from rdkit import Chem
+from rdkit import Chem, DataStructs
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import nn
+from torch_geometric.data import Data
 
 from benchmarks.harness.summary import minus_best, paired_differences
 from benchmarks.harness.training import Run
 from benchmarks.molecules.__main__ import main
 from benchmarks.molecules.data import MoleculeSet
-from benchmarks.molecules.models import NAMES, WITHOUT_BONDS, Model, models_of
+from benchmarks.molecules.models import (
+    GENERATORS,
+    NAMES,
+    WITHOUT_BONDS,
+    FingerprintKernel,
+    Model,
+    models_of,
+)
 from benchmarks.molecules.options import Options
 from benchmarks.molecules.scores import each_score, score
 from pyg_kernels.datasets import MoleculeDataset
@@ -71,6 +79,16 @@ def test_normalization_is_the_one_asked_for(name):
         kinds = [type(module).__name__ for module in network(name, norm=norm).modules()]
         assert ("LayerNorm" in kinds) == (norm == "layer")
         assert sum("BatchNorm1d" in kind for kind in kinds) == (norm == "head")
+
+
+@pytest.mark.parametrize("kind", GENERATORS)
+def test_fingerprints_are_compared_by_their_counts(kind):
+    smiles = [SMILES[k] for k in (0, 1, 3)]
+    make = GENERATORS[kind]().GetSparseCountFingerprint
+    counts = [make(Chem.MolFromSmiles(text)) for text in smiles]
+    expected = [DataStructs.BulkTanimotoSimilarity(one, counts) for one in counts]
+    found = FingerprintKernel(kind).fit_transform([Data(smiles=text) for text in smiles])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def chosen(*names: str, **options: object) -> list[Model]:
