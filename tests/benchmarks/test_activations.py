@@ -74,7 +74,7 @@ def test_report_of_what_is_finished(train, tmp_path, monkeypatch, drawn) -> None
     assert_refused(train("xor", "--report", "--out", tmp_path / "xor"), "holds no finished trial")
 
 
-def test_damaged_checkpoints_are_named(train, tmp_path, drawn) -> None:
+def test_damaged_checkpoints_and_full_disks_are_named(train, tmp_path, drawn) -> None:
     small = ("--max-iterations", 1, "--l1", 0)
     assert train("xor", *small)[0] == 0
     (path,) = (tmp_path / "out" / "runs").glob(f"*/{trials.CHECKPOINT}")
@@ -83,6 +83,9 @@ def test_damaged_checkpoints_are_named(train, tmp_path, drawn) -> None:
         path.write_bytes(whole[:size])
         for words in (("--resume", "--max-iterations", 20), ("--report",)):
             assert_refused(train("xor", *small, *words), f"{path} is damaged")
+    path.unlink()
+    path.with_name(f".{path.name}.part").mkdir()
+    assert_refused(train("xor", *small, "--resume", "--max-iterations", 20), "Is a directory")
 
 
 def step_accuracy(trial: Any, folder: Path, running: bool) -> float:

@@ -4,6 +4,7 @@ until it has learned, with a checkpoint every minute.
 """
 
 import copy
+import io
 import math
 import operator
 import time
@@ -21,7 +22,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.harness.checkpoint import naming_damage
-from benchmarks.harness.errors import as_input_error
+from benchmarks.harness.errors import as_input_error, naming_files
+from benchmarks.harness.files import write_bytes
 from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.study import Record
 from benchmarks.papers.activations.options import KBRN, LSTM, Charging, Recurrent, Xor
@@ -446,9 +448,10 @@ class Training:
             "generator": self.generator.get_state(),
             "progress": self.progress,
         }
-        part = self.checkpoint.with_suffix(".part")
-        torch.save(content, part)
-        part.replace(self.checkpoint)
+        saved = io.BytesIO()
+        torch.save(content, saved)
+        with naming_files():
+            write_bytes(self.checkpoint, saved.getvalue())
 
 
 def trained(trial: Trial, folder: Path) -> Record:
