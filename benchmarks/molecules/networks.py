@@ -25,10 +25,9 @@ class SlopedGIN(IsomorphismNet):
         rectifiers = [name for name, one in self.named_modules() if isinstance(one, nn.ReLU)]
         for name in rectifiers:
             self.set_submodule(name, self.act(hidden_channels))
+        # The head stays last: the norm of all gradients depends on the order of parameters.
         head = self.head
-        del (
-            self.head
-        )  # the norm of all gradients depends on the order of parameters: it is the last
+        del self.head
         self.acts = nn.ModuleList(self.act(hidden_channels) for _ in range(num_layers))
         self.head = head
 
