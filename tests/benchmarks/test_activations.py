@@ -1,5 +1,6 @@
 """``python -m benchmarks.papers.activations`` on networks of a few units, and what it reads."""
 
+import errno
 import itertools
 import json
 import re
@@ -74,7 +75,7 @@ def test_report_of_what_is_finished(train, tmp_path, monkeypatch, drawn) -> None
     assert_refused(train("xor", "--report", "--out", tmp_path / "xor"), "holds no finished trial")
 
 
-def test_damaged_checkpoints_and_full_disks_are_named(train, tmp_path, drawn) -> None:
+def test_damaged_checkpoints_and_full_disks_are_named(train, tmp_path, monkeypatch, drawn) -> None:
     small = ("--max-iterations", 1, "--l1", 0)
     assert train("xor", *small)[0] == 0
     (path,) = (tmp_path / "out" / "runs").glob(f"*/{trials.CHECKPOINT}")
@@ -84,8 +85,12 @@ def test_damaged_checkpoints_and_full_disks_are_named(train, tmp_path, drawn) ->
         for words in (("--resume", "--max-iterations", 20), ("--report",)):
             assert_refused(train("xor", *small, *words), f"{path} is damaged")
     path.unlink()
-    path.with_name(f".{path.name}.part").mkdir()
-    assert_refused(train("xor", *small, "--resume", "--max-iterations", 20), "Is a directory")
+
+    def write(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    monkeypatch.setattr(trials, "write_bytes", write)
+    assert_refused(train("xor", *small, "--resume", "--max-iterations", 20), "No space left")
 
 
 def step_accuracy(trial: Any, folder: Path, running: bool) -> float:
