@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.corpora.published_text import in_folds, labelled
+from benchmarks.corpora.published_text import in_folds, labelled, numbered
 from pyg_kernels.datasets.public_file import PublicFile, find_file
 from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
 
@@ -47,17 +47,15 @@ class MR(TextCorpus):
     )
 
     def __init__(self, root: str | Path, seed: int = 0) -> None:
-        files = {"negative": self.negative_file, "positive": self.positive_file}
-        paths = {name: file.obtain(root) for name, file in files.items()}
-        texts, _, places = labelled(paths, _sentence)
-        names = [name for name, some in places.items() for _ in some]
+        texts: list[list[str]] = []
+        names: list[str] = []
+        for name, file in (("negative", self.negative_file), ("positive", self.positive_file)):
+            for where, line in numbered(file.obtain(root)):
+                if not line.split():
+                    raise ValueError(f"{where} is empty")
+                texts.append(line.lower().split())
+                names.append(name)
         super().__init__(texts, names, *in_folds(texts, 0, seed))
-
-
-def _sentence(where: str, line: str) -> tuple[str, str]:
-    if not line.split():
-        raise ValueError(f"{where} is empty")
-    return "", line
 
 
 class SST(TextCorpus):

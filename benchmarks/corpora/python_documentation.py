@@ -38,8 +38,6 @@ class PythonDocumentation(TextStreams):
 
     def __init__(self, root: str | Path | None = None, min_count: int | None = None) -> None:
         root = Path(sysconfig.get_path("stdlib") if root is None else root).expanduser()
-        if not root.is_dir():
-            raise FileNotFoundError(f"{root} is not a folder")
         lines = list(dict.fromkeys(words for text in _texts(root) for words in _paragraphs(text)))
         if len(lines) < BLOCK * TURN:
             raise ValueError(

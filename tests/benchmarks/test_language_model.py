@@ -67,8 +67,6 @@ def test_compares_presets(compare, corpus: Path, tmp_path: Path, monkeypatch) ->
 
     written = (tmp_path / "out" / "table.md").read_text()
     assert f"{len(streams['test']):,} test (1 unknown)" in out
-    for name in ("rcnn-5m", "lstm-5m"):
-        assert re.search(rf"{name} .* \d+\.\d\d ± \d+\.\d\d .*\n", out)
     line = r"lstm-5m \(seed 1\): epoch (\d+)/3, valid perplexity \S+, test \S+ \("
     assert re.findall(line, out) == ["1", "2", "3"]
     assert "| minus best |" in written and "of the log-likelihood in nats a word" in written

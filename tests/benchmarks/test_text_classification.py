@@ -5,7 +5,6 @@ import random
 import re
 import signal
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -34,6 +33,8 @@ SMALL = ("--hidden", 5, "--embedding", 4, "--batch-size", 16, "--vectors", "none
 SMALL += ("--quiet",)
 LEARNING = ("--model", "cnn", "--hidden", 8, "--embedding", 8, "--epochs", 8, "--lr", 0.03)
 LEARNING += ("--batch-size", 8, "--vectors", "none", "--device", "cpu")
+OWN = ("--device", "cpu", "--epochs", 1, "--text-column", "body", "--label-column", "kind")
+OWN += ("--data",)
 OFFICIAL = "official test part, 10% of each class held out of training (seed 0)"
 PRESET = "--preset lei2017-sst"
 
@@ -90,12 +91,10 @@ def test_compares_all_models_over_seeds(compare, root, tmp_path) -> None:
 
 def test_folds_of_own_texts_in_turn(call, tmp_path) -> None:
     """Each with its own words and n-grams; the table is over all of them."""
-    lines = "".join(f"fine w{k} film,good\ndull w{k} film,bad\n" for k in range(30))
-    write_file(tmp_path / "own.csv", f"text,label\n{lines}")
-    write_glove(tmp_path / "glove.txt", ["fine", "dull", "film", "w0", "w3"])
-    words = ("--data", tmp_path / "own.csv", "--hidden", 4, "--epochs", 1, "--device")
-    words = (*words, "cpu", "--folds", 3, "--split-seed", 5, "--quiet", "--out", tmp_path / "out")
-    words = (*words, "--model", "rcnn", "cnn")
+    small_data.write_own(tmp_path, 60)
+    write_glove(tmp_path / "glove.txt", ["awful", "superb", "film", "w0", "w3"])
+    words = (*OWN, tmp_path / "own.csv", "--hidden", 4, "--folds", 3, "--split-seed", 5, "--quiet")
+    words = (*words, "--out", tmp_path / "out", "--model", "rcnn", "cnn")
     assert "over 3 folds and seed 0" in printed(call(*words))
     records, table = metrics_of(tmp_path / "out"), table_of(tmp_path / "out")
     assert [r["model"] for r in records] == ["rcnn"] * 3 + ["cnn"] * 3
@@ -113,10 +112,8 @@ def test_folds_of_own_texts_in_turn(call, tmp_path) -> None:
 
 def test_models_are_the_same_where_options_of_others_differ(call, tmp_path) -> None:
     out = tmp_path / "out"
-    lines = "".join(f"fine w{k} film,good\ndull w{k} film,bad\n" for k in range(20))
-    write_file(tmp_path / "own.csv", f"text,label\n{lines}")
-    words = ("--data", tmp_path / "own.csv", "--hidden", 2, "--epochs", 1, "--out", out)
-    words = (*words, "--vectors", "none", "--device", "cpu", "--counts", 0, "--models")
+    words = (*OWN, small_data.write_own(tmp_path, 40), "--hidden", 2, "--out", out)
+    words = (*words, "--vectors", "none", "--counts", 0, "--models")
     assert "over seeds 0, 1\n" in printed(call(*words, "lstm", "--seeds", 0, 1))
     given = ("rcnn", "lstm", "--order", 1, "--decays", 0.5, "--resume")
     assert "seeds 0, 1; lstm: 0, 1; rcnn: 0" in printed(call(*words, *given))
@@ -212,8 +209,7 @@ def test_names_of_models_folders_of_corpora_and_sizes(root, monkeypatch) -> None
     (paper,) = text_model_configs(parsed(words), data)
     assert (paper.hidden, paper.num_layers) == (300, 1)
     (fitted,) = text_model_configs(parsed(f"{words} --parameters 2000"), data)
-    wider = replace(fitted, hidden=fitted.hidden + 1)
-    assert models.count_parameters(fitted) <= 2000 < models.count_parameters(wider)
+    assert 1900 < models.count_parameters(fitted) <= 2000
     # Word vectors that are learned count; without: (3 + 4 + 5) * 40 * 2 + 6, and 6 * 2 + 2.
     monkeypatch.setattr(sizes, "MOST_PARAMETERS", 1000)
     with pytest.raises(InputError, match=r"width 2 has 2,\d{3} parameters; at most 1,000 "):

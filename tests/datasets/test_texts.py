@@ -18,6 +18,7 @@ from pyg_kernels.datasets.text import (
     read_word_vectors,
     tokenize,
 )
+from tests.benchmarks.small_data import write_file
 
 TEXTS = [["w", str(k)] for k in range(40)]
 LABELS = ["a", "b", "b", "b"] * 10
@@ -102,16 +103,10 @@ TRAIN = '"2","Two ""quotes""","It\'s\nover two lines"\n1,plain,\n\n"2"," ","b"\n
 TEST = '"1","A test",""\r\n"2","b","c"\r\n'
 
 
-def write(path: Path, content: str) -> Path:
-    data = content.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "train.csv", TRAIN)
-    write(tmp_path / "test.csv.gz", TEST)
+    write_file(tmp_path / "train.csv", TRAIN)
+    write_file(tmp_path / "test.csv.gz", TEST)
     return tmp_path
 
 
@@ -133,10 +128,10 @@ def test_names_of_classes(folder: Path) -> None:
     given = TextCSV(folder, classes=["Sports", "Arts"])
     assert given.classes == ("Arts", "Sports")
     assert given.labels.tolist() == [0, 1, 0, 1, 0]
-    write(folder / "classes.txt", "Sports\nArts\n\n")
+    write_file(folder / "classes.txt", "Sports\nArts\n\n")
     assert TextCSV(folder).digest() == given.digest()
     assert TextCSV(folder / "train.csv", folder / "test.csv.gz").digest() == given.digest()
-    write(folder / "names", "Tennis\r\nArts\r\n")
+    write_file(folder / "names", "Tennis\r\nArts\r\n")
     assert TextCSV(folder, classes=folder / "names").classes == ("Arts", "Tennis")
     for names, said in (
         ("Sports\n", r"train.csv, line 1: class 2 has no name; there are"),
@@ -144,7 +139,7 @@ def test_names_of_classes(folder: Path) -> None:
         ("Arts\nArts", "class 2 has the name 'Arts', expected one of its own"),
         ("\n", "class 1 has the name ''"),
     ):
-        write(folder / "classes.txt", names)
+        write_file(folder / "classes.txt", names)
         with pytest.raises(ValueError, match=said):
             TextCSV(folder)
     with pytest.raises(ValueError, match="class 1 has the name ''"):
@@ -153,8 +148,8 @@ def test_names_of_classes(folder: Path) -> None:
 
 def test_yahoo_has_three_cells_of_text_and_escapes(tmp_path: Path) -> None:
     rows = '"1","Why?","","Because\\nof \\""this\\"" C:\\\\dos"\n"2","a","b","c"\n'
-    write(tmp_path / "train.csv", rows)
-    write(tmp_path / "test.csv", rows)
+    write_file(tmp_path / "train.csv", rows)
+    write_file(tmp_path / "test.csv", rows)
     corpus = TextCSV(tmp_path)
     words = 'why ? because of " this " c : \\ \\ dos'
     assert corpus.texts[0] == words.split()
@@ -164,7 +159,9 @@ def test_yahoo_has_three_cells_of_text_and_escapes(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_test_part_is_split_within_each_class(tmp_path: Path) -> None:
-    path = write(tmp_path / "all.csv", "".join(f"{1 + (k % 4 > 0)},text {k}\n" for k in range(44)))
+    path = write_file(
+        tmp_path / "all.csv", "".join(f"{1 + (k % 4 > 0)},text {k}\n" for k in range(44))
+    )
     corpus = TextCSV(path, seed=5)
     train, test = corpus.parts["train"], corpus.parts["test"]
     assert sorted([*train.tolist(), *test.tolist()]) == list(range(44))
@@ -177,7 +174,7 @@ def test_a_file_without_a_test_part_is_split_within_each_class(tmp_path: Path) -
     with pytest.raises(ValueError, match="test_fraction must be between 0 and 1, got 1"):
         TextCSV(path, test_fraction=1)
     with pytest.raises(ValueError, match=r"too few of the 44 .*all.csv to draw 0.04 "):
-        TextCSV(write(path, "1,a\n2,b\n" * 22), test_fraction=0.04)
+        TextCSV(write_file(path, "1,a\n2,b\n" * 22), test_fraction=0.04)
 
 
 def test_a_bad_row_or_file_is_named(tmp_path: Path) -> None:
@@ -193,14 +190,14 @@ def test_a_bad_row_or_file_is_named(tmp_path: Path) -> None:
         ("1;a\n", "train.csv, line 1: 1 cell, expected a class"),
     ):
         with pytest.raises(ValueError, match=said):
-            TextCSV(write(path, rows))
-    write(path, "1,a\n2,b\n")
+            TextCSV(write_file(path, rows))
+    write_file(path, "1,a\n2,b\n")
     with pytest.raises(FileNotFoundError, match=r"test.csv"):
         TextCSV(tmp_path)
     with pytest.raises(ValueError, match="test goes with a training file"):
         TextCSV(tmp_path, path)
     with pytest.raises(ValueError, match="the training part has no text of class '3'"):
-        TextCSV(path, write(tmp_path / "test.csv", "3,a\n"))
+        TextCSV(path, write_file(tmp_path / "test.csv", "3,a\n"))
 
 
 # Tables with named columns
@@ -231,7 +228,7 @@ def test_a_bad_table_is_named(tmp_path: Path) -> None:
         ("text,label\na,x\nb,y\n", "too few of the 2 texts of t.csv to draw 0.2 .* a test file"),
     ):
         with pytest.raises(ValueError, match=said):
-            TextTable(write(tmp_path / "t.csv", content))
+            TextTable(write_file(tmp_path / "t.csv", content))
 
 
 def test_a_blank_line_of_one_column_is_an_empty_text(tmp_path: Path) -> None:
@@ -239,7 +236,7 @@ def test_a_blank_line_of_one_column_is_an_empty_text(tmp_path: Path) -> None:
         ("text\na\n\nb\n", ["a", "", "b"]),
         ("text,n\na,1\n\nb,2\n", ["a", "b"]),
     ):
-        table = read_text_table(write(tmp_path / "t.csv", content), ["text"])
+        table = read_text_table(write_file(tmp_path / "t.csv", content), ["text"])
         assert table["text"].tolist() == texts
 
 
@@ -308,9 +305,8 @@ def test_encodes_texts_of_any_length() -> None:
 @pytest.mark.parametrize("name", ["vectors.txt", "vectors.vec.gz"])
 def test_reads_both_formats(tmp_path: Path, header: str, name: str) -> None:
     # word2vec's own program writes a space behind the last number.
-    content = (header + (LINES.replace("\n", " \n") if header else LINES)).encode()
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-    vectors, found = read_word_vectors(tmp_path / name, VOCABULARY)
+    content = header + (LINES.replace("\n", " \n") if header else LINES)
+    vectors, found = read_word_vectors(write_file(tmp_path / name, content), VOCABULARY)
     torch.testing.assert_close(vectors, torch.tensor(EXPECTED, dtype=torch.float32))
     assert found.tolist() == [False, False, True, False, True, True, True]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from lightning.pytorch.utilities.memory import recursive_detach
 from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import SGD, Adam, Optimizer
@@ -142,7 +143,7 @@ class LanguageLearner(Learner):
         if settings.variable_steps:
             self._set_learning_rate(steps)
         reading = self.net.read(batch.ids, self._state)
-        self._state = self.net.detach(reading.state)
+        self._state = recursive_detach(reading.state)
         losses = self._losses(reading.hidden, batch.targets)
         self.train_error.update(losses.detach())
         loss = losses.mean() * (steps if settings.sum_steps else 1)

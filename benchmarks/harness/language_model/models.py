@@ -21,10 +21,7 @@ from pyg_kernels.sequence import RCNN, RKM, RKMCell
 MOST_PARAMETERS = 500_000_000
 AWD_RANGE = 0.1  # of word vectors at the start (Merity et al. 2018)
 # Those of a configuration that are arguments of its layers.
-RCNN_FIELDS = (
-    *("num_layers", "order", "combine", "decay", "readout", "act", "output_gate", "highway"),
-    "state_dropout",
-)
+RCNN_FIELDS = "num_layers order combine decay readout act output_gate highway state_dropout"
 
 
 def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
@@ -121,7 +118,7 @@ def build_encoder(config: LanguageModelConfig) -> nn.Module:
         for weight in lstm.parameters():
             start(weight)
         return lstm
-    options: dict[str, Any] = {name: getattr(config, name) for name in RCNN_FIELDS}
+    options: dict[str, Any] = {name: getattr(config, name) for name in RCNN_FIELDS.split()}
     return RCNN(*sizes, bias=False, dropout=config.hidden_dropout, **options)
 
 
@@ -188,14 +185,6 @@ class LanguageModel(nn.Module):
     def scores(self, hidden: Tensor) -> Tensor:
         vectors = self.embedding.weight if self.output is None else self.output
         return F.linear(hidden, vectors, self.bias)
-
-    @staticmethod
-    def detach(state: Any) -> Any:
-        """The state without the graph of what it was computed from: tuples of tensors as given."""
-        if isinstance(state, Tensor):
-            return state.detach()
-        parts = [LanguageModel.detach(part) for part in state]
-        return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
 
 
 def penalty(reading: Reading, alpha: float, beta: float) -> Tensor | float:

@@ -33,9 +33,8 @@ class LanguageModelConfig:
     output_gate: bool = False
     highway: bool = False
     state_dropout: float = 0.0  # variational dropout within a layer
-    cell: str = (
-        "lstm"  # of ``'awd'``, or one of :class:`~pyg_kernels.sequence.RKM` (Liang et al. 2019)
-    )
+    # of ``'awd'``, or one of :class:`~pyg_kernels.sequence.RKM` (Liang et al. 2019)
+    cell: str = "lstm"
     input_dropout: float = 0.0  # of word vectors
     hidden_dropout: float = 0.0  # between layers
     output_dropout: float = 0.0  # of the last layer's outputs

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -15,9 +14,8 @@ from benchmarks.harness.errors import InputError, as_input_error, tell
 from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.text.options import OWN, Texts
 from benchmarks.harness.words import Words, read_words, vector_file
-from pyg_kernels.datasets.public_file import find_file
 from pyg_kernels.datasets.text import EncodedTexts, TextCorpus, TextCSV, TextTable
-from pyg_kernels.datasets.text.text_table import has_columns
+from pyg_kernels.datasets.text.text_table import has_columns, part_files
 from pyg_kernels.tables import PARQUET
 
 PHRASES = {"no": False, "yes": True, "auto": None}
@@ -30,18 +28,18 @@ def _own_texts(choice: Texts) -> TextCorpus:
 
     A folder has ``train.csv`` and ``test.csv``, each perhaps as ``.csv.gz``.
     """
-    folder, parts = choice.folder, ("train.csv", "test.csv")
-    files = choice.files or [str(find_file(folder, part) or Path(folder, part)) for part in parts]
-    first, *second = files
-    test = second[0] if second else None
-    seed, encoding = choice.split_seed or 0, choice.encoding
+    parts = choice.files or [choice.folder]
+    own: dict[str, Any] = dict(zip(("path", "test"), parts, strict=False))
+    first, own["seed"] = part_files(**own)[0], choice.split_seed or 0
     columns, label = list(choice.text_column) or ["text"], choice.label_column or "label"
+    encoding = choice.encoding
     # Files without a header are in UTF-8.
-    named = bool(choice.text_column or choice.label_column or encoding != "utf-8")
-    if named or first.endswith(PARQUET) or has_columns(first, [*columns, label], encoding):
-        return TextTable(first, test, columns, label, seed=seed, encoding=encoding)
+    named = choice.text_column or choice.label_column or encoding != "utf-8"
+    named = named or first.name.endswith(PARQUET)
+    if named or has_columns(first, [*columns, label], encoding):
+        return TextTable(**own, text_column=columns, label_column=label, encoding=encoding)
     try:
-        return TextCSV(first, test, seed=seed)
+        return TextCSV(**own)
     except ValueError as error:
         raise InputError(
             f"{error}; a file with a header needs the columns text and label, or --text-column "
@@ -56,7 +54,7 @@ CORPORA: dict[str, Callable[[Texts], TextCorpus]] = {
     "sst-binary": lambda choice: SST(choice.folder, "binary", PHRASES[choice.phrases]),
     "mr": lambda choice: MR(choice.folder, seed=choice.split_seed or 0),
     "ag_news": lambda choice: AGNews(choice.folder, seed=choice.split_seed or 0),
-    OWN: lambda choice: _own_texts(choice),
+    OWN: _own_texts,
 }
 
 

@@ -78,17 +78,21 @@ class TextCSV(TextCorpus):
         lower: bool = True,
         clean: Callable[[str], str] = unescape,
     ) -> None:
-        path = Path(path).expanduser()
-        if not path.is_dir():
-            files = [Path(file).expanduser() for file in (path, test) if file is not None]
-        elif test is None:
-            files = [find_file(path, name) or path / name for name in ("train.csv", "test.csv")]
-        else:
-            raise ValueError(f"test goes with a training file, but {path} is a folder")
+        files = part_files(path, test)
         names = _class_names(classes, files[0].parent)
         read = [_read(file, names, lower, clean) for file in files]
         given = "official test part"
         super().__init__(*with_parts(read, test_fraction, seed, files[0].name, given))
+
+
+def part_files(path: str | Path, test: str | Path | None = None) -> list[Path]:
+    """The training file and, where there is one, the test file, which a folder has both."""
+    path = Path(path).expanduser()
+    if not path.is_dir():
+        return [path] if test is None else [path, Path(test).expanduser()]
+    if test is not None:
+        raise ValueError(f"test goes with a training file, but {path} is a folder")
+    return [find_file(path, name) or path / name for name in ("train.csv", "test.csv")]
 
 
 def _class_names(classes: Sequence[str] | str | Path | None, folder: Path) -> list[str]:
@@ -146,7 +150,8 @@ class TextTable(TextCorpus):
     :func:`~pyg_kernels.datasets.text.tokenize` splits the texts into words.
 
     Args:
-        path: the training part; see :func:`read_text_table`.
+        path: the training part, see :func:`read_text_table`, or a folder that holds ``train.csv``
+            and ``test.csv``.
         test: the test part. Where there is none, a share of each class is drawn at random.
         text_column: the column of the texts, or several, which are joined.
         label_column: the column of the classes, of any words; two or more are needed.
@@ -172,7 +177,8 @@ class TextTable(TextCorpus):
     ) -> None:
         columns = [text_column] if isinstance(text_column, str) else list(text_column)
         read = []
-        for file in [path] if test is None else [path, test]:
+        files = part_files(path, test)
+        for file in files:
             table = read_text_table(file, [*columns, label_column], encoding)
             words = [tokenize(text, lower) for text in joined(table, columns)]
             classes = [label.strip() for label in table[label_column]]
@@ -182,11 +188,11 @@ class TextTable(TextCorpus):
             read.append((words, classes))
         if len(set(read[0][1])) < 2:
             raise ValueError(
-                f"all texts of {path} have the class {read[0][1][0]!r} in column {label_column!r}: "
-                "two or more classes are needed"
+                f"all texts of {files[0]} have the class {read[0][1][0]!r} in column "
+                f"{label_column!r}: two or more classes are needed"
             )
-        name = Path(path).name
-        super().__init__(*with_parts(read, test_fraction, seed, name, "given test part"))
+        given = "given test part"
+        super().__init__(*with_parts(read, test_fraction, seed, files[0].name, given))
 
 
 def read_text_table(path: str | Path, columns: Sequence[str], encoding: str = "utf-8") -> DataFrame:
