@@ -78,10 +78,10 @@ def load_texts(choice: Texts, fold: int = 0) -> TextData:
             use_fold(corpus, fold, choice.split_seed or 0)
         corpus.hold_out(HELD_OUT, choice.split_seed or 0)
         words = read_words(corpus, file, choice.tune_vectors)
-    if choice.unit_norm and words.vectors is None:
-        tell("--unit-norm: there are no word vectors, which it would scale")
-    elif choice.unit_norm and words.vectors is not None:
+    if choice.unit_norm and words.vectors is not None:
         words = replace(words, vectors=words.vectors.unit_norm())
+    elif choice.unit_norm:
+        tell("--unit-norm: there are no word vectors, which it would scale")
     encoded = EncodedTexts(*words.vocabulary.encode(corpus.texts), corpus.labels)
     return TextData(**vars(words), encoded=encoded, choice=choice)
 

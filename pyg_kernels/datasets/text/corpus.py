@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,13 +160,21 @@ def with_parts(
     read: Sequence[tuple[list[list[str]], list[str]]],
     fraction: float,
     seed: int,
-    name: str,
+    path: Path,
     given: str,
+    place: str = "",
 ) -> tuple[list[list[str]], list[str], dict[str, Tensor], str]:
     """What makes a corpus of the texts and labels of its files; of one file a test part is drawn.
 
-    `given` is what the split is called where there are two.
+    `path` is the first file, `given` what the split is called where there are two, and `place` says
+    where in a file classes stand.
     """
+    name, trained = path.name, read[0][1]
+    if len(set(trained)) < 2:
+        raise ValueError(
+            f"all texts of {path} have the class {trained[0]!r}{place}: two or more classes are "
+            "needed"
+        )
     texts = [text for part, _ in read for text in part]
     labels = [label for _, part in read for label in part]
     if len(read) == 2:

@@ -50,8 +50,8 @@ class TextCSV(TextCorpus):
     Raises:
         FileNotFoundError: if a file is not there.
         ValueError: if a file is not such a CSV file in UTF-8; a row has no text, a class that is
-            not a whole number from 1 or that has no name, or more cells than the first; or an
-            argument does not fit. Rows are named by file and line.
+            not a whole number from 1 or that has no name, or more cells than the first; there is
+            one class alone; or an argument does not fit. Rows are named by file and line.
 
     Example:
         >>> import tempfile
@@ -82,7 +82,7 @@ class TextCSV(TextCorpus):
         names = _class_names(classes, files[0].parent)
         read = [_read(file, names, lower, clean) for file in files]
         given = "official test part"
-        super().__init__(*with_parts(read, test_fraction, seed, files[0].name, given))
+        super().__init__(*with_parts(read, test_fraction, seed, files[0], given))
 
 
 def part_files(path: str | Path, test: str | Path | None = None) -> list[Path]:
@@ -186,13 +186,8 @@ class TextTable(TextCorpus):
                 if not text or not label:
                     raise FileError(f"{file}, line {line}: no {'class' if text else 'text'}")
             read.append((words, classes))
-        if len(set(read[0][1])) < 2:
-            raise ValueError(
-                f"all texts of {files[0]} have the class {read[0][1][0]!r} in column "
-                f"{label_column!r}: two or more classes are needed"
-            )
-        given = "given test part"
-        super().__init__(*with_parts(read, test_fraction, seed, files[0].name, given))
+        said = "given test part", f" in column {label_column!r}"
+        super().__init__(*with_parts(read, test_fraction, seed, files[0], *said))
 
 
 def read_text_table(path: str | Path, columns: Sequence[str], encoding: str = "utf-8") -> DataFrame:
