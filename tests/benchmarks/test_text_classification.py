@@ -194,7 +194,6 @@ def test_names_of_models_folders_of_corpora_and_sizes(root, monkeypatch) -> None
         assert names_of(parsed(words)) == names.split()
     assert (parsed("--data sst").dataset, parsed("--data sst").folder) == ("sst-fine", "data/sst")
     assert parsed("--data ag_news").folder == "data/ag_news"
-    assert tuple(models.MODELS) == options.MODELS
     assert {*options.MODELS, *options.CELLS} == set(get_args(options.ModelName))
     assert tuple(CORPORA) == (*options.ROOTS, options.OWN)
     # Cells have 300 units unless said otherwise.
@@ -344,6 +343,8 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     twice = write_file(tmp_path / "twice.csv", "body,n,n\nsun,1,2\n")
     refused = call(*predict, twice, "--out", tmp_path / "q.parquet")
     assert_refused(refused, "Parquet has no two columns named 'n'")
+    blank = write_file(tmp_path / "blank.csv", "body,n\n ,1\n")
+    assert "--explain: no text has words" in call(*predict, blank, "--explain", tmp_path / "r")[2]
     # Without pyarrow, one line before any work.
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     said = "pip install 'pyg_kernels[scale]'"

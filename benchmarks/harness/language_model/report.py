@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import product
+from itertools import product, zip_longest
 
 import pandas
 
@@ -55,14 +55,13 @@ def log_likelihoods(run: Run) -> pandas.Series:
 
 def by_epoch(runs: Sequence[Run]) -> Table:
     """Perplexities of the validation and the test part after each epoch."""
-    epochs = range(max(len(run.history) for run in runs))
-    columns = {"epoch": [str(k + 1) for k in epochs]}
+    longest = max(len(run.history) for run in runs)
+    columns = {"epoch": [str(k + 1) for k in range(longest)]}
     for group, part in product(summary.by_model(runs), PARTS[1:]):
         histories = [[epoch[f"{part}_perplexity"] for epoch in run.history] for run in group]
-        each = [[values[k] if k < len(values) else None for values in histories] for k in epochs]
-        cells = [summary.spread_or_dash(values, DIGITS) for values in each]
+        cells = [summary.spread_or_dash(values, DIGITS) for values in zip_longest(*histories)]
         columns[f"{group[0].record['model']} {part}"] = cells
-    rows = list(zip(*columns.values(), strict=True))
+    rows = list(zip_longest(*columns.values(), fillvalue="-"))
     return Table(f"Perplexity by epoch; {summary.seeds_text(runs)}", list(columns), rows)
 
 

@@ -1,7 +1,7 @@
 """The networks that the text benchmark compares, by name.
 
 Each embeds words, encodes a text as one vector and maps it to the scores of the classes. There are
-two families. The models of :data:`MODELS` differ in the encoder alone; their sizes are chosen so
+two families. Those of ``options.MODELS`` differ in the encoder alone; their sizes are chosen so
 that encoders and heads have about the same number of parameters, unless a width is given. The
 recurrent kernel machines of ``options.CELLS``, called ``CELL-Ngram``, differ in the cell and the
 width of its filters alone.
@@ -9,7 +9,6 @@ width of its filters alone.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -230,15 +229,6 @@ def recurrent_outputs(
     return rows[mask], state
 
 
-MODELS: dict[str, Callable[[TextModelConfig], Encoder]] = {
-    "rcnn": RecurrentEncoder,
-    "lstm": RecurrentEncoder,
-    "cnn": CNNEncoder,
-    "bi-lstm": RecurrentEncoder,
-    "bag-of-vectors": BagEncoder,
-}
-
-
 class TextNet(nn.Module):
     """Word vectors, an encoder, and its classifier, and beside them one of n-grams.
 
@@ -248,7 +238,9 @@ class TextNet(nn.Module):
 
     def __init__(self, config: TextModelConfig) -> None:
         super().__init__()
-        encoder = RKMEncoder(config) if config.ngram else MODELS[config.kind](config)
+        kinds = {"cnn": CNNEncoder, "bag-of-vectors": BagEncoder}
+        kind = RKMEncoder if config.ngram else kinds.get(config.kind, RecurrentEncoder)
+        encoder = kind(config)
         size, fixed = config.embedding_dim, config.fixed_embedding
         self.embedding = word_embedding(config.num_words, size, fixed)
         self.encoder: Any = encoder

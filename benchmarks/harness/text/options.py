@@ -58,7 +58,7 @@ class TextModelConfig:
     decay: float | str = "input"  # a number, ``'learned'``, ``'input'`` or ``'recurrent'``
     activation: str = "tanh"
     rcnn_readout: str = "c"
-    kind: str = "rcnn"  # a key of ``models.MODELS``
+    kind: str = "rcnn"  # one of :data:`MODELS`
     # words that the filters of a recurrent kernel machine read, whose kind is one of :data:`CELLS`;
     # 0: it is none
     ngram: int = 0

@@ -13,7 +13,7 @@ from benchmarks.harness import sizes
 from benchmarks.harness.summary import png
 from benchmarks.harness.text import models, prediction
 from benchmarks.harness.text.counts import NGramClassifier
-from benchmarks.harness.text.options import CELLS, TextModelConfig
+from benchmarks.harness.text.options import CELLS, MODELS, TextModelConfig
 from benchmarks.harness.text.prediction import explain
 from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import TextBatch, Vocabulary
@@ -168,7 +168,7 @@ def test_weights_of_cells_are_those_of_their_layers(ngram: int) -> None:
 
 
 def test_networks_get_about_the_same_number_of_parameters() -> None:
-    for kind in models.MODELS:
+    for kind in MODELS:
         made = TextModelConfig(kind, 50, 20, True, 6, hidden=1, kind=kind)
         fitted = models.fit_hidden_size(made, 20_000)
         assert 19_000 < models.count_parameters(fitted) <= 20_000
