@@ -8,8 +8,9 @@ import pandas
 import torch
 from torch import Tensor
 
+from benchmarks.corpora.published_text import PartedTexts
 from pyg_kernels.datasets.text import read_text_table, tokenize
-from pyg_kernels.datasets.text.corpus import PartedTexts, drawn
+from pyg_kernels.datasets.text.corpus import drawn
 from pyg_kernels.datasets.text.text_table import joined
 from pyg_kernels.tables import as_numbers
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.corpora.published_text import numbered, obtain_text
-from pyg_kernels.datasets.text.corpus import PartedTexts
+from benchmarks.corpora.published_text import PartedTexts, numbered, obtain_text
 
 ASPECTS = ("appearance", "smell", "palate", "taste", "overall")
 SOURCE = "http://people.csail.mit.edu/taolei/beer"

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from benchmarks.corpora.published_text import fingerprint
 from pyg_kernels.datasets.public_file import find_file, read_lines
-from pyg_kernels.datasets.text.corpus import PARTS, fingerprint
+from pyg_kernels.datasets.text.corpus import PARTS
 from pyg_kernels.datasets.text.vocabulary import UNKNOWN, Vocabulary, tokenize, words_of
 
 END = "<eos>"

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.corpora.film_reviews import MR
+from benchmarks.corpora.published_text import fingerprint
 from benchmarks.corpora.trec import TREC
-from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus, fingerprint
+from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
 
 VALID_SHARE = 0.1  # of the training questions, kept for the documents to validate on
 

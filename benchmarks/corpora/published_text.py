@@ -1,7 +1,9 @@
-"""What readers of published corpora have in common: files, labelled lines, folds."""
+"""What readers of published corpora have in common: files, labelled lines, texts in parts."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -75,3 +77,31 @@ def use_fold(corpus: TextCorpus, fold: int, seed: int) -> None:
     """Divides the texts of a corpus anew, as :func:`in_folds`; what does not fit is an error."""
     names = [corpus.classes[place] for place in corpus.labels.tolist()]
     TextCorpus.__init__(corpus, corpus.texts, names, *in_folds(corpus.texts, fold, seed))
+
+
+def fingerprint(words: Any, *numbers: Tensor) -> str:
+    """Of plain values and of numbers: equal only if all are."""
+    content = hashlib.sha256(repr(words).encode())
+    for each in numbers:
+        content.update(each.contiguous().numpy().tobytes() + b";")
+    return content.hexdigest()[:16]
+
+
+class PartedTexts:
+    """M texts, lists of words, in parts."""
+
+    texts: list[list[str]]
+    parts: dict[str, Tensor]  # of 'train', 'valid' and 'test' the positions of its texts, int64
+    split: str  # how the parts came about, in a few words
+    classes: tuple[str, ...] = ()  # their names; none where numbers are predicted
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def part(self, name: str) -> list[list[str]]:
+        return [self.texts[i] for i in self.parts[name].tolist()]
+
+    def fingerprint(self, words: Any, *numbers: Tensor) -> str:
+        """Of texts, what words and numbers belong to them, and parts: equal only if all are."""
+        parts = (self.parts[name] for name in sorted(self.parts))
+        return fingerprint((self.texts, words), *numbers, *parts)

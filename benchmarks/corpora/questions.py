@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pyg_kernels.datasets.text.corpus import fingerprint
+from benchmarks.corpora.published_text import fingerprint
 
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75  # k_1 and b as Lucene has them
 HELD_OUT = 2000

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.datasets.text.corpus import fingerprint
+from benchmarks.corpora.published_text import fingerprint
 
 KEYS = ("x", "y", "subject")
 MOST_NAMED = 5  # most trials named in an error message

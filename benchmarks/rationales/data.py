@@ -13,6 +13,7 @@ from torch import Tensor
 from benchmarks.corpora.annotated_texts import AnnotatedTexts
 from benchmarks.corpora.beer_advocate import BeerAdvocate
 from benchmarks.corpora.planted_evidence import PlantedEvidence
+from benchmarks.corpora.published_text import fingerprint as fingerprint_of
 from benchmarks.harness.errors import as_input_error, naming_extras
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.words import Words, read_words, vector_file
@@ -20,7 +21,6 @@ from benchmarks.rationales.learner import ClassGoal, NumberGoal
 from benchmarks.rationales.options import ASPECTS, MOLECULES, Rationales
 from benchmarks.rationales.selections import marked_words
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader
-from pyg_kernels.datasets.text.corpus import fingerprint
 
 THIOPHENE = "c1ccsc1"
 
@@ -151,7 +151,7 @@ def _molecules(options: Rationales) -> Items:
         molecules, evidence = planted_substructure(molecules, smarts)
     parts = dict(zip(PARTS, random_split(len(molecules), seed=seed), strict=True))
     y, one = molecules.targets[:, 0], molecules[0]
-    digest = fingerprint(molecules.smiles, y, *parts.values())
+    digest = fingerprint_of(molecules.smiles, y, *parts.values())
 
     def loader(places: Tensor, batch_size: int, bucket: int = 1, **more: Any) -> Any:
         return MoleculeLoader(molecules, places, batch_size, **more)

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,28 +17,7 @@ PARTS = ("train", "valid", "test")
 INTEGER = re.compile(r"-?[0-9]+")
 
 
-class PartedTexts:
-    """M texts, lists of words, in parts."""
-
-    texts: list[list[str]]
-    parts: dict[str, Tensor]  # of 'train', 'valid' and 'test' the positions of its texts, int64
-    split: str  # how the parts came about, in a few words
-    classes: tuple[str, ...] = ()  # their names; none where numbers are predicted
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def part(self, name: str) -> list[list[str]]:
-        """The texts of a part, lists of words."""
-        return [self.texts[i] for i in self.parts[name].tolist()]
-
-    def fingerprint(self, words: Any, *numbers: Tensor) -> str:
-        """Of texts, what words and numbers belong to them, and parts: equal only if all are."""
-        parts = (self.parts[name] for name in sorted(self.parts))
-        return fingerprint((self.texts, words), *numbers, *parts)
-
-
-class TextCorpus(PartedTexts):
+class TextCorpus:
     """M texts of words, each of one of C classes, in parts.
 
     Make one from your own texts, or through a subclass that reads a published corpus.
@@ -99,9 +77,16 @@ class TextCorpus(PartedTexts):
             if index not in trained:
                 raise ValueError(f"the training part has no text of class {name!r}")
 
+    def __len__(self) -> int:
+        return len(self.texts)
+
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}={len(places)}" for name, places in self.parts.items())
         return f"{type(self).__name__}({len(self)} texts, {len(self.classes)} classes, {sizes})"
+
+    def part(self, name: str) -> list[list[str]]:
+        """The texts of a part, lists of words."""
+        return [self.texts[i] for i in self.parts[name].tolist()]
 
     def hold_out(self, fraction: float = 0.1, seed: int = 0) -> None:
         """Takes a part ``'valid'`` out of ``'train'`` at random, where the corpus has none.
@@ -134,15 +119,10 @@ class TextCorpus(PartedTexts):
 
     def digest(self) -> str:
         """A fingerprint of texts, classes and parts: equal only if all are."""
-        return self.fingerprint(self.classes, self.labels)
-
-
-def fingerprint(words: Any, *numbers: Tensor) -> str:
-    """Of plain values and of numbers: equal only if all are."""
-    content = hashlib.sha256(repr(words).encode())
-    for each in numbers:
-        content.update(each.contiguous().numpy().tobytes() + b";")
-    return content.hexdigest()[:16]
+        content = hashlib.sha256(repr((self.texts, self.classes)).encode())
+        for numbers in (self.labels, *(self.parts[name] for name in sorted(self.parts))):
+            content.update(numbers.contiguous().numpy().tobytes() + b";")
+        return content.hexdigest()[:16]
 
 
 def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:

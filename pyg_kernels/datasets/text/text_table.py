@@ -81,8 +81,7 @@ class TextCSV(TextCorpus):
         files = part_files(path, test)
         names = _class_names(classes, files[0].parent)
         read = [_read(file, names, lower, clean) for file in files]
-        given = "official test part"
-        super().__init__(*with_parts(read, test_fraction, seed, files[0], given))
+        super().__init__(*with_parts(read, test_fraction, seed, files[0], "official test part"))
 
 
 def part_files(path: str | Path, test: str | Path | None = None) -> list[Path]:
