@@ -155,7 +155,12 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
                     raise FileError(
                         f"{path}, line {line}: it has {len(row)} cells, the first row {width}"
                     )
-                if separator == "\t" and reader.line_num > line and any(map(_has_rows, row)):
+                # A quote that was meant as itself begins a cell with tabs and line breaks.
+                if (
+                    separator == "\t"
+                    and reader.line_num > line
+                    and any("\t" in cell and ("\n" in cell or "\r" in cell) for cell in row)
+                ):
                     raise FileError(
                         f"{path}, line {line}: a quote joins rows: double the quotes within cells,"
                         " and give cells with a tab and a line break in a CSV with commas"
@@ -192,11 +197,6 @@ def _filled(
 def opened(path: Path) -> IO[bytes]:
     """A file for reading, decompressed by its name."""
     return cast(IO[bytes], OPENERS.get(path.suffix.lower(), open)(path, "rb"))
-
-
-def _has_rows(cell: str) -> bool:
-    """Whether a cell has a tab and a line break: a quote that was meant as itself began it."""
-    return "\t" in cell and ("\n" in cell or "\r" in cell)
 
 
 def _not_in(encoding: str, path: Path) -> str:

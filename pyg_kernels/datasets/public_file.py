@@ -110,7 +110,7 @@ def file_sha256(path: Path) -> str:
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
     """Writes a file so that it is there whole or not at all."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(partial)
         partial.replace(path)

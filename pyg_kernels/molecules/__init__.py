@@ -22,22 +22,16 @@ __all__ = [
     "load",
 ]
 
-_MODULES = {
-    "KERNEL_METHODS": "methods",
-    "NETWORKS": "networks",
-    "MoleculeClassifier": "estimators",
-    "MoleculeExplanation": "explanation",
-    "MoleculeRegressor": "estimators",
-    "load": "store",
-}
+_MODULES = ("estimators", "explanation", "methods", "networks", "store")  # of the names
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+    for module in _MODULES:
+        found = vars(import_module(f"{__name__}.{module}"))
+        globals().update({key: found[key] for key in __all__ if key in found})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -66,12 +66,9 @@ class MoleculeExplanation:
             i: Its position.
             **options: Of :func:`~pyg_kernels.explain.draw_molecule`; an SVG by default.
         """
-        mol = Chem.MolFromSmiles(self.smiles[i])
         atoms, bonds = self.atoms[i].tolist(), self.bonds[i].tolist()
-        if not bonds:
-            return draw_molecule(self.smiles[i], atoms, **options)
-        ends = torch.tensor(_ends(mol)).t()
-        return draw_molecule(self.smiles[i], atoms, bonds, ends, **options)
+        ends = torch.tensor(_ends(Chem.MolFromSmiles(self.smiles[i])), dtype=torch.long)
+        return draw_molecule(self.smiles[i], atoms, bonds, ends.reshape(-1, 2).t(), **options)
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each atom, bond and walk of each molecule, and one for its constant.

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.export import Dim
 
+from pyg_kernels.datasets.public_file import write_whole
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import KernelMethod, Outputs
@@ -97,9 +98,7 @@ def export(options: Namespace) -> None:
         raise ValueError(f"{run.folder}: {kernels[0]} keeps its molecules, only networks export")
     say("exporting ...")
     program = exported(estimator)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(program.model_proto.SerializeToString())
-    partial.replace(path)
+    write_whole(path, lambda part: part.write_bytes(program.model_proto.SerializeToString()))
     featurizer = featurizer_by_name(estimator.featurizer)
     known = {
         "featurizer": estimator.featurizer,

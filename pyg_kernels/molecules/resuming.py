@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from argparse import Namespace
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 import torch
 
+from pyg_kernels.datasets.public_file import file_sha256, write_whole
 from pyg_kernels.molecules.command import say
 from pyg_kernels.tables import FileError, refuse_existing
 
@@ -51,7 +51,7 @@ def begun_output(options: Namespace, finished: str) -> Path:
 def begin(out: Path, options: Namespace) -> None:
     """Writes the options that a run begins with; of a resumed one it compares them."""
     told = {name: value for name, value in vars(options).items() if name not in FREE}
-    told["content of DATA"] = hashlib.sha256(Path(options.data).read_bytes()).hexdigest()
+    told["content of DATA"] = file_sha256(Path(options.data))
     if options.resume and (out / BEGUN).is_file():
         check_begun(out / BEGUN, told, out)
         say(f"going on with {out}")
@@ -66,9 +66,8 @@ def write_begun(path: Path, told: dict[str, Any], made: Mapping[str, str] | None
     `made` has for each file that is written the digest of that which it is made of.
     """
     content = {"options": told, "threads": torch.get_num_threads(), "made": made or {}}
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    text = json.dumps(content, indent=1) + "\n"
+    write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def check_begun(path: Path, told: dict[str, Any], out: Path) -> dict[str, str]:

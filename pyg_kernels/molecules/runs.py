@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from argparse import Namespace
@@ -16,6 +15,7 @@ from scipy.stats import spearmanr
 from sklearn import metrics as measures
 from sklearn.preprocessing import label_binarize
 
+from pyg_kernels.datasets.public_file import file_sha256
 from pyg_kernels.molecules.command import METRICS, say
 from pyg_kernels.molecules.inputs import read_weights
 from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
@@ -34,10 +34,6 @@ from pyg_kernels.tables import FileError, TableWriter, find_column, read_table
 
 SETTINGS, SCORES, PREDICTIONS, TRAINING, MODEL, MEMBERS = (
     "run.json", "metrics.json", "predictions.csv", "training.csv", "model", "members",
-)  # fmt: skip
-ESTIMATOR_OPTIONS = (
-    "ensemble_size", "epochs", "featurizer", "device", "batch_size", "learning_rate", "patience",
-    "hidden_channels", "num_layers", "dropout", "standardize", "distill",
 )  # fmt: skip
 TOLD = ("extra_columns", "ensemble_size", "seed")  # options in the settings of a run
 COVERAGE = 0.9  # of the intervals whose coverage is scored
@@ -122,13 +118,11 @@ def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
     from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
 
     kind = MoleculeRegressor if data.classes is None else MoleculeClassifier
-    given = {name: getattr(options, name) for name in ESTIMATOR_OPTIONS}
-    return kind(
-        model=options.model[0] if len(options.model) == 1 else options.model,
-        random_state=options.seed,
-        hurdle=not options.no_hurdle,
-        **{name: value for name, value in {**given, **others}.items() if value is not None},
-    )
+    told = {**vars(options), "random_state": options.seed, "hurdle": not options.no_hurdle}
+    told["model"] = options.model[0] if len(options.model) == 1 else options.model
+    told |= others
+    names = kind().get_params()
+    return kind(**{name: told[name] for name in names if told.get(name) is not None})
 
 
 def checked_parts(
@@ -251,10 +245,8 @@ def classification_scores(y: Rows, probability: Rows) -> dict[str, float]:
     number = probability.shape[1]
     if not len(classes):
         return dict.fromkeys(METRICS["classification"], np.nan)
-    if number == 2:
-        truth, scores = classes[:, None], probability[:, 1:]
-    else:
-        truth, scores = label_binarize(classes, classes=range(number)), probability
+    truth = label_binarize(classes, classes=range(number))  # of two classes the second
+    scores = probability[:, -truth.shape[1] :]
     defined = bool(((truth.min(0) == 0) & (truth.max(0) == 1)).all())
     loss = measures.log_loss(classes, probability, labels=range(number))
     return {
@@ -325,7 +317,7 @@ class Run:
 
     def digest(self) -> str:
         """The SHA-256 of what was saved."""
-        return hashlib.sha256((self.saved / FILE).read_bytes()).hexdigest()
+        return file_sha256(self.saved / FILE)
 
     def training_smiles(self) -> list[str]:
         """The molecules that it has learned from, none if they are not known."""
@@ -395,7 +387,6 @@ def example(options: Namespace) -> None:
     """Writes a table with columns smiles and potency: see :class:`ChEMBLSulfonamides`."""
     from pyg_kernels.datasets import ChEMBLSulfonamides
 
-    TableWriter(options.out, options.overwrite)  # refuses what is in its way
     molecules = ChEMBLSulfonamides()
     table = pd.DataFrame({"smiles": molecules.smiles, "potency": molecules.targets[:, 0]})
     _write_table(options.out, table, options.overwrite)

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from pyg_kernels.chem import Featurizer
+from pyg_kernels.datasets.public_file import write_whole
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import KERNEL_METHODS, Examples, KernelMethod, Task
 from pyg_kernels.molecules.networks import NETWORKS
@@ -169,13 +170,12 @@ def fit_once(member: Any, examples: Examples, folder: str | Path | None) -> None
 def _write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
     """A ``.npz`` of arrays, and of JSON as bytes; under its name it appears when it is whole."""
     text = json.dumps({**settings, "arrays": sorted(arrays)}, default=_plain)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
+
+    def write(partial: Path) -> None:
         with open(partial, "wb") as file:
             np.savez(file, settings=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+
+    write_whole(path, write)
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from abc import ABC, abstractmethod
 from argparse import Namespace
@@ -19,6 +18,7 @@ import torch
 
 from pyg_kernels.chem import standardize_many
 from pyg_kernels.chem.processes import stream_chunks, work_alone
+from pyg_kernels.datasets.public_file import file_sha256
 from pyg_kernels.kernels import MoleculeSimilarity
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, read_valid
@@ -181,14 +181,6 @@ def _outputs(options: Namespace) -> dict[str, Path]:
     return outputs
 
 
-def _digest(path: str) -> str:
-    """The SHA-256 of a file; nothing of what is none."""
-    if not Path(path).is_file():  # a pipe cannot be read again
-        return ""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _identity(path: str | Path) -> tuple[int, int]:
     """What a file is, by whatever name."""
     found = os.stat(path)
@@ -213,7 +205,8 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
             made = check_begun(begun, told, out)
         else:
             say(f"warning: it is not known with which run and options {out} was begun")
-    digests = {path: _digest(path) for path in outputs}  # before anything is read
+    # Before anything is read; a pipe cannot be read again.
+    digests = {path: file_sha256(Path(path)) if Path(path).is_file() else "" for path in outputs}
     if options.resume:
         outputs = _unfinished(outputs, digests, made, compared)
     if not outputs:

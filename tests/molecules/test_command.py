@@ -218,18 +218,22 @@ def test_explanations_add_up(folder: Path) -> None:
     assert (shares[shares["part"] == "walk"].groupby("line").size() == 2).all()
 
 
-def test_groups_are_in_training_or_validation(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    series = dict(zip(SMILES, np.arange(len(SMILES)) // 3, strict=True))
-    scaffolds = dict(zip(SMILES, murcko_scaffolds(SMILES), strict=True))
-    fits, fit = [], MoleculeRegressor.fit
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Any]]:
+    """The molecules that estimators are fitted to, and the validation parts."""
+    found, fit = [], MoleculeRegressor.fit
 
-    def recorded(self: MoleculeRegressor, X: Molecules, y: object, **given: object) -> object:
-        fits.append((X.smiles, given["validation"]))
-        return fit(self, X, y, **given)  # type: ignore[arg-type]
+    def recorded(self: MoleculeRegressor, X: Molecules, y: Any, **given: Any) -> Any:
+        found.append((X.smiles, given["validation"]))
+        return fit(self, X, y, **given)
 
     monkeypatch.setattr(MoleculeRegressor, "fit", recorded)
+    return found
+
+
+def test_groups_are_in_training_or_validation(folder: Path, fits: Any) -> None:
+    series = dict(zip(SMILES, np.arange(len(SMILES)) // 3, strict=True))
+    scaffolds = dict(zip(SMILES, murcko_scaffolds(SMILES), strict=True))
     for words, number, group in (
         ("--split scaffold", "--folds 2", scaffolds),
         ("--groups-column series", "--folds 2", series),
@@ -244,15 +248,8 @@ def test_groups_are_in_training_or_validation(
             assert held and held.isdisjoint(group[text] for text in np.delete(X, valid))
 
 
-def test_a_split_without_a_validation_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_without_a_validation_part(folder: Path, fits: Any) -> None:
     """Members hold out their own rows; whole groups are held out."""
-    given, fit = [], MoleculeRegressor.fit
-
-    def recorded(self: MoleculeRegressor, X: Any, y: Any, **others: Any) -> Any:
-        given.append((len(X), others["validation"]))
-        return fit(self, X, y, **others)
-
-    monkeypatch.setattr(MoleculeRegressor, "fit", recorded)
     number = len(SMILES)
     parts = ["train"] * (number - 3) + ["test"] * 3
     pd.read_csv(folder / "m.csv").assign(own=parts).to_csv(folder / "two.csv", index=False)
@@ -260,6 +257,7 @@ def test_a_split_without_a_validation_part(folder: Path, monkeypatch: pytest.Mon
     run(folder, f"train +two.csv {words} +two --split column --split-column own")
     run(folder, f"train +m.csv {words} +shares --fractions 0.9 0 0.1")
     run(folder, f"train +m.csv {words} +whole --fractions 0.9 0 0.1 --groups-column series")
+    given = [(len(smiles), valid) for smiles, valid in fits]
     assert given[0] == (number - 3, None) and given[1] == (int(0.9 * number), None)
     assert 0 < len(given[2][1]) < given[2][0] < number
     for name in ("two", "shares"):

@@ -52,15 +52,11 @@ def test_shares_of_atoms_by_kernel_methods(model: str) -> None:
 
 
 def test_log_odds_of_logistic_regression() -> None:
-    for labels in (AROMATIC, np.arange(40) % 3):
-        fitted = MoleculeClassifier("wl-ridge").fit(SMILES, labels)
-        logits = [fitted.explain(SMILES[:3], target=k).output for k in range(len(set(labels)) - 1)]
-        found = fitted.predict_proba(SMILES[:3])
-        if len(logits) == 1:
-            np.testing.assert_allclose(logits[0], np.log(found[:, 1] / found[:, 0]))
-        else:
-            expected = np.log(found[:, 0] / found[:, 1])
-            np.testing.assert_allclose(logits[0] - logits[1], expected)
+    """Of two classes; of several see the next."""
+    fitted = MoleculeClassifier("wl-ridge").fit(SMILES, AROMATIC)
+    found = fitted.predict_proba(SMILES[:3])
+    expected = np.log(found[:, 1] / found[:, 0])
+    np.testing.assert_allclose(fitted.explain(SMILES[:3]).output, expected)
 
 
 @pytest.mark.parametrize("model", ["wl-ridge", "wl-gp"])
