@@ -81,8 +81,7 @@ class EpochLoader(Generic[B]):
 
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
         """The positions of each batch of a pass, whose draws are the generator's."""
-        order, size = self.order(generator), self.batch_size
-        return (order[start : start + size] for start in range(0, len(self) * size, size))
+        return self.order(generator).split(self.batch_size)[: len(self)]
 
     def assemble(self, indices: Tensor) -> B:
         """The batch of the items at these positions, or this process's share of it."""

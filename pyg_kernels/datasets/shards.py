@@ -102,7 +102,6 @@ class MoleculeShards:
         self._held = held = _finished(self.folder, self.featurizer)
         self.skipped: list[InvalidRow] = held.skipped
         self._dictionary = base64.b64decode(held.dictionary)
-        self._is_verified = False
         # Where each record begins: 4 bytes, or 8 where all records have 4 GiB or more.
         offset_type = np.uint32 if held.rows("records") < 1 << 32 else np.int64
         self._offsets = np.zeros(held.rows("lengths") + 1, offset_type)
@@ -182,7 +181,7 @@ class MoleculeShards:
     @cached_property
     def targets(self) -> Tensor:
         """``(M, T)`` float64 in memory, NaN where a target is missing; read when asked for."""
-        return torch.from_numpy(np.array(self._verified().load("targets")))
+        return torch.from_numpy(np.array(self._verified.load("targets")))
 
     @property
     def smiles(self) -> ShardedSmiles:
@@ -192,7 +191,7 @@ class MoleculeShards:
     @property
     def row_numbers(self) -> Integers:
         """For each molecule, its line in the source file, mapped into memory."""
-        return self._verified().load("lines")
+        return self._verified.load("lines")
 
     @property
     def split_values(self) -> list[str] | None:
@@ -243,7 +242,7 @@ class MoleculeShards:
         touched would count as memory of the process.
         """
         records = []
-        with open(self._verified().file("records"), "rb", buffering=0) as file:
+        with open(self._verified.file("records"), "rb", buffering=0) as file:
             if _identity(os.fstat(file.fileno())) != self._opened:
                 raise ValueError(f"{file.name} was changed while it was in use: open it again")
             ends = self._offsets[positions + 1].tolist()
@@ -256,14 +255,13 @@ class MoleculeShards:
         """What the split column says of these molecules."""
         if self._held.origin["split_column"] is None:
             return None
-        codes = self._verified().load("split")[positions]
+        codes = self._verified.load("split")[positions]
         return [self._held.split_names[code] for code in codes.tolist()]
 
+    @cached_property
     def _verified(self) -> ShardFolder:
         """The folder, after its bytes have been compared with their checksums once."""
-        if not self._is_verified:
-            self._held.verify()
-            self._is_verified = True
+        self._held.verify()
         return self._held
 
     def _in_memory(self, positions: Integers, with_rows: bool = True) -> MoleculeDataset:

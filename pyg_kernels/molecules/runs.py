@@ -306,10 +306,9 @@ class Run:
         elif (self.folder / FILE).is_file():
             self.saved = self.folder
             self.estimator = estimator = load(self.saved, trust)
-            number = len(estimator.task_.spikes) or estimator.task_.num_outputs
             if hasattr(estimator, "each_classes_"):
                 self.classes = [list(map(str, words)) for words in estimator.each_classes_]
-                number = len(self.classes)
+            number = len(self.classes or estimator.spikes_)
             self.names = ["y"] if number == 1 else [f"y{place}" for place in range(number)]
         else:
             raise FileError(f"{folder}: no finished run of pyg-kernels train, it has no {SETTINGS}")
