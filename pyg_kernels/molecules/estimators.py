@@ -25,13 +25,12 @@ from pyg_kernels.chem import featurizer_by_name, standardize_many
 from pyg_kernels.kernels.arguments import checked_choice, label_array, label_columns
 from pyg_kernels.kernels.gp import accuracy, mean_score
 from pyg_kernels.kernels.kernel import Forgetful
-from pyg_kernels.molecules import inputs, methods
+from pyg_kernels.molecules import inputs, methods, store
 from pyg_kernels.molecules.analogues import analogues
 from pyg_kernels.molecules.inputs import Molecules
 from pyg_kernels.molecules.methods import KERNEL_METHODS, Examples, KernelMethod, Outputs, Task
 from pyg_kernels.molecules.networks import NETWORKS, imported
 from pyg_kernels.molecules.recipe import AUTO, recipe
-from pyg_kernels.molecules.store import fit_once
 
 WHOLE = ("ensemble_size", "epochs", "batch_size", "patience", "hidden_channels", "num_layers")
 OPTIONAL = (*WHOLE[1:], "learning_rate")
@@ -167,7 +166,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
                 if start_from is not None:
                     start = start_from._starting(model, number, bool(member.task.spikes))
                     member.start_from(start, frozen)
-                fit_once(member, own, checkpoint)
+                store.fit_once(member, own, checkpoint)
                 members.append(member)
                 parts.append(self._validated(member, own))
             held.append((np.where(weight[valid, None] > 0, measured[valid], np.nan), parts))
@@ -213,7 +212,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             weight=np.append(weight, np.full(len(new), weight[weight > 0].mean())),
             train=np.append(examples.train, len(there) + np.arange(len(new))),
         )
-        fit_once(student, learned, checkpoint)
+        store.fit_once(student, learned, checkpoint)
         return student
 
     def check_arguments(
@@ -530,10 +529,8 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         Raises:
             FileExistsError: If the folder has files, and `overwrite` is false.
         """
-        from pyg_kernels.molecules.store import save
-
         check_is_fitted(self, "members_")
-        save(self, folder, overwrite)
+        store.save(self, folder, overwrite)
 
 
 def _check(name: str, value: Any, kind: type, **limits: Any) -> None:

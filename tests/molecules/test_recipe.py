@@ -203,13 +203,13 @@ def test_extra_numbers_are_those_of_the_molecule_it_was_made_of() -> None:
 def learned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Examples]]:
     """What the members have learned from, as they are fitted."""
     found = []
-    fit_once = estimators.fit_once
+    fit_once = estimators.store.fit_once
 
     def kept(member: Any, examples: Examples, folder: Any) -> None:
         found.append((member, examples))
         fit_once(member, examples, folder)
 
-    monkeypatch.setattr(estimators, "fit_once", kept)
+    monkeypatch.setattr(estimators.store, "fit_once", kept)
     return found
 
 

@@ -111,7 +111,7 @@ def test_an_interrupted_run_ends_with_the_uninterrupted_numbers(
         member.fit = recorded
         fit(member, *given)
 
-    monkeypatch.setattr("pyg_kernels.molecules.estimators.fit_once", counted)
+    monkeypatch.setattr(store, "fit_once", counted)
     train(folder, "run", words, status=130)
     assert not (folder / "run" / "run.json").exists()
     assert "--resume goes on with it" in train(folder, "run", words, status=2)
