@@ -17,10 +17,11 @@ from sklearn.preprocessing import label_binarize
 
 from pyg_kernels.datasets.public_file import file_sha256
 from pyg_kernels.molecules.command import METRICS, say
+from pyg_kernels.molecules.estimators import MoleculeClassifier, MoleculeRegressor
 from pyg_kernels.molecules.inputs import read_weights
 from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
-from pyg_kernels.molecules.store import FILE
+from pyg_kernels.molecules.store import FILE, load
 from pyg_kernels.molecules.training_data import (
     CHANGES,
     Data,
@@ -115,8 +116,6 @@ def check_metrics(metrics: Sequence[str], task: str) -> None:
 
 def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
     """The estimator of the options of ``pyg-kernels train``, not yet fitted."""
-    from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
-
     kind = MoleculeRegressor if data.classes is None else MoleculeClassifier
     told = {**vars(options), "random_state": options.seed, "hurdle": not options.no_hurdle}
     told["model"] = options.model[0] if len(options.model) == 1 else options.model
@@ -291,8 +290,6 @@ class Run:
     """A finished run, or what an estimator has saved, whose targets are called y, or y0, y1, ..."""
 
     def __init__(self, folder: str, trust: bool) -> None:
-        from pyg_kernels.molecules import load
-
         self.folder = Path(folder)
         if self.folder.name == MODEL and (self.folder.parent / SETTINGS).is_file():
             self.folder = self.folder.parent
