@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 
 import torch
@@ -131,9 +132,7 @@ class WalkExplainer(AttributionExplainer):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Explanation:
-        def weigh(outputs: Tensor) -> Tensor:
-            return self.weigh(outputs, target, index)
-
+        weigh = partial(self.weigh, target=target, index=index)
         graphs = Graphs(x, edge_index, edge_attr, batch, batch_size, edge_weight)
         found = contributions_to(model, graphs, weigh, self.k)
         masks = self.explainer_config

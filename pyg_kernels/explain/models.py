@@ -19,8 +19,8 @@ from pyg_kernels.explain.arguments import (
 )
 from pyg_kernels.explain.evaluation import as_stored, evaluating
 from pyg_kernels.explain.linearized import LinearizedChain, Stage, stages_of
-from pyg_kernels.explain.search import Walk
-from pyg_kernels.explain.walk_sum import WalkSum, best_of, side_by_side
+from pyg_kernels.explain.search import Walk, best_walks
+from pyg_kernels.explain.walk_sum import GraphWalks, WalkSum, side_by_side
 from pyg_kernels.explain.walks import WalkLayer, edges_of, walk_of, walk_sum
 from pyg_kernels.nn.arguments import checked_batch, checked_count
 from pyg_kernels.nn.conv import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
@@ -55,7 +55,7 @@ class ModelContributions:
 
 
 class Graphs(NamedTuple):
-    """What a network reads."""
+    """What a network reads, by the names of its arguments."""
 
     x: Tensor
     edge_index: EdgeSource
@@ -142,7 +142,7 @@ def contributions_to(
     with evaluating(model), as_stored(graphs.x):
         reading = _read(model, graphs)
         head = LinearizedChain(reading.stages, reading.pooled)
-        checked_output(head.output, _output(model, graphs))
+        checked_output(head.output, model(**graphs._asdict()))
         weights = weigh(head.output)
         theta, constants = head.pull_back(weights)
         constant = constants.sum()
@@ -158,27 +158,9 @@ def contributions_to(
     nodes = walks.nodes()
     size = nodes.abs().sum() + constant.abs()  # parts may cancel
     checked_output(torch.stack([total, size]), torch.stack([output - constant, size]))
-    return ModelContributions(
-        nodes,
-        walks.edges(),
-        best_of(walks, k),
-        total,
-        constant,
-        output,
-        walks.single_nodes(),
-    )
-
-
-def _output(model: Module, graphs: Graphs) -> Tensor:
-    found: Tensor = model(
-        graphs.x,
-        graphs.edge_index,
-        edge_weight=graphs.edge_weight,
-        edge_attr=graphs.edge_attr,
-        batch=graphs.batch,
-        batch_size=graphs.batch_size,
-    )
-    return found
+    best = best_walks(GraphWalks(walks), k)
+    edges, single = walks.edges(), walks.single_nodes()
+    return ModelContributions(nodes, edges, best, total, constant, output, single)
 
 
 class _Layer(NamedTuple):

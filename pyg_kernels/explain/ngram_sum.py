@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.explain.search import Ends, Flags, Moves, Reach, Walk, Walks, as_array, best_walks
+from pyg_kernels.explain.search import Ends, Flags, Moves, Reach, Walks, as_array
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import linear_scan
 from pyg_kernels.walk import Combine, walk
@@ -64,8 +64,7 @@ class NgramSum:
         """The sums over the n-grams that end at each token, of orders 1, ..., n."""
 
         def carry(state: Tensor, step: int) -> Tensor:
-            up_to = self._scan(self.keep * state)
-            return torch.cat((torch.zeros_like(up_to[:1]), up_to[:-1]))
+            return self._carried(self.keep * state)
 
         return walk(self.projections, carry, self.combine)
 
@@ -80,26 +79,18 @@ class NgramSum:
             found.append(ahead)
             if self.combine == "mul":
                 ahead = ahead * self.projections[order - 1]
-            ahead = self._carried_back(ahead)
+            ahead = self.keep * self._carried(ahead, backwards=True)
         return found[::-1]
 
-    def _carried_back(self, ahead: Tensor) -> Tensor:
-        """From each token, the sum over all later ones."""
-        back = self._scan(ahead, backwards=True)
-        return self.keep * torch.cat((back[1:], torch.zeros_like(back[:1])))
-
-    def _scan(self, state: Tensor, backwards: bool = False) -> Tensor:
+    def _carried(self, state: Tensor, backwards: bool = False) -> Tensor:
+        """At each token, the decayed sum over all earlier ones, or over all later ones."""
         layout = Layout.of_grid(len(state), 1, state.device)
         layout = layout.reversed() if backwards else layout
-        return linear_scan(self.decay, state, layout, state.new_zeros(1, state.size(1)))
+        nothing = state.new_zeros(1, state.size(1))
+        return layout.before(linear_scan(self.decay, state, layout, nothing), nothing)
 
 
-def best_ngrams(ngrams: NgramSum, k: int) -> list[Walk]:
-    """The k best n-grams of a sum: their positions and values."""
-    return best_walks(_TextWalks(ngrams), k)
-
-
-class _TextWalks(Walks):
+class TextWalks(Walks):
     """The n-grams of a text, to be searched."""
 
     def __init__(self, ngrams: NgramSum) -> None:

@@ -17,8 +17,8 @@ from pyg_kernels.explain.arguments import (
     checked_place,
 )
 from pyg_kernels.explain.evaluation import as_stored
-from pyg_kernels.explain.ngram_sum import NgramSum, best_ngrams
-from pyg_kernels.explain.search import Walk
+from pyg_kernels.explain.ngram_sum import NgramSum, TextWalks
+from pyg_kernels.explain.search import Walk, best_walks
 from pyg_kernels.nn.arguments import checked_count
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence import RCNN, RCNNCell
@@ -109,7 +109,8 @@ def ngram_contributions(
     total = checked_finite(ngrams.total())
     tokens = total.new_zeros(x.size(0))
     tokens[: place + 1] = ngrams.tokens()
-    return NgramContributions(tokens, best_ngrams(ngrams, k), total, total.new_zeros(()))
+    best = best_walks(TextWalks(ngrams), k)
+    return NgramContributions(tokens, best, total, total.new_zeros(()))
 
 
 def cell_of(rcnn: Module) -> RCNNCell:

@@ -29,8 +29,8 @@ INCHES_A_TOKEN = 0.42
 MOST_INCHES = 120.0
 
 
-def signed_color(fraction: float) -> Color:
-    """White at 0, red towards 1 and blue towards -1.
+def ground(fraction: float) -> Color:
+    """The colour behind a contribution: white at 0, red towards 1 and blue towards -1.
 
     Args:
         fraction: A contribution over the largest one; larger ones count as 1.
@@ -39,7 +39,7 @@ def signed_color(fraction: float) -> Color:
         Red, green and blue in [0, 1].
     """
     end = POSITIVE if fraction > 0 else NEGATIVE
-    weight = min(1.0, abs(fraction))
+    weight = GROUND * min(1.0, abs(fraction))
     red, green, blue = (1.0 - weight * (1.0 - channel) for channel in end)
     return red, green, blue
 
@@ -99,8 +99,10 @@ def draw_molecule(
     atoms = _checked_values(nodes, "nodes", molecule.GetNumAtoms(), "atoms")
     bonds = _bond_values(molecule, edges, edge_index)
     unit = scale or largest([*atoms, *bonds.values()])
-    colors = {i: _ground(v / unit) for i, v in enumerate(atoms) if _shows(v, unit)}
-    bond_colors = {i: _ground(v / unit) for i, v in bonds.items() if _shows(v, unit)}
+    colors, bond_colors = (
+        {i: ground(v / unit) for i, v in values.items() if abs(v) > FAINT * unit}
+        for values in (dict(enumerate(atoms)), bonds)
+    )
     canvas = rdMolDraw2D.MolDraw2DSVG if file_format == "svg" else rdMolDraw2D.MolDraw2DCairo
     drawer: Any = canvas(width, height)
     options = drawer.drawOptions()
@@ -348,16 +350,8 @@ def _checked_edge_index(edge_index: Any) -> Tensor:
     return edge_index
 
 
-def _shows(value: float, unit: float) -> bool:
-    return abs(value) > FAINT * unit
-
-
-def _ground(fraction: float) -> Color:
-    return signed_color(GROUND * max(-1.0, min(1.0, fraction)))
-
-
 def _css(fraction: float) -> str:
-    red, green, blue = (round(255 * channel) for channel in _ground(fraction))
+    red, green, blue = (round(255 * channel) for channel in ground(fraction))
     return f"rgb({red},{green},{blue})"
 
 

@@ -171,7 +171,10 @@ class _Search:
         found: list[Walk] = []
         while (self.pending or self.put_off) and len(found) < self.k:
             if self.put_off and not (self.pending and self.pending[0].unfinished):
-                self._catch_up()
+                # No walk is among the best before what was put off is visited.
+                places, self.put_off = self.put_off, {}
+                for place in places:
+                    self._visit(place)
                 continue
             prefix = heapq.heappop(self.pending)
             if prefix.unfinished:
@@ -179,12 +182,6 @@ class _Search:
             else:
                 found.append((prefix.nodes, prefix.content))
         return found
-
-    def _catch_up(self) -> None:
-        """Visits what was put off: no walk is among the best before."""
-        places, self.put_off = self.put_off, {}
-        for place in places:
-            self._visit(place)
 
     def _come_to(self, prefix: _Prefix) -> None:
         """Visits the place of a prefix, or puts it off until more wait there."""
@@ -242,7 +239,9 @@ class _Search:
         values = np.einsum("cd,cd->c", products, weights[places])
         for row, i, key, value in zip(rows, places, _rounded(np.abs(values)), values, strict=True):
             if key >= self._least():
-                self._note(key)
+                heapq.heappush(self.best, key)
+                if len(self.best) > self.k:
+                    heapq.heappop(self.best)
                 walk = self._names(prefixes[row], moves, int(i))
                 heapq.heappush(self.pending, _Prefix(-key, *walk, False, step, float(value)))
 
@@ -273,12 +272,6 @@ class _Search:
     def _least(self) -> float:
         """What the k-th best walk has at least."""
         return self.best[0] if len(self.best) == self.k else -1.0
-
-    def _note(self, key: float) -> None:
-        if len(self.best) < self.k:
-            heapq.heappush(self.best, key)
-        else:
-            heapq.heapreplace(self.best, key)
 
     @staticmethod
     def _names(prefix: _Prefix, moves: Moves, i: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -31,7 +31,7 @@ def slope_of(act: Callable[[Tensor], Tensor] | None, where: str) -> Slope:
     if act is None or type(act) is torch.nn.Identity:
         return torch.ones_like
     if type(act) is torch.nn.ReLU or act in (torch.relu, F.relu):
-        return _of_rectifier
+        return _of_leaky_rectifier(0.0)
     if type(act) is torch.nn.LeakyReLU:
         return _of_leaky_rectifier(act.negative_slope)
     if act is F.leaky_relu:
@@ -42,10 +42,6 @@ def slope_of(act: Callable[[Tensor], Tensor] | None, where: str) -> Slope:
         f"{where} has the activation {_described(act)}: an exact attribution needs a "
         "piecewise-linear one through 0, expected the identity, relu, leaky relu or abs"
     )
-
-
-def _of_rectifier(z: Tensor) -> Tensor:
-    return (z > 0).to(z.dtype)
 
 
 def _of_leaky_rectifier(negative: float) -> Slope:

@@ -12,9 +12,11 @@ from torch_geometric.nn.inits import reset
 
 from pyg_kernels.explain.arguments import checked_features, checked_finite, checked_output
 from pyg_kernels.explain.linearized import LinearizedChain, Shift, Stage, stages_of
-from pyg_kernels.explain.ngram_sum import best_ngrams
+from pyg_kernels.explain.ngram_sum import TextWalks
 from pyg_kernels.explain.ngrams import NgramContributions, cell_of, ngram_sum
+from pyg_kernels.explain.search import best_walks
 from pyg_kernels.nn.arguments import checked_batch, checked_nodes
+from pyg_kernels.segments import pointers
 from pyg_kernels.sequence import RCNN, RCNNCell
 
 
@@ -72,7 +74,7 @@ class TextNet(Module):
         batch_size: int | None = None,
     ) -> Tensor:
         lengths = text_lengths(x, batch, batch_size)
-        ptr = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        ptr = pointers(lengths)
         h, _ = self.rcnn(x, ptr=ptr)
         some = lengths > 0
         last = h.new_zeros(lengths.numel(), h.size(1))
@@ -117,7 +119,8 @@ def text_contributions(net: TextNet, x: Tensor, weights: Tensor, k: int) -> Ngra
     theta, constant = chain.pull_back(weights)
     ngrams = ngram_sum(cell, x, theta[0])
     total = checked_finite(ngrams.total())
-    return NgramContributions(ngrams.tokens(), best_ngrams(ngrams, k), total, constant.sum())
+    best = best_walks(TextWalks(ngrams), k)
+    return NgramContributions(ngrams.tokens(), best, total, constant.sum())
 
 
 def joined_texts(attributions: Sequence[NgramContributions], k: int) -> NgramContributions:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.explain.search import Ends, Flags, Moves, Reach, Walk, Walks, as_array, best_walks
+from pyg_kernels.explain.search import Ends, Flags, Moves, Reach, Walks, as_array
 from pyg_kernels.walk import Combine
 
 
@@ -130,12 +130,7 @@ def side_by_side(sums: Sequence[WalkSum]) -> WalkSum:
     )
 
 
-def best_of(walks: WalkSum, k: int) -> list[Walk]:
-    """The k best walks of a sum."""
-    return best_walks(_GraphWalks(walks), k)
-
-
-class _GraphWalks(Walks):
+class GraphWalks(Walks):
     """The walks on a graph, to be searched."""
 
     def __init__(self, walks: WalkSum) -> None:

@@ -16,9 +16,9 @@ from pyg_kernels.explain.arguments import (
     checked_output,
 )
 from pyg_kernels.explain.evaluation import as_stored
-from pyg_kernels.explain.search import Walk
+from pyg_kernels.explain.search import Walk, best_walks
 from pyg_kernels.explain.slopes import slope_of
-from pyg_kernels.explain.walk_sum import WalkSum, best_of
+from pyg_kernels.explain.walk_sum import GraphWalks, WalkSum
 from pyg_kernels.nn.arguments import checked_count, checked_nodes
 from pyg_kernels.nn.conv import GatedWalkConv, RandomWalkConv, WLKernelConv
 from pyg_kernels.nn.conv.weighting import Decay, EdgeGate
@@ -121,9 +121,8 @@ def walk_contributions(
         output = walk_layer(x, edges)
         output = output[-1] if walk_layer.return_states else output
         checked_output(walks.arriving[-1], output)
-    return WalkContributions(
-        walks.nodes(), walks.edges(), best_of(walks, k), total, walks.single_nodes()
-    )
+    best = best_walks(GraphWalks(walks), k)
+    return WalkContributions(walks.nodes(), walks.edges(), best, total, walks.single_nodes())
 
 
 def walk_of(conv: Module) -> WalkLayer:

@@ -19,8 +19,6 @@ class Choice(ABC):
 
     #: Whether z may lie between 0 and 1, and is differentiable in the generator's numbers.
     relaxed: ClassVar[bool]
-    #: Whether there is a second number a token, the spread.
-    needs_spread: ClassVar[bool] = False
 
     @abstractmethod
     def draw(self, logit: Tensor, spread: Tensor | None, uniform: Tensor) -> Tensor:
@@ -95,12 +93,11 @@ class HardKumaChoice(Choice):
     """
 
     relaxed = True
-    needs_spread = True
 
     def draw(self, logit: Tensor, spread: Tensor | None, uniform: Tensor) -> Tensor:
         a, b = _kumaraswamy(logit, spread)
         below = -torch.expm1(torch.log1p(-_open(uniform)) / b)  # 1 - (1 - u)^(1/b)
-        k = torch.exp(torch.log(below.clamp(min=_tiny(below))) / a)
+        k = torch.exp(torch.log(below.clamp(min=torch.finfo(below.dtype).tiny)) / a)
         return (_LEFT + (_RIGHT - _LEFT) * k).clamp(0.0, 1.0)
 
     def probability(self, logit: Tensor, spread: Tensor | None) -> Tensor:
@@ -139,7 +136,3 @@ def _open(uniform: Tensor) -> Tensor:
     """Numbers in (0, 1), so that their logarithms are finite."""
     tiny = torch.finfo(uniform.dtype).eps
     return uniform.clamp(tiny, 1 - tiny)
-
-
-def _tiny(like: Tensor) -> float:
-    return torch.finfo(like.dtype).tiny

@@ -129,19 +129,6 @@ class Generator(Module):
                 "selection='dependent' with edge_index: the atoms of a graph have no order in "
                 "which selections could depend on those before; expected selection='independent'"
             )
-        states = self._states(x, ptr, edge_index, edge_attr)
-        if self.cell is None:
-            return IndependentSelections(states, self.logit, self.spread)
-        assert ptr is not None
-        return DependentSelections(states, ptr, self.cell, self.logit, self.spread)
-
-    def _states(
-        self,
-        x: Tensor,
-        ptr: Tensor | None,
-        edge_index: Tensor | None,
-        edge_attr: Tensor | None,
-    ) -> Tensor:
         if ptr is not None:
             states = self.network(x, ptr=ptr)
         else:
@@ -151,7 +138,10 @@ class Generator(Module):
         if not isinstance(states, Tensor) or states.shape != expected:
             found = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
             raise ValueError(f"network gives {found}: expected states of shape {expected}")
-        return states
+        if self.cell is None:
+            return IndependentSelections(states, self.logit, self.spread)
+        assert ptr is not None
+        return DependentSelections(states, ptr, self.cell, self.logit, self.spread)
 
     def extra_repr(self) -> str:
         return f"selection={self.selection!r}"

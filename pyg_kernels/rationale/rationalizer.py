@@ -152,7 +152,7 @@ class Rationalizer(Module):
             )
         self.choice = _choice(estimator, temperature)
         self.generator, self.encoder, self.estimator = generator, encoder, estimator
-        if self.choice.needs_spread:
+        if isinstance(self.choice, HardKumaChoice):
             generator.build_spread()
         self.coherence = _checked_price(coherence, "coherence")
         self.num_samples = checked_count(num_samples, "num_samples")
@@ -285,9 +285,7 @@ class Rationalizer(Module):
         return structure
 
     def _hard(self, x: Tensor, structure: Structure, found: Selections, z: Tensor) -> Rationale:
-        log_prob = None
-        if not self.choice.relaxed:
-            log_prob = structure.total(found.log_prob(z))
+        log_prob = None if self.choice.relaxed else structure.total(found.log_prob(z))
         output = structure.encode(self.encoder, x, z)
         numbers = z.to(torch.promote_types(output.dtype, torch.float32))  # they count tokens
         changes = sampled_transition(numbers, structure.pairs)
@@ -302,12 +300,9 @@ class Rationalizer(Module):
         return Rationale(output, z, None, structure.total(size), structure.total_of_pairs(changes))
 
     def extra_repr(self) -> str:
-        words = [f"estimator={self.estimator!r}", f"coherence={self.coherence}"]
-        if self.control is None:
-            words.append(f"sparsity={self._sparsity}")
-        else:
-            words.append(f"rate={self.control.rate}")
-        return ", ".join(words)
+        control = self.control
+        price = f"sparsity={self._sparsity}" if control is None else f"rate={control.rate}"
+        return f"estimator={self.estimator!r}, coherence={self.coherence}, {price}"
 
 
 _NO_PART = (
@@ -321,13 +316,14 @@ def _choice(estimator: str, temperature: float) -> Choice:
     known = isinstance(temperature, (int, float))
     if not known or not temperature > 0 or not math.isfinite(temperature):
         raise ValueError(f"temperature={temperature!r}: expected a number above 0")
-    if estimator == "reinforce":
-        return BernoulliChoice()
-    if estimator == "gumbel":
-        return ConcreteChoice(temperature)
-    if estimator == "hardkuma":
-        return HardKumaChoice()
-    raise ValueError(f"estimator={estimator!r}: expected 'reinforce', 'gumbel' or 'hardkuma'")
+    choices: dict[str, Choice] = {
+        "reinforce": BernoulliChoice(),
+        "gumbel": ConcreteChoice(temperature),
+        "hardkuma": HardKumaChoice(),
+    }
+    if estimator not in choices:
+        raise ValueError(f"estimator={estimator!r}: expected 'reinforce', 'gumbel' or 'hardkuma'")
+    return choices[estimator]
 
 
 def _checked_price(price: float, name: str) -> float:

@@ -151,8 +151,7 @@ class DependentSelections(Selections):
         self.prepared = cell.prepared(self.texts.rows)
 
     def draw(self, choice: Choice, num_samples: int) -> Draw:
-        like = self.of_tokens[0].unsqueeze(1)
-        uniform = torch.rand_like(like.repeat(num_samples, 1))
+        uniform = torch.rand_like(self._repeated(self.of_tokens[0], num_samples)).unsqueeze(1)
         layout = self._layout(num_samples)
 
         def choose(step: int, numbers: list[Tensor]) -> Tensor:
@@ -171,13 +170,13 @@ class DependentSelections(Selections):
     def log_prob(self, selection: Tensor) -> Tensor:
         z = checked_selection(selection, self.of_tokens[0].numel())
         num_samples, layout = z.size(0), self._layout(z.size(0))
-        given = self._as_rows(z)
+        given = z.reshape(-1).to(self.of_tokens[0].dtype)
         rows = self._repeated(self.prepared, num_samples)
         start = self.cell.start(layout.num_texts, self.texts.rows)
         out, _ = self.cell.read_chosen(rows, given, layout, start)
         before = layout.before(out, start[0])
         logit = self._repeated(self.of_tokens[0], num_samples) + self.maps[0].after(before)
-        return self._as_given(BernoulliChoice().log_prob(logit, given), num_samples)
+        return BernoulliChoice().log_prob(logit, given).view_as(z)
 
     def _step_by_step(
         self, num_samples: int, choose: Callable[[int, list[Tensor]], Tensor]
@@ -201,7 +200,7 @@ class DependentSelections(Selections):
                 kept.append(tensor.unsqueeze(1))
         like = self.of_tokens[0]
         columns = [layout.collect(kept) if kept else like.new_zeros(0, 1) for kept in found]
-        return [self._as_given(column.squeeze(1), num_samples) for column in columns]
+        return [column.view(num_samples, like.numel()) for column in columns]
 
     def _layout(self, num_samples: int) -> Layout:
         """Every text S times, one sample of all texts after the other."""
@@ -212,15 +211,6 @@ class DependentSelections(Selections):
 
     def _repeated(self, rows: Tensor, num_samples: int) -> Tensor:
         return rows if num_samples == 1 else rows.repeat(num_samples, *[1] * (rows.dim() - 1))
-
-    def _as_rows(self, z: Tensor) -> Tensor:
-        """Selections (S, N) as given, one a row of the samples."""
-        rows = [self.texts.arrange(sample, "selection") for sample in z]
-        return torch.cat(rows).to(self.of_tokens[0].dtype)
-
-    def _as_given(self, numbers: Tensor, num_samples: int) -> Tensor:
-        """One number a row of the samples, as (S, N)."""
-        return numbers.view(num_samples, self.of_tokens[0].numel())
 
 
 def _second(numbers: list[Tensor]) -> Tensor | None:

@@ -10,7 +10,7 @@ import torch
 pytest.importorskip("matplotlib", reason="texts are drawn with the extra 'bench'")
 
 from pyg_kernels.explain import draw_molecule, draw_text, text_html
-from pyg_kernels.explain.pictures import NEGATIVE, POSITIVE, ngram_name, signed_color
+from pyg_kernels.explain.pictures import GROUND, NEGATIVE, POSITIVE, ground, ngram_name
 
 ACETAMIDE = "CC(=O)N"
 BONDS = torch.tensor([[0, 1, 1, 2, 1, 3], [1, 0, 2, 1, 3, 1]])
@@ -29,11 +29,10 @@ def fills(pattern: str, svg: bytes) -> dict[int, bytes]:
 
 
 def test_colors_go_from_blue_over_white_to_red() -> None:
-    assert signed_color(0.0) == (1.0, 1.0, 1.0)
-    assert signed_color(1.0) == pytest.approx(POSITIVE)
-    assert signed_color(-1.0) == pytest.approx(NEGATIVE)
-    assert signed_color(7.0) == signed_color(1.0)
-    assert signed_color(0.5) == pytest.approx([(1 + channel) / 2 for channel in POSITIVE])
+    assert ground(0.0) == (1.0, 1.0, 1.0)
+    for fraction, color in ((1.0, POSITIVE), (-1.0, NEGATIVE), (7.0, POSITIVE), (-7.0, NEGATIVE)):
+        assert ground(fraction) == pytest.approx([1 - GROUND * (1 - channel) for channel in color])
+    assert ground(0.5) == pytest.approx([1 - GROUND * (1 - channel) / 2 for channel in POSITIVE])
 
 
 @pytest.mark.usefixtures("_rdkit")
