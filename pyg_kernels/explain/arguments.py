@@ -1,4 +1,7 @@
-"""Checks of what the attributions take: the value, or a ``ValueError`` that names it."""
+"""Checks of what the attributions take: the value, or a ``ValueError`` that names it.
+
+And the precision in which they compute with it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.dense.linear import is_uninitialized_parameter
+
+from pyg_kernels.nn.arguments import checked_nodes
+
+
+def as_stored(x: Tensor) -> torch.autocast:
+    """Computes in the precision of features and weights, autocast or not: shares add up."""
+    return torch.autocast(checked_nodes(x).device.type, enabled=False)
 
 
 def checked_head(head: Tensor | Sequence[float] | None, channels: int, like: Tensor) -> Tensor:

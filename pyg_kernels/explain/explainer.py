@@ -11,9 +11,8 @@ from torch.nn import Module
 from torch_geometric.explain import ExplainerAlgorithm, Explanation
 from torch_geometric.explain.config import MaskType, ModelMode, ModelReturnType, ModelTaskLevel
 
-from pyg_kernels.explain.arguments import checked_features, checked_place
-from pyg_kernels.explain.evaluation import as_stored, evaluating
-from pyg_kernels.explain.models import Graphs, contributions_to
+from pyg_kernels.explain.arguments import as_stored, checked_features, checked_place
+from pyg_kernels.explain.models import Graphs, contributions_to, evaluating
 from pyg_kernels.explain.ngrams import cell_of
 from pyg_kernels.explain.text_net import TextNet, joined_texts, text_contributions, text_lengths
 from pyg_kernels.nn.arguments import checked_count
@@ -194,8 +193,8 @@ class NgramExplainer(AttributionExplainer):
     ) -> Explanation:
         if not isinstance(model, TextNet):
             raise ValueError(f"model is a {type(model).__name__}: expected a TextNet")
-        checked_features(x, cell_of(model.rcnn).lins[0])
         with evaluating(model), as_stored(x):
+            checked_features(x, cell_of(model.rcnn).lins[0])
             outputs = model(x, edge_index, batch=batch, batch_size=batch_size)
             weights = self.weigh(outputs, target, index)
             texts = x.split(text_lengths(x, batch, batch_size).tolist())

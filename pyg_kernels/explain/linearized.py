@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn import BatchNorm, Linear
 
 from pyg_kernels.explain.arguments import checked_output
-from pyg_kernels.explain.slopes import slope_of
+from pyg_kernels.nn.models.graph_vector import Function
 
 Stage = tuple[str, Callable[[Tensor], Tensor] | None]
+Slope = Callable[[Tensor], Tensor]
 
 
 class Shift:
@@ -80,14 +82,14 @@ def _backwards(
     """How one stage carries weights of its output to its input, if it does no more than it says."""
     if isinstance(stage, (torch.nn.Linear, Linear)):
         weight = stage.weight
-        checked_output(torch.nn.functional.linear(value, weight, stage.bias), output)
+        checked_output(F.linear(value, weight, stage.bias), output)
         return lambda w: w @ weight
     norm = stage.module if isinstance(stage, BatchNorm) else stage
     if isinstance(norm, torch.nn.BatchNorm1d):
         scale = torch.rsqrt(cast(Tensor, norm.running_var) + norm.eps)
         scale = scale if norm.weight is None else scale * norm.weight
         given = norm.running_mean, norm.running_var, norm.weight, norm.bias
-        checked_output(torch.nn.functional.batch_norm(value, *given, eps=norm.eps), output)
+        checked_output(F.batch_norm(value, *given, eps=norm.eps), output)
         return lambda w: w * scale
     if isinstance(stage, Shift):
         return lambda w: w
@@ -112,3 +114,46 @@ def _check(name: str, stage: Callable[[Tensor], Tensor]) -> None:
             f"model has {stage!r} ({name}), whose scale depends on what it normalises: an exact "
             "attribution needs slopes; expected norm=None, 'batch' or 'head'"
         )
+
+
+def slope_of(act: Callable[[Tensor], Tensor] | None, where: str) -> Slope:
+    r"""The slope :math:`m(z)` of an activation with :math:`\sigma(z) = m(z) z`.
+
+    1 for the identity, 0 or 1 for the rectifier, 1 or its slope for the leaky one, the sign for
+    the absolute value; at zero what PyTorch's derivatives are there.
+
+    Args:
+        act: The activation, or None for the identity.
+        where: What has it, for the error.
+
+    Raises:
+        ValueError: For any other activation.
+    """
+    act = act.function if isinstance(act, Function) else act
+    if act is None or type(act) is torch.nn.Identity:
+        return torch.ones_like
+    if type(act) is torch.nn.ReLU or act in (torch.relu, F.relu):
+        return _of_leaky_rectifier(0.0)
+    if type(act) is torch.nn.LeakyReLU:
+        return _of_leaky_rectifier(act.negative_slope)
+    if act is F.leaky_relu:
+        return _of_leaky_rectifier(0.01)
+    if act in (torch.abs, torch.absolute, torch.Tensor.abs, abs):
+        return torch.sign
+    raise ValueError(
+        f"{where} has the activation {_described(act)}: an exact attribution needs a "
+        "piecewise-linear one through 0, expected the identity, relu, leaky relu or abs"
+    )
+
+
+def _of_leaky_rectifier(negative: float) -> Slope:
+    def slope(z: Tensor) -> Tensor:
+        return torch.ones_like(z).masked_fill_(z <= 0, negative)
+
+    return slope
+
+
+def _described(act: Callable[[Tensor], Tensor]) -> str:
+    if isinstance(act, Module):
+        return repr(act)
+    return getattr(act, "__name__", repr(act))

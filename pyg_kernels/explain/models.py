@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -12,15 +13,15 @@ from torch.nn import Module
 from torch_geometric.nn import global_add_pool
 
 from pyg_kernels.explain.arguments import (
+    as_stored,
     checked_features,
     checked_finite,
     checked_output,
     checked_place,
 )
-from pyg_kernels.explain.evaluation import as_stored, evaluating
 from pyg_kernels.explain.linearized import LinearizedChain, Stage, stages_of
 from pyg_kernels.explain.search import Walk, best_walks
-from pyg_kernels.explain.walk_sum import GraphWalks, WalkSum, side_by_side
+from pyg_kernels.explain.walk_sum import GraphWalks, side_by_side
 from pyg_kernels.explain.walks import WalkLayer, edges_of, walk_of, walk_sum
 from pyg_kernels.nn.arguments import checked_batch, checked_count
 from pyg_kernels.nn.conv import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
@@ -127,6 +128,18 @@ def model_contributions(
     return contributions_to(model, graphs, of_target, k)
 
 
+@contextmanager
+def evaluating(model: Module) -> Iterator[None]:
+    """Puts all modules into evaluation mode, and back."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
 @torch.no_grad()
 def contributions_to(
     model: Module, graphs: Graphs, weigh: Callable[[Tensor], Tensor], k: int
@@ -146,8 +159,9 @@ def contributions_to(
         weights = weigh(head.output)
         theta, constants = head.pull_back(weights)
         constant = constants.sum()
-        sums: list[WalkSum] = []
-        for of_graphs, layer in zip(reading.parts(theta), reading.layers, strict=True):
+        count, sums = len(reading.layers), []
+        parts = theta.chunk(count, dim=1) if reading.concat else [theta] * count
+        for of_graphs, layer in zip(parts, reading.layers, strict=True):
             ends = _on_nodes(of_graphs, graphs)
             if layer.after is not None:
                 ends, more = layer.after.pull_back(ends)
@@ -187,11 +201,6 @@ class _Reading(NamedTuple):
     pooled: Tensor
     stages: list[Stage]
     concat: bool = False
-
-    def parts(self, theta: Tensor) -> Sequence[Tensor]:
-        """The weights of each layer's sum over nodes, from those of the graph vectors."""
-        count = len(self.layers)
-        return theta.chunk(count, dim=1) if self.concat else [theta] * count
 
 
 def _read(model: Module, graphs: Graphs) -> _Reading:

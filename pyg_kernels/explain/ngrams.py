@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.nn import Module
 
 from pyg_kernels.explain.arguments import (
+    as_stored,
     checked_features,
     checked_finite,
     checked_head,
     checked_place,
 )
-from pyg_kernels.explain.evaluation import as_stored
 from pyg_kernels.explain.ngram_sum import NgramSum, TextWalks
 from pyg_kernels.explain.search import Walk, best_walks
 from pyg_kernels.nn.arguments import checked_count

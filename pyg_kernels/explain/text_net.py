@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
-from pyg_kernels.explain.arguments import checked_features, checked_finite, checked_output
+from pyg_kernels.explain.arguments import checked_finite, checked_output
 from pyg_kernels.explain.linearized import LinearizedChain, Shift, Stage, stages_of
 from pyg_kernels.explain.ngram_sum import TextWalks
 from pyg_kernels.explain.ngrams import NgramContributions, cell_of, ngram_sum
@@ -111,7 +111,6 @@ def text_contributions(net: TextNet, x: Tensor, weights: Tensor, k: int) -> Ngra
         output = (net(x) * weights).sum()
         return NgramContributions(output.new_zeros(0), [], torch.zeros_like(output), output)
     stages = [*_layer_stages(cell), *stages_of("head", net.head)]
-    checked_features(x, cell.lins[0])
     ones = torch.ones(cell.hidden_size, dtype=x.dtype, device=x.device)
     state = ngram_sum(cell, x, ones).channels()
     chain = LinearizedChain(stages, state.unsqueeze(0))

@@ -10,16 +10,16 @@ from torch import Tensor
 from torch.nn import Module
 
 from pyg_kernels.explain.arguments import (
+    as_stored,
     checked_features,
     checked_finite,
     checked_head,
     checked_output,
 )
-from pyg_kernels.explain.evaluation import as_stored
+from pyg_kernels.explain.linearized import slope_of
 from pyg_kernels.explain.search import Walk, best_walks
-from pyg_kernels.explain.slopes import slope_of
 from pyg_kernels.explain.walk_sum import GraphWalks, WalkSum
-from pyg_kernels.nn.arguments import checked_count, checked_nodes
+from pyg_kernels.nn.arguments import checked_count
 from pyg_kernels.nn.conv import GatedWalkConv, RandomWalkConv, WLKernelConv
 from pyg_kernels.nn.conv.weighting import Decay, EdgeGate
 from pyg_kernels.ops.edges import Edges, weighted
@@ -110,8 +110,6 @@ def walk_contributions(
     """
     k = checked_count(k, "k", 0)
     walk_layer = walk_of(conv)
-    if not isinstance(x, Tensor):
-        raise ValueError(f"x is a {type(x).__name__}: expected the features of one set of nodes")
     with as_stored(x):
         edges = edges_of(walk_layer, x, edge_index, edge_attr, edge_weight)
         checked_features(x, walk_layer.lins[0])
@@ -145,7 +143,7 @@ def edges_of(
     edge_weight: Tensor | None,
 ) -> Edges:
     """The edges as the layer reads them."""
-    sizes = (checked_nodes(x).size(0),) * 2
+    sizes = (x.size(0),) * 2
     return as_edges(edge_index, *sizes, edge_attr, conv.edge_dim, conv.flow, edge_weight)
 
 
