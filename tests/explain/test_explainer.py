@@ -138,8 +138,10 @@ def test_one_of_several_graphs(index: Any) -> None:
     assert not found.contributions.nodes[joined.batch != 1].any()
 
 
-def test_several_texts() -> None:
-    model, batch = text_network(outputs=3), path_batch(TEXTS)
+@of_every_layer
+def test_several_texts(name: str) -> None:
+    """Each by itself, where shares add up to the output; also a text too short for a bigram."""
+    model, batch = text_network(name, outputs=3), path_batch(TEXTS)
     given = {"batch": batch.batch, "batch_size": len(TEXTS)}
     found = explainer(model, CLASSES)(batch.x, batch.edge_index, **given)
     rows = [
@@ -147,6 +149,12 @@ def test_several_texts() -> None:
         for text, target in zip(TEXTS, found.target, strict=True)
     ]
     alone = [row.contributions for row in rows]
+    for row, label in zip(rows, found.target, strict=True):
+        attribution, shares = row.contributions, row.contributions.tokens
+        close(attribution.total + attribution.remainder, row.prediction[0, label])
+        close(shares.sum(), attribution.total)
+        largest = max(shares.abs().tolist(), default=0.0) or 1.0
+        close(row.node_mask, (shares.abs() / largest).unsqueeze(1))
     close(found.prediction, torch.cat([row.prediction for row in rows]))
     assert_joined(found.contributions, alone, ["tokens"], ("total", "remainder"))
     values = [value for attribution in alone for _, value in attribution.ngrams]
@@ -163,17 +171,6 @@ def test_phenomenon_explains_the_given_class() -> None:
     for label in range(3):
         found = explained(explain, graph, target=torch.tensor([label]))
         close(found.contributions.nodes, attribution(model, graph, label).nodes)
-
-
-@of_every_layer
-@pytest.mark.parametrize("x", TEXTS, ids=len)
-def test_adds_up_to_the_output_for_a_text(name: str, x: Tensor) -> None:
-    found = explainer(text_network(name))(x, None)
-    attribution = found.contributions
-    close(attribution.total + attribution.remainder, found.prediction[0, 0])
-    close(attribution.tokens.sum(), attribution.total)
-    largest = max(attribution.tokens.abs().tolist(), default=0.0) or 1.0  # too short for a bigram
-    close(found.node_mask, (attribution.tokens.abs() / largest).unsqueeze(1))
 
 
 @of_every_layer

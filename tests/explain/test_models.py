@@ -8,11 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import BatchNorm1d, LeakyReLU, Linear, Module, ReLU, Sequential, Tanh
+from torch.nn import BatchNorm1d, Dropout, LeakyReLU, Linear, Module, ReLU, Sequential, Tanh
 from torch.nn.utils import prune
 
 from pyg_kernels.explain import ModelContributions, model_contributions
 from pyg_kernels.nn import GraphKernelNet, RandomWalkNet, WLKernelNet
+from pyg_kernels.nn.conv.walk_conv import WalkConv
 from tests.explain.values import Value, assert_attributed, close, edgeless, walk_values
 from tests.graphs import Graph, random_graph
 
@@ -50,17 +51,6 @@ def explain(model: Module, graph: Graph, target: int = 0, k: int = 6) -> ModelCo
     return model_contributions(model, graph.x, graph.edge_index, graph.edge_attr, target, k)
 
 
-def head_of(model: Module, pooled: Tensor, target: int) -> Tensor:
-    """The gradient of an output to the graph vector, by autograd."""
-    pooled = pooled.detach().requires_grad_()
-    if isinstance(model, RandomWalkNet):
-        normed = pooled if model.norm is None else model.norm(pooled)
-        out = model.head(normed if model.act is None else model.act(normed))
-    else:
-        out = model.head(pooled)
-    return torch.autograd.grad(out[0, target], pooled)[0][0]
-
-
 def assert_adds_up(model: Module, graph: Graph, target: int) -> ModelContributions:
     found = explain(model, graph, target)
     output = model.eval()(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
@@ -85,60 +75,48 @@ def test_adds_up_to_the_output(name: str) -> None:
     assert found.nodes.equal(expected.nodes) and found.output.equal(expected.output)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("wl")])
-def test_wl_network_is_the_sum_over_iterations(name: str) -> None:
+def other_heads() -> dict[str, Module]:
+    """Heads other than the networks' own."""
+    first, second, act = Linear(CHANNELS, CHANNELS), Linear(CHANNELS, CHANNELS), ReLU()
+    last = Linear(CHANNELS, OUT)
+    return {
+        "bare": last,
+        "tied": Sequential(first, ReLU(), first, ReLU(), last),
+        "shared": Sequential(first, act, second, act, last),
+        "nested": Sequential(Sequential(first, LeakyReLU(), Dropout()), last),
+    }
+
+
+HEADS: list[tuple[str, str | None]] = [(name, None) for name in MODELS]
+HEADS += [(name, head) for name in ("walk", "deep", "wl-last") for head in other_heads()]
+
+
+@pytest.mark.parametrize(("name", "head"), HEADS)
+def test_equals_all_walks(name: str, head: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the layers that are read out, weighted by the output's slopes at their states."""
     model, graph = build(name).eval(), random_graph(1)
-    label, states, inputs = model.embedding(graph.x), [], []
-    for conv in model.convs:
-        inputs.append(label.detach())
-        label, state = conv(label, graph.edge_index, graph.edge_attr, return_states=True)
-        states.append(state.sum(0, keepdim=True))
-    read = {"last": states[-1], "sum": sum(states), "concat": torch.cat(states, 1)}
-    theta = head_of(model, read[model.readout], 1)
-    last = len(inputs) - 1 if model.readout == "last" else 0
+    if head is not None:
+        model.head = other_heads()[head].double().eval()
+    take, taken = WalkConv.states, []
+
+    def keep(walk: WalkConv, x: Tensor, *others: Any) -> list[Tensor]:
+        *before, last = take(walk, x, *others)
+        taken.append((walk, x.detach(), last.detach().requires_grad_()))
+        return [*before, taken[-1][2]]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WalkConv, "states", keep)
+        output = model(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0, 1]
+    read = taken[-1:] if name.startswith("deep") or name == "wl-last" else taken
+    slopes = torch.autograd.grad(output, [states for *_, states in read])
     totals: Counter[tuple[Any, Any]] = Counter()
-    for i in range(last, len(inputs)):
-        part = theta[i * CHANNELS :][:CHANNELS] if model.readout == "concat" else theta
-        for w in walk_values(model.convs[i].walk, replace(graph, x=inputs[i]), part):
+    for (walk, x, _), slope in zip(read, slopes, strict=True):
+        act = "identity" if walk.act is None else "relu"
+        for w in walk_values(walk, replace(graph, x=x), slope, act):
             totals[w.nodes, w.edges] += w.value
-    every = [Value(*walk, value) for walk, value in totals.items()]
+    every = [Value(*parts, value) for parts, value in totals.items()]
     found = explain(model, graph, 1)
-    assert_attributed(found, found.single_nodes, every, "mul", graph, 6)
-
-
-@pytest.mark.parametrize("name", ["walk", "walk-linear", "walk-add"])
-def test_walk_network_is_its_layer(name: str) -> None:
-    model, graph = build(name).eval(), random_graph(1)
-    (conv,) = model.convs
-    pooled = conv(graph.x, graph.edge_index, graph.edge_attr).sum(0, keepdim=True)
-    every = walk_values(conv, graph, head_of(model, pooled, 0))
-    found = explain(model, graph)
-    assert_attributed(found, found.single_nodes, every, conv.combine, graph, 6)
-
-
-@pytest.mark.parametrize("name", ["deep-one", "deep", "deep-gated"])
-def test_deep_network_is_its_last_layer(name: str) -> None:
-    """Each node's share by autograd: the last layer's maps times their gradients, gates held."""
-    model, graph = build(name).eval(), random_graph(1)
-    *before, last = model.convs
-    x = graph.x
-    for conv in before:
-        x = conv(x, graph.edge_index, graph.edge_attr)
-    maps: list[Tensor] = []
-
-    def keep(lin: Module, inputs: Any, out: Tensor) -> Tensor:
-        maps.append(out.detach().requires_grad_())
-        return maps[-1]
-
-    hooks = [lin.register_forward_hook(keep) for lin in last.walk.lins]
-    states = last(x.detach(), graph.edge_index, graph.edge_attr)
-    out = model.head(states.sum(0, keepdim=True))[0, 1]
-    for hook in hooks:
-        hook.remove()
-    gradients = torch.autograd.grad(out, maps)
-    shared = len(maps) if last.walk.combine == "mul" else 1
-    expected = sum((p * g).sum(1) for p, g in zip(maps, gradients, strict=True)) / shared
-    close(explain(model, graph, 1).nodes, expected.detach())
+    assert_attributed(found, found.single_nodes, every, walk.combine, graph, 6)
 
 
 def test_leaves_the_model_as_it_was() -> None:
@@ -163,7 +141,7 @@ def test_labels_of_a_wl_network_are_free() -> None:
 
 @pytest.mark.parametrize("name", ["walk", "deep", "wl"])
 def test_inputs_and_outputs_that_do_not_fit(name: str) -> None:
-    """Nor is a forward of one's own, a hook, or an output that is no number a silent error."""
+    """Nor is an output that is no number a silent error."""
     model, graph = build(name), random_graph(0)
     for target in (2, -3):
         with pytest.raises(ValueError, match=f"target={target} with 2 outputs: expected -2 to 1"):
@@ -175,11 +153,6 @@ def test_inputs_and_outputs_that_do_not_fit(name: str) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             explain(model, replace(graph, **changed))
-    handle = model.register_forward_hook(lambda module, inputs, output: 2 * output)
-    with pytest.raises(ValueError, match="model gives something else than its stages"):
-        explain(model, graph)
-    handle.remove()
-    explain(model, graph)
     last = model.head if name == "walk" else model.head[-1]
     torch.nn.init.constant_(last.bias, torch.nan)
     with pytest.raises(ValueError, match="expected a finite one"):
@@ -192,26 +165,6 @@ def test_half_precision_is_no_other_model() -> None:
         torch.manual_seed(seed)
         net = WLKernelNet(4, 16, 1).bfloat16().eval()
         model_contributions(net, graph.x.bfloat16(), graph.edge_index)
-
-
-def other_head(name: str) -> Module:
-    """A head other than the networks' own."""
-    first, second, act = Linear(CHANNELS, CHANNELS), Linear(CHANNELS, CHANNELS), ReLU()
-    last = Linear(CHANNELS, OUT)
-    return {
-        "bare": last,
-        "tied": Sequential(first, ReLU(), first, ReLU(), last),
-        "shared": Sequential(first, act, second, act, last),
-        "nested": Sequential(Sequential(first, LeakyReLU()), last),
-    }[name]
-
-
-@pytest.mark.parametrize("head", ["bare", "tied", "shared", "nested"])
-@pytest.mark.parametrize("name", ["walk", "deep", "wl-last"])
-def test_other_heads(name: str, head: str) -> None:
-    model = build(name)
-    model.head = other_head(head).double()
-    assert_adds_up(model, random_graph(0), 1)
 
 
 def test_what_does_more_than_its_weights_is_refused() -> None:

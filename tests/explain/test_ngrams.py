@@ -45,12 +45,15 @@ LAYERS = covering(
     normalize=[False, True],
     decay=[0.5, "learned", "input", "recurrent"],
     scalar_decay=[False, True],
+    position=[-1, 0, 2, -6],
 )
 
 
 @pytest.mark.parametrize("options", LAYERS, ids=str)
 def test_all_layers(options: dict[str, Any]) -> None:
-    assert_equals_all_ngrams(layer(**options), text(6))
+    options = {**options}
+    position = options.pop("position")
+    assert_equals_all_ngrams(layer(**options), text(6), position)
 
 
 @pytest.mark.parametrize("combine", ["mul", "add"])
@@ -66,15 +69,6 @@ def test_ends_of_the_range_of_decays_and_short_texts(combine: str, readout: str)
     if combine == "mul" and readout != "sum":
         found = ngram_contributions(rcnn, text(2))
         assert found.ngrams == [] and found.total == 0 and not found.tokens.any()
-
-
-@pytest.mark.parametrize("position", [0, 2, 4, -5, -4])
-@pytest.mark.parametrize("decay", [0.3, "recurrent"])
-def test_positions(position: int, decay: float | str) -> None:
-    rcnn, x = layer(order=2, decay=decay), text(5)
-    assert_equals_all_ngrams(rcnn, x, position)
-    found = ngram_contributions(rcnn, x, position, HEAD)
-    assert found.tokens.shape == (5,) and not found.tokens[position % 5 + 1 :].any()
 
 
 @pytest.mark.parametrize("gate", ["input", "recurrent"])

@@ -12,6 +12,7 @@ from pyg_kernels.nn import GatedWalkConv, RandomWalkConv
 from pyg_kernels.sequence import RCNN
 from tests.graphs import Graph
 from tests.sequence.rcnn import projections
+from tests.sequence.variants import drawn
 from tests.string_kernels import ngrams
 from tests.walk_kernels import edge_weights, walks
 
@@ -43,13 +44,8 @@ class Value:
 
 
 def random_conv(gated: bool, order: int, act: str = "identity", **kwargs: Any) -> RandomWalkConv:
-    """A layer in float64 in which no parameter is left at zero."""
-    torch.manual_seed(order)
-    kind = GatedWalkConv if gated else RandomWalkConv
-    conv = kind(4, 3, order=order, act=ACTIVATIONS[act][0], **kwargs).double()
-    for parameter in conv.parameters():
-        torch.nn.init.normal_(parameter, std=0.8)
-    return conv
+    kind, function = GatedWalkConv if gated else RandomWalkConv, ACTIVATIONS[act][0]
+    return drawn(kind, 4, 3, order=order, act=function, seed=order, scale=0.8, **kwargs)
 
 
 def slopes(
@@ -73,15 +69,15 @@ def slopes(
 def walk_values(
     conv: RandomWalkConv, graph: Graph, head: Tensor, act: str = "identity"
 ) -> list[Value]:
-    """All walks that the layer adds up, with their values."""
-    order = conv.order
+    """All walks that the layer adds up, with their values; the head may differ by last nodes."""
+    order, ends = conv.order, head.expand(graph.num_nodes, -1)
     weights = edge_weights(conv, graph)
     slope = slopes(conv, graph, weights, act)
     projections = [graph.x @ lin.weight.t() for lin in conv.lins]
     found = []
     for first in [0] if conv.combine == "mul" else range(order):
         for nodes, edges in walks(graph.edge_index, graph.num_nodes, order - first):
-            value = head * projections[first][nodes[0]]
+            value = ends[nodes[-1]] * projections[first][nodes[0]]
             for step, edge in enumerate(edges, start=first):
                 value = value * slope[step][nodes[step - first]] * weights[step][edge]
                 if conv.combine == "mul":

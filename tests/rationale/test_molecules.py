@@ -5,19 +5,17 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch_geometric.utils import subgraph
 
-from pyg_kernels.nn import RandomWalkNet, WLKernelNet
-from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder, WLStates
-from pyg_kernels.sequence import RCNN
+from pyg_kernels.nn import WLKernelNet
+from pyg_kernels.rationale import Generator, Rationalizer, WLStates
 from tests import promises
 from tests.graphs import SMILES, Graph, batch_of, molecule, random_graph
 from tests.rationale.cases import assert_finite_gradients, randomized
-from tests.sequence.texts import F64, close
+from tests.sequence.texts import close
 
 
-def model(in_channels: int, edge_dim: int, seed: int = 0, **options: Any) -> Rationalizer:
+def model(in_channels: int, edge_dim: int | None, seed: int = 0, **options: Any) -> Rationalizer:
     generator = Generator(WLStates(in_channels, 5, num_iterations=2, edge_dim=edge_dim), 5)
     encoder = WLKernelNet(in_channels, 5, 2, num_iterations=2, edge_dim=edge_dim, norm=None)
     found = Rationalizer(generator, encoder, **{"sparsity": 0.05, "coherence": 0.03, **options})
@@ -89,6 +87,14 @@ def test_unselected_atoms_leave_no_trace() -> None:
     assert torch.equal(found, rationalizer.encode(z, **given))
 
 
+def test_graphs_without_edge_features() -> None:
+    given, rationalizer = union(awkward()), model(4, None)
+    z = torch.arange(len(given["x"])) % 3 > 0
+    index, given["edge_attr"] = subgraph(z, given["edge_index"], relabel_nodes=True)
+    batch = {"batch": given["batch"][z], "batch_size": given["batch_size"]}
+    close(rationalizer.encode(z, **given), rationalizer.encoder(given["x"][z], index, **batch))
+
+
 @pytest.mark.parametrize("norm", [None, "batch", "head"])
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 def test_nothing_selected(norm: Any, training: bool) -> None:
@@ -110,23 +116,6 @@ def test_no_atoms(num_graphs: int) -> None:
     assert found.output.shape == (2 * num_graphs, 2)
     assert found.size.shape == found.transitions.shape == (2, num_graphs)
     assert_finite_gradients(rationalizer, found)
-
-
-def test_a_text_is_a_path_graph() -> None:
-    """The same penalties of the same selections, given as texts and as path graphs."""
-    lengths = torch.tensor([4, 0, 1, 3])
-    ptr = torch.cat((torch.zeros(1).long(), lengths.cumsum(0)))
-    x = torch.zeros(8, 4, dtype=F64)
-    steps = torch.tensor([[0, 1, 2, 5, 6], [1, 2, 3, 6, 7]])
-    z = torch.rand(9, 8, generator=torch.Generator().manual_seed(0)) < 0.5
-    encoder = SequenceEncoder(RCNN(4, 3), 3, 2)
-    of_texts = Rationalizer(Generator(RCNN(4, 3), 3), encoder, 0.1).double()
-    of_graphs = Rationalizer(Generator(WLStates(4, 3), 3), RandomWalkNet(4, 3, 2), 0.1).double()
-    a = of_texts.given(z, x, ptr=ptr)
-    batch: Tensor = torch.arange(4).repeat_interleave(lengths)
-    b = of_graphs.given(z, x, edge_index=steps, batch=batch, batch_size=4)
-    assert torch.equal(a.size, b.size)
-    assert torch.equal(a.transitions, b.transitions)
 
 
 # Node states for generators: the summands of the network's graph vector
@@ -174,17 +163,13 @@ def test_promises(name: str, with_attr: bool) -> None:
     promises.assert_handles_degenerate_graphs(layer, 4, 3, with_attr)
 
 
-def test_dropout_and_lazy_sizes() -> None:
+def test_norms_and_dropout() -> None:
     torch.manual_seed(0)
-    layer, graph = WLStates(-1, 20, dropout=0.5).double(), random_graph(0)
+    graph = random_graph(0)
+    for norm, dim in (("layer", 1), ("batch", 0)):
+        means = WLStates(4, 8, norm=norm).double()(graph.x, graph.edge_index).mean(dim)
+        close(means, torch.zeros_like(means), atol=1e-10)
+    layer = WLStates(-1, 20, dropout=0.5).double()
     assert not torch.equal(layer(graph.x, graph.edge_index), layer(graph.x, graph.edge_index))
     layer.eval()
     assert torch.equal(layer(graph.x, graph.edge_index), layer(graph.x, graph.edge_index))
-
-
-def test_norms() -> None:
-    graph = random_graph(0)
-    states = WLStates(4, 8).double()(graph.x, graph.edge_index)
-    close(states.mean(dim=1), torch.zeros(6).double(), atol=1e-10)
-    states = WLStates(4, 8, norm="batch").double()(graph.x, graph.edge_index)
-    close(states.mean(dim=0), torch.zeros(8).double(), atol=1e-10)
