@@ -78,6 +78,7 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
     ("x has dtype torch.float32", partial(walks, conv=nn.RandomWalkConv(3, 2).double())),
     ("x has 3 features: expected 4", partial(walks, conv=nn.RandomWalkConv(4, 2))),
     ("names source node 4, but there are 4", partial(walks, X, torch.tensor([[0, 4], [1, 2]]))),
+    ("edge_index has shape (2,): expected (2, num_edges)", partial(walks, X, EDGES[:, 0])),
     ("x has shape (3,): expected (N, F)", partial(walks, X[0], EDGES)),
     ("x is a tuple: expected a tensor of shape (N, F)", partial(walks, (X, X), EDGES)),
     ("is nan: expected a finite one", partial(walks, NAN, EDGES)),
