@@ -139,7 +139,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             )
         kernel._check()
         additive = isinstance(kernel, StringKernel) and kernel.combine == "add"
-        cosine = bool(kernel.normalize) and kernel.normalize != "weights"
+        cosine = kernel._is_cosine()
         for refused, why in (
             (cosine, "the cosine needs K(x, x); divide the features by their norm instead"),
             (additive, "the additive layer also counts incomplete n-grams"),
@@ -219,7 +219,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         states, _ = layer.module(tokens, ptr=texts.ptr.to(tokens.device))
         lengths = texts.sizes.to(tokens.device)
         if kernel.weighting == "span":
-            owner = torch.arange(len(texts), device=tokens.device).repeat_interleave(lengths)
+            owner = torch.repeat_interleave(lengths)
             features = global_add_pool(states, owner, len(texts))
         else:
             features = states.new_zeros(len(texts), self.n_components)

@@ -123,25 +123,6 @@ def test_unbiased_over_seeds(name: str) -> None:
     assert error.max() > 0
 
 
-@pytest.mark.parametrize("name", ["walk-summed", "text-span-2"])
-def test_error_falls_as_one_over_the_root(name: str) -> None:
-    """Relative to √(K(G, G) K(G', G')): root mean square over pairs and 30 seeds at each m."""
-    case = CASES[name]
-    exact = defined(case.kernel, case.inputs)
-    root = torch.outer(exact.diagonal(), exact.diagonal()).sqrt()
-    known = root > 0
-    sizes, errors = [16, 64, 256, 1024], []
-    for m in sizes:
-        found = torch.stack([estimates(case, seed, m).mean(dim=0) for seed in range(30)])
-        relative = (found - exact)[:, known] / root[known]
-        errors.append(relative.square().mean().sqrt().item())
-    assert errors == sorted(errors, reverse=True)
-    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
-    assert slope == pytest.approx(-0.5, abs=0.08)
-    for m, error in zip(sizes, errors, strict=True):
-        assert error * math.sqrt(m) <= 3 ** (case.degree / 2)
-
-
 def test_weights_are_signs_and_defaults() -> None:
     """One node, one feature, order 1: every feature is the vector's entry with either sign."""
     graph = Data(x=torch.tensor([[2.0]], dtype=torch.float64), edge_index=torch.zeros(2, 0).long())
@@ -244,12 +225,6 @@ def test_collections() -> None:
 
 
 OTHERS = (DeepGraphKernel(), WLKernel(), WLSubtreeKernel(), DeepStringKernel(), "walk")
-GOOD = random_data(1)
-BROKEN = (
-    (random_data(1, channels=4), "graph 1"),
-    (changed(GOOD, x=GOOD.x * math.nan), "graph 1"),
-    (changed(GOOD, edge_attr=None), "edge_attr"),
-)
 REFUSED: list[tuple[Any, Any, type[Exception], str]] = [
     *((kernel, GRAPHS, TypeError, "RandomWalkKernel") for kernel in OTHERS),
     (GatedSequenceKernel(), TEXTS, TypeError, "RandomWalkKernel"),
@@ -257,13 +232,10 @@ REFUSED: list[tuple[Any, Any, type[Exception], str]] = [
     (RandomWalkKernel(normalize=True), GRAPHS, ValueError, "normalize"),
     (StringKernel(normalize="cosine"), TEXTS, ValueError, "normalize"),
     (StringKernel(combine="add"), TEXTS, ValueError, "combine"),
-    (RandomWalkKernel(0), GRAPHS, ValueError, "order"),
+    (StringKernel(normalize="unit"), TEXTS, ValueError, "normalize='unit'"),
     (RandomWalkKernel(None, 0.001), GRAPHS, ValueError, "all orders"),
     (RandomWalkKernel(decay=1.5), GRAPHS, ValueError, "decay"),
     (StringKernel(decay=1.5), TEXTS, ValueError, "decay"),
-    (RandomWalkKernel(), [], ValueError, "at least one graph"),
-    (StringKernel(), [], ValueError, "at least one text"),
-    (RandomWalkKernel(node_feature="absent"), GRAPHS, ValueError, "graph 0.*absent"),
 ]
 
 
@@ -272,9 +244,8 @@ def test_refused() -> None:
         with pytest.raises(error, match=match):
             RandomFeatures(kernel, 8).fit_transform(inputs)
     fitted = RandomFeatures(RandomWalkKernel(), 8).fit(GRAPHS)
-    for broken, match in BROKEN:
-        with pytest.raises(ValueError, match=match):
-            fitted.transform([GRAPHS[0], broken])
+    with pytest.raises(ValueError, match=r"graph 0 .* 4 features, but the graphs to compare"):
+        fitted.transform([random_data(1, channels=4)])
     for count in (0, -1, 2.5, None):
         with pytest.raises(ValueError, match="n_components"):
             RandomFeatures(RandomWalkKernel(), count).fit(GRAPHS)

@@ -120,9 +120,6 @@ def columns_of(labels: Labels, known: Labels) -> NDArray[np.int64]:
     return np.concatenate(columns)
 
 
-COMPARISONS = ("dot", "min", "minmax")
-
-
 @dataclass(eq=False, repr=False)
 class CountKernel(GraphKernel, BoundedKernel):
     r"""A kernel of graphs that compares how often each of some patterns occurs in them.
@@ -228,7 +225,7 @@ class CountKernel(GraphKernel, BoundedKernel):
 
     def _check(self) -> None:
         super()._check()
-        checked_choice(self.compare, "compare", COMPARISONS)
+        checked_choice(self.compare, "compare", ("dot", "min", "minmax"))
         checked_choice(self.output, "output", ("features", "gram"))
         checked_choice(self.dtype, "dtype", (None, torch.float32, torch.float64))
         checked_count(self.min_count, "min_count")
@@ -248,11 +245,11 @@ class CountKernel(GraphKernel, BoundedKernel):
 
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         """Where patterns occur, block by block; `complete`: with all of their nodes."""
-        raise NotImplementedError(f"{type(self).__name__} does not say where its patterns occur")
+        raise TypeError(f"{type(self).__name__} does not say where its patterns occur")
 
     def _name(self, texts: GraphTexts, block: int, nodes: list[int], steps: list[int]) -> str:
         """What the pattern of a block is called that occurs at these nodes."""
-        raise NotImplementedError(f"{type(self).__name__} does not name its patterns")
+        raise NotImplementedError
 
     def _keep(self, X: Any) -> None:
         """Keeps what is fitted besides the collection."""

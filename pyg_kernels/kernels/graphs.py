@@ -80,8 +80,8 @@ class Graphs:
 
     def owner(self) -> Tensor:
         """The graph of each node, (N,)."""
-        graphs = torch.arange(len(self), device=self.device)
-        return graphs.repeat_interleave(self.ptr.diff().to(self.device), output_size=self.num_nodes)
+        sizes = self.ptr.diff().to(self.device)
+        return torch.repeat_interleave(sizes, output_size=self.num_nodes)
 
     def part(self, items: Tensor) -> Graphs:
         nodes, _, ptr = segments(self.ptr, items)

@@ -202,7 +202,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
         return map(self._gram, self._levels(a), others)
 
     def _is_cosine(self) -> bool:
-        return bool(getattr(self, "normalize", False))
+        return getattr(self, "normalize", False) in (True, "cosine")
 
     def _scale(self, collection: Any, diagonal: Tensor | None = None) -> Tensor | None:
         """The factor of each item that normalises, or None; `diagonal` where it is known."""
@@ -243,9 +243,9 @@ class BlockKernel(BoundedKernel):
     def _values(self, a: Any, b: Any) -> Tensor:
         """The kernel of all pairs of two prepared parts, without normalisation."""
 
+    @abstractmethod
     def _prepare(self, part: Any) -> Any:
         """What a part contributes to all its blocks, computed once."""
-        return part
 
     def _self_values(self, part: Any) -> Tensor:
         """The kernel of each item of a part with itself."""

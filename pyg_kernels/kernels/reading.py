@@ -359,9 +359,8 @@ def _checked(chunk: _Chunk, columns: list[Column], form: Form) -> Graphs:
     ptr, edge_ptr = pointers(chunk.num_nodes), pointers(chunk.num_edges)
     index = torch.cat(chunk.edge_index, dim=1).long()  # a copy, also of a single one
     counts = torch.tensor(chunk.num_nodes, device=index.device)
-    owner = torch.arange(len(counts), device=index.device).repeat_interleave(
-        edge_ptr.diff().to(index.device), output_size=int(edge_ptr[-1])
-    )
+    edges = torch.tensor(chunk.num_edges, device=index.device)
+    owner = torch.repeat_interleave(edges, output_size=int(edge_ptr[-1]))
     outside = ((index < 0) | (index >= counts.index_select(0, owner))).any(dim=0)
     if bool(outside.any()):
         edge = int(outside.nonzero()[0])

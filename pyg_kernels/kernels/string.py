@@ -260,9 +260,6 @@ class StringKernel(TextKernel):
         checked_choice(self.combine, "combine", ("mul", "add"))
         checked_choice(self.weighting, "weighting", ("end", "span"))
 
-    def _is_cosine(self) -> bool:
-        return self.normalize == "cosine"
-
     def _prefix_values(self, base: Tensor, activated: Activated) -> Tensor:
         ending = end_at(base, self.order, self.decay, self.combine == "add")
         return decayed_sums(ending, 1.0 if self.weighting == "span" else self.decay)

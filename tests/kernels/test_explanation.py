@@ -15,6 +15,7 @@ from sklearn.svm import SVC, SVR
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels import (
+    CountKernel,
     KernelGP,
     KernelGPClassifier,
     LabelSequenceKernel,
@@ -124,6 +125,8 @@ def test_other_atoms_than_the_molecule() -> None:
 
     assert "C" in names(1, "kind", [Data(**LINE.to_dict(), smiles="CCCC")])
     assert names(0, "kind", [Data(**LINE.to_dict(), smiles="CNO")]) == ["C", "N", "O"]
+    graph = Data(x=torch.eye(3), edge_index=EDGES, smiles="CNO")  # whose atoms these are
+    assert names(0, "x", [graph]) == ["[CX4H3]", "[NX3H1]", "[OX2H1]"]
     graphs = molecule_graphs(["CCO", "CN"])
     for graph in graphs:
         graph.cluster = ["even" if i % 2 == 0 else "odd" for i in range(graph.num_nodes or 0)]
@@ -298,6 +301,16 @@ def test_refused(model: Any, match: str) -> None:
     model, target = clone(model).fit(GRAPHS, np.arange(16) % 3 + 1), int("target" in match)
     with pytest.raises(ValueError if target else TypeError, match=match):
         explain(model, NEW, target)
+
+
+def test_kernels_of_counts_alone() -> None:
+    class Counts(CountKernel):
+        def _count(self, items: Any, dtype: Any) -> Any:
+            return WLSubtreeKernel(1)._count(items, dtype)
+
+    gp = KernelGP(Counts(), tune=False).fit(GRAPHS, Y)
+    with pytest.raises(TypeError, match="Counts does not say where its patterns occur"):
+        explain(gp, NEW)
 
 
 @pytest.mark.usefixtures("chem")

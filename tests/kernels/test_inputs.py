@@ -391,6 +391,7 @@ TYPE_ERRORS: list[tuple[Any, Any, str]] = [
     (STRING, np.array([1, 2, 3]), "expected a collection of texts"),
     (STRING, np.array("abc"), "expected a"),
     (STRING, [b"ab"], "text 0 is a bytes"),
+    (VectorKernel("x"), [ring(), None], "graph 1 is a NoneType: expected a graph"),
     (WLKernel(ShortestPathKernel(), (EYE, EYE, EYE)), rings(), "ShortestPathKernel counts labels"),
 ]
 ALIKE = nx.DiGraph([("a", "b", {"label": "x"}), ("b", "a", {"label": "y"})])
@@ -427,6 +428,11 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     ),
     (VectorKernel("name"), [ring(name="C")], "'name' of graph 0 is no tensor of numbers"),
     (VectorKernel(lengths=iter([1.0])), GRAPHS, "lengths="),
+    (VectorKernel(lengths=(), linear=False), GRAPHS, "expected at least one kernel"),
+    (VectorKernel([]), GRAPHS, "expected at least one name"),
+    (VectorKernel(), [], "expected at least one graph"),
+    (VectorKernel("x"), [ring(), ring(nan)], "'x' of graph 1 is not finite"),
+    (STRING, [vectors(3), vectors(3).to("meta")], "texts on several devices: "),
     (DeepGraphKernel(), BOTH_CODES, r"graph 2 .* 'x'"),
     (SUBTREES, [ring(2, torch.int64), ring()], r"graph 1 .*one type"),
     (SUBTREES, [ring(nan)], "graph 0"),

@@ -1,7 +1,5 @@
 """The snippets of "Exact kernels" run as printed."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from torch_geometric import datasets
 from torch_geometric.data import Data
 
 from tests.kernels.cases import labelled_graph
-from tests.pages import code_blocks
+from tests.pages import code_blocks, run
 
 
 def instead_of_mutag(root: str, name: str) -> list[Data]:
@@ -24,17 +22,10 @@ def instead_of_mutag(root: str, name: str) -> list[Data]:
 
 def test_snippets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "TUDataset", instead_of_mutag)
-    names: dict[str, Any] = {}
-    for block in code_blocks("kernels.rst"):
-        if "gpytorch" in block:  # see test_gpytorch.py
-            continue
-        exec(block, names)
-        if "gram =" in block:
-            assert names["gram"].shape == (24, 24) and names["rows"].shape == (2, 24)
-        if "gp = " in block:
-            assert names["mean"].shape == names["std"].shape == (10,)
-        if "nystroem" in block:
-            assert names["std"].shape == (10,) and len(names["features"]) == 24
+    blocks = (block for block in code_blocks("kernels.rst") if "gpytorch" not in block)
+    names = run(*blocks)  # those of GPyTorch: see test_gpytorch.py
+    assert names["gram"].shape == (24, 24) and names["rows"].shape == (2, 24)
+    assert names["mean"].shape == names["std"].shape == (10,)
     np.testing.assert_allclose(names["probabilities"].sum(1), np.ones(10))
     np.testing.assert_allclose(names["expected"], names["mean"], atol=1e-9)
     assert names["scores"].shape == (3,)
