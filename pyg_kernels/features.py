@@ -5,7 +5,7 @@ The only module that knows both the layers and the exact kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self, cast
@@ -159,81 +159,57 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.form_ = collection.part(torch.tensor([], dtype=torch.long))
 
     def _features(self, kernel: StringKernel | RandomWalkKernel, collection: Any) -> NDArray[Any]:
-        rows = _ELEMENTS // ((_order(kernel) + 2) * int(self.n_components))
+        rows = _ELEMENTS // ((cast(int, kernel.order) + 2) * int(self.n_components))
         rows = min(rows, kernel.max_memory // _ROW_BYTES // self.n_components)
         if collection.has_labels:
             rows = min(rows, _LABELED_ROWS)
         found = torch.empty(len(collection), self.n_components, dtype=collection.dtype)
-        layer: _Frozen | None = None
+        module: Any = None
+        known: Sequence[Tensor] = ()  # the columns of nodes, and of edges, that it reads
         with torch.no_grad(), full_precision():
             for start, stop in consecutive_runs(collection.sizes.tolist(), max(1, rows)):
                 part = collection.part(torch.arange(start, stop))
-                if isinstance(kernel, StringKernel):
-                    features, layer = self._of_texts(kernel, part, layer)
-                else:
-                    features, layer = self._of_graphs(kernel, part, layer)
+                inputs, columns = zip(*_read(part), strict=True)
+                if module is None or not all(map(torch.equal, known, columns)):
+                    module, known = self._layer(kernel, columns).to(inputs[0]), columns
+                of_items = _of_texts if isinstance(kernel, StringKernel) else _of_graphs
+                features = of_items(kernel, part, module, *inputs)
                 found[start:stop] = features.mul_(self.n_components**-0.5).cpu()
         return as_array(found)
 
-    def _of_graphs(
-        self, kernel: RandomWalkKernel, graphs: Graphs, layer: _Frozen | None
-    ) -> tuple[Tensor, _Frozen]:
-        read = [_vectors(graphs.x, graphs.node_label, graphs.dtype)]
-        if graphs.edge_attr is not None:
-            read.append(_vectors(graphs.edge_attr, graphs.edge_label, graphs.dtype))
-        (nodes, *edges), columns = zip(*read, strict=True)
-        if layer is None or not all(map(torch.equal, layer.columns, columns)):
-            with fork_rng(devices=[]):
-                conv = RandomWalkConv(
+    def _layer(self, kernel: StringKernel | RandomWalkKernel, columns: Sequence[Tensor]) -> Module:
+        """The layer of a kernel, with random signs as the weights of its maps."""
+        channels, order = int(self.n_components), int(cast(int, kernel.order))
+        layer: RandomWalkConv | RCNN
+        maps: list[Any]
+        with fork_rng(devices=[]):
+            if isinstance(kernel, StringKernel):
+                layer = RCNN(
                     len(columns[0]),
-                    int(self.n_components),
-                    _order(kernel),
-                    decay=float(kernel.decay) ** 0.5,
-                    edge_dim=len(columns[1]) if edges else None,
-                    return_states=True,
-                    non_backtracking=bool(kernel.non_backtracking),
-                )
-            layer = self._frozen(conv.to(nodes), columns, conv.lins, conv.edge_lins)
-        states = layer.module(nodes, graphs.edge_index, *edges)
-        total = sum(states[1:], states[0]) if kernel.sum_orders else states[-1]
-        return global_add_pool(total, graphs.owner(), len(graphs)), layer
-
-    def _of_texts(
-        self, kernel: StringKernel, texts: Texts, layer: _Frozen | None
-    ) -> tuple[Tensor, _Frozen]:
-        tokens, columns = _vectors(texts.values, None, texts.dtype)
-        if layer is None or not torch.equal(layer.columns[0], columns):
-            with fork_rng(devices=[]):
-                rcnn = RCNN(
-                    len(columns),
-                    int(self.n_components),
-                    order=_order(kernel),
+                    channels,
+                    order=order,
                     decay=float(kernel.decay),
                     normalize=False,
                     readout="z" if kernel.weighting == "span" else "c",
                     act=None,
                     bias=False,
                 )
-            lins = cast(RCNNCell, rcnn.cells[0]).lins
-            layer = self._frozen(rcnn.to(tokens), [columns], lins)
-        states, _ = layer.module(tokens, ptr=texts.ptr.to(tokens.device))
-        lengths = texts.sizes.to(tokens.device)
-        if kernel.weighting == "span":
-            owner = torch.repeat_interleave(lengths)
-            features = global_add_pool(states, owner, len(texts))
-        else:
-            features = states.new_zeros(len(texts), self.n_components)
-            ends = texts.ptr[1:].to(tokens.device)[lengths > 0] - 1
-            features[lengths > 0] = states.index_select(0, ends)
-        scale = kernel._scale(texts)
-        return features if scale is None else features * scale[:, None], layer
-
-    def _frozen(self, module: Module, columns: Sequence[Tensor], *maps: Iterable[Any]) -> _Frozen:
-        """A layer with random signs as the weights of its maps of nodes, and of edges."""
+                maps = [cast(RCNNCell, layer.cells[0]).lins]
+            else:
+                layer = RandomWalkConv(
+                    len(columns[0]),
+                    channels,
+                    order,
+                    decay=float(kernel.decay) ** 0.5,
+                    edge_dim=len(columns[1]) if len(columns) > 1 else None,
+                    return_states=True,
+                    non_backtracking=bool(kernel.non_backtracking),
+                )
+                maps = [layer.lins, layer.edge_lins]
         for first, own, lins in zip((0, _EDGES), columns, maps, strict=False):
             for step, lin in enumerate(lins, start=first):
                 lin.weight.copy_(self._signs(step, own))
-        return _Frozen(module, columns)
+        return layer
 
     def _signs(self, step: int, columns: Tensor) -> Tensor:
         """The weights of a step, +1 or -1, (m, number of columns).
@@ -247,17 +223,35 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return 1 + 2 * bits
 
 
-def _order(kernel: StringKernel | RandomWalkKernel) -> int:
-    assert kernel.order is not None
-    return int(kernel.order)
+def _of_graphs(
+    kernel: RandomWalkKernel, graphs: Graphs, layer: Module, nodes: Tensor, *edges: Tensor
+) -> Tensor:
+    states = layer(nodes, graphs.edge_index, *edges)
+    total = sum(states[1:], states[0]) if kernel.sum_orders else states[-1]
+    return global_add_pool(total, graphs.owner(), len(graphs))
 
 
-@dataclass(frozen=True)
-class _Frozen:
-    """A layer with random weights, and the columns of nodes, and of edges, that it reads."""
+def _of_texts(kernel: StringKernel, texts: Texts, layer: Module, tokens: Tensor) -> Tensor:
+    states, _ = layer(tokens, ptr=texts.ptr.to(tokens.device))
+    lengths = texts.sizes.to(tokens.device)
+    if kernel.weighting == "span":
+        features = global_add_pool(states, torch.repeat_interleave(lengths), len(texts))
+    else:
+        features = states.new_zeros(len(texts), states.size(1))
+        ends = texts.ptr[1:].to(tokens.device)[lengths > 0] - 1
+        features[lengths > 0] = states.index_select(0, ends)
+    scale = kernel._scale(texts)
+    return features if scale is None else features * scale[:, None]
 
-    module: Module
-    columns: Sequence[Tensor]
+
+def _read(part: Graphs | Texts) -> list[tuple[Tensor, Tensor]]:
+    """The vectors of nodes, and of edges that have some, or of tokens, with columns' names."""
+    if isinstance(part, Texts):
+        return [_vectors(part.values, None, part.dtype)]
+    found = [_vectors(part.x, part.node_label, part.dtype)]
+    if part.edge_attr is not None:
+        found.append(_vectors(part.edge_attr, part.edge_label, part.dtype))
+    return found
 
 
 def _vectors(values: Tensor, labels: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

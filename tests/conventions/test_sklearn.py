@@ -78,14 +78,7 @@ def on_matrices(base: type[Any], item: Callable[[Any], Any]) -> type[Any]:
     return OnMatrices
 
 
-TEXT_KERNELS = [kernels.StringKernel, kernels.GatedSequenceKernel, kernels.DeepStringKernel]
 COUNT_KERNELS = [kernels.WLSubtreeKernel, kernels.LabelSequenceKernel, kernels.ShortestPathKernel]
-GRAPH_KERNELS = [
-    kernels.RandomWalkKernel,
-    kernels.DeepGraphKernel,
-    kernels.WLKernel,
-    *COUNT_KERNELS,
-]
 COUNTS = [on_matrices(kernel, as_graph) for kernel in COUNT_KERNELS]
 WALKS = kernels.RandomWalkKernel(2)
 
@@ -134,16 +127,14 @@ def test_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) ->
     check(clone(estimator))
 
 
-@pytest.mark.parametrize("kernel", [*TEXT_KERNELS, *GRAPH_KERNELS])
-def test_tags(kernel: type[kernels.Kernel]) -> None:
+@of_each_class
+def test_tags(case: Case) -> None:
     """Items are no rows of numbers; the input is no matrix of pairs, whatever the output is."""
-    frozen = kernels.StringKernel, kernels.RandomWalkKernel
-    features = [RandomFeatures(kernel())] if kernel in frozen else []
-    for estimator in (kernel(), *features):
+    for estimator in (case.kernel, RandomFeatures(case.kernel)):
         tags = get_tags(estimator)
         assert tags.estimator_type is None and tags.requires_fit and not tags.non_deterministic
         assert not tags.input_tags.two_d_array and not tags.input_tags.pairwise
-        assert tags.input_tags.string == (kernel in TEXT_KERNELS)
+        assert tags.input_tags.string == (case.inputs.word == "text")
         assert not tags.target_tags.required
 
 
