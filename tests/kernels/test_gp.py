@@ -125,6 +125,7 @@ def test_sums_of_kernels(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
         (SUM, True, TERMS, None),
         (WEIGHTED, True, [WEIGHTED], None),
         (WLSubtreeKernel(2), False, [WLSubtreeKernel(2)], [0.7]),
+        (SUM[:1], True, TERMS[:3], [0.0, 0.2, 0.5]),
     ):
         process = KernelGP(kernels, split=split, weights=weights, **options).fit(OLD, OLD_Y)
         same(process.weights_[:, 0], weights or np.full(len(terms), 1 / len(terms)))

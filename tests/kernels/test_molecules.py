@@ -101,7 +101,9 @@ def test_equal_descriptors() -> None:
 
 
 TRAIN = ["CCO", "c1ccccc1O", "CC(=O)Nc1ccc(O)cc1", "C[C@H](N)C(=O)O", "[Na+].[Cl-]", "CCN", "CCCO"]
+TRAIN.append("F/C=C/F")  # which bonds alone tell from the last one below
 NEW = ["OCC", "C[C@@H](N)C(=O)O", "CCCCO", "[U]", "C(C", "", "C", "Oc1ccccc1C", "N[C@@H](C)C(=O)O"]
+NEW.append("F/C=C\\F")
 
 
 def min_max(ones: list[str], others: list[str], num_iterations: int = 2) -> Any:
