@@ -188,7 +188,7 @@ def test_a_bad_row_or_file_is_named(tmp_path: Path) -> None:
         ("2,b\n1\n", "train.csv, line 2: it has 1 cells, the first row 2"),
         ('2,b\n1," \n "\n1,c\n', "line 2: .*no text"),
         ("1;a\n", "train.csv, line 1: 1 cell, expected a class"),
-        ("1,a\n1,b\n", "all texts of .*train.csv have the class '1': two or more classes are"),
+        ("1,a\n1,b\n", "all texts of .*train.csv have the class '1': two or more are needed"),
     ):
         with pytest.raises(ValueError, match=said):
             TextCSV(write_file(path, rows))

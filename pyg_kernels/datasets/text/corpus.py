@@ -146,32 +146,28 @@ def with_parts(
 ) -> tuple[list[list[str]], list[str], dict[str, Tensor], str]:
     """What makes a corpus of the texts and labels of its files; of one file a test part is drawn.
 
-    `path` is the first file, `given` what the split is called where there are two, and `place` says
-    where in a file classes stand.
+    `path` is the first file, `given` names the split of two, `place` says where classes stand.
     """
-    name, trained = path.name, read[0][1]
-    if len(set(trained)) < 2:
+    if len(set(read[0][1])) < 2:
         raise ValueError(
-            f"all texts of {path} have the class {trained[0]!r}{place}: two or more classes are "
-            "needed"
+            f"all texts of {path} have the class {read[0][1][0]!r}{place}: two or more are needed"
         )
     texts = [text for part, _ in read for text in part]
     labels = [label for _, part in read for label in part]
     if len(read) == 2:
-        rows = torch.arange(len(texts))
-        first = len(read[0][0])
-        return texts, labels, {"train": rows[:first], "test": rows[first:]}, given
+        train, test = torch.arange(len(texts)).split([len(part) for part, _ in read])
+        return texts, labels, {"train": train, "test": test}, given
     if not 0 < fraction < 1:
         raise ValueError(f"test_fraction must be between 0 and 1, got {fraction}")
     classes = torch.from_numpy(np.unique(labels, return_inverse=True)[1].astype(np.int64))
     tested = drawn(classes, torch.arange(len(labels)), fraction, seed)
     if not tested.any():
         raise ValueError(
-            f"every class has too few of the {len(labels)} texts of {name} to draw {fraction:g} of "
-            "it as a test part: name a test file"
+            f"every class has too few of the {len(labels)} texts of {path.name} to draw "
+            f"{fraction:g} of it as a test part: name a test file"
         )
     parts = {"train": (~tested).nonzero().flatten(), "test": tested.nonzero().flatten()}
-    split = f"random {100 * fraction:g}% of each class of {name} for testing (seed {seed})"
+    split = f"random {100 * fraction:g}% of each class of {path.name} for testing (seed {seed})"
     return texts, labels, parts, split
 
 

@@ -175,8 +175,7 @@ class TextTable(TextCorpus):
         encoding: str = "utf-8",
     ) -> None:
         columns = [text_column] if isinstance(text_column, str) else list(text_column)
-        read = []
-        files = part_files(path, test)
+        files, read = part_files(path, test), []
         for file in files:
             table = read_text_table(file, [*columns, label_column], encoding)
             words = [tokenize(text, lower) for text in joined(table, columns)]
