@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import chain
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d, Module, Parameter
 
-from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.nn.arguments import checked_count, differing, is_number
 from pyg_kernels.nn.fitting import Array, Basis, Function, fitted, random_scale
 from pyg_kernels.nn.linear import Hookable
 from pyg_kernels.ops.dtypes import common_dtype
@@ -305,22 +305,21 @@ class KernelActivation(Hookable):
 
     def _words(self) -> list[str]:
         """The arguments of the functions, those that are the default left out."""
-        words = [f"num_centers={self.num_centers}", f"green={self.green!r}"]
-        if self.init != "random":
-            words.append(f"init={self.init!r}")
-        if self.init_range != (-2, 2):
-            words.append(f"init_range={self.init_range}")
-        words += [f"{name}=True" for name in ("affine", "shared") if getattr(self, name)]
-        if self._given_bandwidth is not None:
-            words.append(f"bandwidth={self._given_bandwidth}")
-        if self.dim != -1:
-            words.append(f"dim={self.dim}")
-        return words
+        return [
+            f"num_centers={self.num_centers}, green={self.green!r}",
+            *differing(
+                init=(self.init, "random"),
+                init_range=(self.init_range, (-2, 2)),
+                affine=(self.affine, False),
+                shared=(self.shared, False),
+                bandwidth=(self._given_bandwidth, None),
+                dim=(self.dim, -1),
+            ),
+        ]
 
     def __repr__(self) -> str:
         words = [str(self.num_units), *self._words()]
-        if self.norm is not None:
-            words.append("normalize=True")
+        words += differing(normalize=(self.norm is not None, False))
         return f"{self.__class__.__name__}({', '.join(words)})"
 
 
@@ -338,7 +337,7 @@ def _checked_dim(dim: int) -> int:
 
 def _checked_range(init_range: tuple[float, float]) -> tuple[float, float]:
     numbers = list(init_range) if isinstance(init_range, Iterable) else []
-    known = len(numbers) == 2 and all(map(_is_number, numbers))
+    known = len(numbers) == 2 and all(map(is_number, numbers))
     low, high = map(float, numbers) if known else (math.nan, math.nan)
     largest = max(abs(low), abs(high))
     # Centres, and squares of distances between them, have to fit in single precision.
@@ -356,13 +355,9 @@ def _checked_bandwidth(bandwidth: float | None, green: str) -> float | None:
     if green != "gaussian":
         raise ValueError(f"bandwidth={bandwidth!r} with green={green!r}: only Gaussians have one")
     # Its square has to fit in single precision.
-    if not (_is_number(bandwidth) and 1e-15 <= bandwidth <= 1e15):
+    if not (is_number(bandwidth) and 1e-15 <= bandwidth <= 1e15):
         raise ValueError(f"bandwidth={bandwidth!r}: expected a positive number (1e-15 to 1e15)")
     return float(bandwidth)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def precision_of(module: Module, like: Tensor) -> torch.dtype:

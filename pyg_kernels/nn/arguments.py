@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, cast, get_args
@@ -16,6 +15,17 @@ from torch_geometric.nn.resolver import activation_resolver
 from pyg_kernels.walk import Combine
 
 Act = str | Callable[[Tensor], Tensor] | None
+
+
+def differing(**arguments: tuple[object, object]) -> list[str]:
+    """The arguments that differ from their defaults: of each its value and that."""
+    given = arguments.items()
+    return [f"{name}={value!r}" for name, (value, default) in given if value != default]
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a real number, which True and False are not."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def checked_count(value: int, name: str, least: int = 1) -> int:
@@ -68,8 +78,7 @@ def checked_decay(decay: float | str) -> float | None:
     """The constant decay as a float, or None where it is learned."""
     if decay == "learned":
         return None
-    known = isinstance(decay, Real) and not isinstance(decay, bool)
-    if not known or not math.isfinite(decay) or not 0.0 <= decay <= 1.0:  # type: ignore[arg-type, operator]
+    if not is_number(decay) or not 0.0 <= float(decay) <= 1.0:
         raise ValueError(f"decay={decay!r}: expected a number in [0, 1] or 'learned'")
     return float(decay)
 

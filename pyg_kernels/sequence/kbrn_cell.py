@@ -13,14 +13,15 @@ from torch.nn import BatchNorm1d
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.activation import Init, KernelActivation, precision_of
-from pyg_kernels.nn.arguments import checked_count, checked_lazy_count
+from pyg_kernels.nn.arguments import checked_count, checked_lazy_count, differing
 from pyg_kernels.nn.linear import StateLinear, is_matrix, keep_own_names
 from pyg_kernels.ops.expansion import Green
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.activation import Form, activation_scan
-from pyg_kernels.sequence.layer import SequenceCell, differing
+from pyg_kernels.sequence.layer import SequenceCell
 from pyg_kernels.sequence.precision import place
 
 
@@ -116,8 +117,7 @@ class KBRNCell(SequenceCell[KBRNState]):
 
     def reset_parameters(self) -> None:
         for module in (self.lin_input, self.lin_recurrent, self.activation):
-            if hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+            reset(module)
 
     def l1(self) -> Tensor:
         r"""The regulariser of the activations, :math:`\sum_{ik} |\chi_{ik}|`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import torch
@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch_geometric.data import Data
 
 from pyg_kernels.nn.activation import precision_of
-from pyg_kernels.nn.arguments import checked_count, checked_dropout
+from pyg_kernels.nn.arguments import checked_count, checked_dropout, differing
 from pyg_kernels.ops.operator import is_readable
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence.precision import check_dtype, in_autocast
@@ -83,14 +83,14 @@ class SequenceCell(Module, ABC, Generic[State]):
         dims = [self.text_dims.get(name, 0) for name in self._names]
         x = x if batched else x.unsqueeze(0)
         count, size = x.shape
+
+        def shapes(given: tuple[Tensor, ...]) -> list[tuple[int, ...]]:
+            return self.state_shapes(given, count, size)
+
         if state is None:
             before = self.start(count, x)
         else:
-            parts = self.named_parts(state)
-            given = tuple(parts.values()) if batched else _unsqueezed(parts, dims)
-            shapes = self.state_shapes(given, count, size)
-            self.check_state(parts, shapes if batched else _without(shapes, dims))
-            before = given
+            before = self.checked_state(state, None if batched else dims, shapes)
         _, after = self.read(x, Layout.of_grid(1, count, x.device), before)
         if not batched:
             after = tuple(t.squeeze(dim) for t, dim in zip(after, dims, strict=True))
@@ -117,9 +117,24 @@ class SequenceCell(Module, ABC, Generic[State]):
                 raise ValueError(f"state: {name} is {found}, expected a tensor, or {_START}")
         return dict(zip(names, state, strict=True))
 
-    def check_state(self, parts: dict[str, Tensor], shapes: Sequence[tuple[int, ...]]) -> None:
-        """Refuses a state of other shapes, or wider than the layer's own precision."""
-        weights = precision_of(self, next(iter(parts.values())))
+    def checked_state(
+        self,
+        state: Sequence[Tensor],
+        alone: Sequence[int] | None,
+        shapes_of: Callable[[tuple[Tensor, ...]], list[tuple[int, ...]]],
+    ) -> tuple[Tensor, ...]:
+        """The tensors of a state, which have a dimension for the texts that one text alone lacks.
+
+        Refuses other shapes than those, or a precision wider than the layer's own.
+        """
+        parts = self.named_parts(state)
+        given = tuple(parts.values())
+        if alone is not None:
+            given = tuple(t.unsqueeze(min(d, t.dim())) for t, d in zip(given, alone, strict=True))
+        shapes = shapes_of(given)
+        if alone is not None:
+            shapes = [(*s[:d], *s[d + 1 :]) for s, d in zip(shapes, alone, strict=True)]
+        weights = precision_of(self, given[0])
         widest = torch.promote_types(weights, torch.float32)
         for (name, tensor), shape in zip(parts.items(), shapes, strict=True):
             if tensor.shape != shape:
@@ -131,6 +146,7 @@ class SequenceCell(Module, ABC, Generic[State]):
                     f"state: {name} has dtype {tensor.dtype}, but the weights have {weights}: "
                     f"convert it, {name}.to({weights})"
                 )
+        return given
 
 
 class SequenceLayer(Module, Generic[State]):
@@ -180,18 +196,14 @@ class SequenceLayer(Module, Generic[State]):
         mask: Tensor | None = None,
         lengths: Tensor | Sequence[int] | None = None,
     ) -> tuple[Tensor | PackedSequence, State]:
-        return self._read_texts(x, state, ptr, mask, lengths, None)
+        return self._read_texts(read_texts(x, self.batch_first, ptr, mask, lengths), state)
 
     def _read_texts(
         self,
-        x: Tensor | PackedSequence | Data,
+        texts: Texts,
         state: State | tuple[Tensor, ...] | None,
-        ptr: Tensor | None,
-        mask: Tensor | None,
-        lengths: Tensor | Sequence[int] | None,
-        selection: Tensor | None,
+        selection: Tensor | None = None,
     ) -> tuple[Tensor | PackedSequence, State]:
-        texts = read_texts(x, self.batch_first, ptr, mask, lengths)
         if not texts.rows.is_floating_point():
             raise ValueError(
                 f"x has dtype {texts.rows.dtype}: expected features; embed word ids first"
@@ -243,18 +255,17 @@ class SequenceLayer(Module, Generic[State]):
         if state is None:
             return None
         cell = self._cell(0)
-        parts = cell.named_parts(state)
-        dims = [1] * len(parts)
-        given = tuple(parts.values()) if texts.batched else _unsqueezed(parts, dims)
-        shapes = self._state_shapes(given, texts)
-        cell.check_state(parts, shapes if texts.batched else _without(shapes, dims))
-        if self.bidirectional and _is_set(given):
+        alone = None if texts.batched else [1] * len(cell._names)
+        given = cell.checked_state(state, alone, lambda given: self._state_shapes(given, texts))
+        # Where numbers cannot be read, there is none but zero.
+        if self.bidirectional and is_readable(*given) and any(bool(t.any()) for t in given):
             raise ValueError(
                 "state: a text can be read in segments in one direction only, expected zeros, "
                 f"or {_START}, where bidirectional=True"
             )
         size = texts.rows.size(1)
-        by_name = [self._parted(name, t, size) for name, t in zip(parts, given, strict=True)]
+        named = zip(cell._names, given, strict=True)
+        by_name = [self._parted(name, t, size) for name, t in named]
         return list(zip(*by_name, strict=True))
 
     def _state_shapes(self, state: tuple[Tensor, ...], texts: Texts) -> list[tuple[int, ...]]:
@@ -313,27 +324,6 @@ class SequenceLayer(Module, Generic[State]):
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.extra_repr()})"
-
-
-def differing(**arguments: tuple[object, object]) -> list[str]:
-    """The arguments that differ from their defaults: of each its value and that."""
-    given = arguments.items()
-    return [f"{name}={value!r}" for name, (value, default) in given if value != default]
-
-
-def _unsqueezed(parts: dict[str, Tensor], dims: Sequence[int]) -> tuple[Tensor, ...]:
-    """A single text's state with a dimension for the texts."""
-    return tuple(t.unsqueeze(min(d, t.dim())) for t, d in zip(parts.values(), dims, strict=True))
-
-
-def _is_set(state: Sequence[Tensor]) -> bool:
-    """Whether there is a number but zero; where numbers cannot be read, there is none."""
-    return is_readable(*state) and any(bool(part.any()) for part in state)
-
-
-def _without(shapes: Sequence[tuple[int, ...]], dims: Sequence[int]) -> list[tuple[int, ...]]:
-    """Shapes without the dimension of the texts."""
-    return [(*shape[:d], *shape[d + 1 :]) for shape, d in zip(shapes, dims, strict=True)]
 
 
 def layer_sizes(

@@ -16,6 +16,7 @@ from pyg_kernels.nn.arguments import Act, checked_dropout
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence.layer import SequenceCell, SequenceLayer, layer_sizes
 from pyg_kernels.sequence.rcnn_cell import Masks, RCNNCell, State
+from pyg_kernels.sequence.texts import read_texts
 
 
 class RCNN(SequenceLayer[State]):
@@ -196,7 +197,8 @@ class RCNN(SequenceLayer[State]):
         lengths: Tensor | Sequence[int] | None = None,
         selection: Tensor | None = None,
     ) -> tuple[Tensor | PackedSequence, State]:
-        return self._read_texts(x, state, ptr, mask, lengths, selection)
+        texts = read_texts(x, self.batch_first, ptr, mask, lengths)
+        return self._read_texts(texts, state, selection)
 
     def _read_cell(
         self,

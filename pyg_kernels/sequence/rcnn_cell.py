@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
+from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.activation import KernelActivation, precision_of
 from pyg_kernels.nn.arguments import (
@@ -20,13 +21,14 @@ from pyg_kernels.nn.arguments import (
     checked_decay,
     checked_flag,
     checked_lazy_count,
+    differing,
 )
 from pyg_kernels.nn.linear import UnitLinear, apply_stacked, weight_of
 from pyg_kernels.ops.activations import activation_name
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
 from pyg_kernels.ops.scan.walk import Form, extremes, linear_scan, walk_scan
-from pyg_kernels.sequence.layer import SequenceCell, differing
+from pyg_kernels.sequence.layer import SequenceCell
 from pyg_kernels.sequence.precision import place
 
 GATED = ("input", "recurrent")
@@ -191,10 +193,8 @@ class RCNNCell(SequenceCell[State]):
             self.act = made.to(device=device, dtype=dtype)  # whatever it has learned
 
     def reset_parameters(self) -> None:
-        for module in (*self.lins, *self.children()):
-            reset = getattr(module, "reset_parameters", None)
-            if reset is not None:
-                reset()
+        for module in self.children():
+            reset(module)
         for parameter in self._parameters.values():
             if parameter is not None:
                 torch.nn.init.zeros_(parameter)
@@ -370,14 +370,14 @@ class RCNNCell(SequenceCell[State]):
         self, products: Tensor
     ) -> tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]:
         """Of the products the decay's logits, the output gate's, the projections, the highway's."""
-        sizes = {
-            "gate": 0 if self.decay_bias is None else self.decay_bias.numel(),
-            "output": 0 if self.output_gate_lin is None else self.hidden_size,
-            "p": self.order * self.hidden_size,
-            "highway": self.hidden_size if self.highway else 0,
-        }
-        parts = dict(zip(sizes, products.split(list(sizes.values()), 1), strict=True))
-        gate, output, p, highway = (parts[name] if sizes[name] else None for name in sizes)
+        sizes = [
+            0 if self.decay_bias is None else self.decay_bias.numel(),
+            0 if self.output_gate_lin is None else self.hidden_size,
+            self.order * self.hidden_size,
+            self.hidden_size if self.highway else 0,
+        ]
+        parts = zip(products.split(sizes, 1), sizes, strict=True)
+        gate, output, p, highway = (part if size else None for part, size in parts)
         assert p is not None
         return gate, output, p, highway
 

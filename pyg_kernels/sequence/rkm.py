@@ -194,16 +194,9 @@ class RKM(SequenceLayer[State]):
             device=like.device,
             dtype=like.dtype,
         )
-        directions = 2 if lstm.bidirectional else 1
         with torch.no_grad():
-            for number, cell in enumerate(rkm.cells):
-                layer, direction = divmod(number, directions)
-                name = f"l{layer}{'_reverse' * direction}"
-                parameters = {
-                    key: getattr(lstm, f"{key}_{name}")
-                    for key in ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") * lstm.bias))
-                }
-                _copy_lstm(cast(RKMCell, cell), parameters)
+            for cell, weights in zip(rkm.cells, lstm.all_weights, strict=True):
+                _copy_lstm(cast(RKMCell, cell), weights)
         return rkm.train(lstm.training)
 
     def _joined(self, name: str, layers: Sequence[Tensor]) -> Tensor:
@@ -235,11 +228,12 @@ class RKM(SequenceLayer[State]):
         return super().initial_state(batch_size)
 
 
-def _copy_lstm(cell: RKMCell, parameters: dict[str, Tensor]) -> None:
+def _copy_lstm(cell: RKMCell, weights: Sequence[Tensor]) -> None:
+    """Copies the weights of one cell of an LSTM: of its input, of its state, and the biases."""
+    by_gate = zip(*(weight.chunk(4) for weight in weights), strict=True)
     order = ("input", "forget", "candidate", "output")
-    for k, gate in enumerate(order):
-        part = {name: tensor.chunk(4)[k] for name, tensor in parameters.items()}
-        cast(DenseFilters, cell.filters[gate]).weight.copy_(part["weight_ih"].unsqueeze(2))
-        cast(Linear, cell.recurrent[gate]).weight.copy_(part["weight_hh"])
-        if "bias_ih" in part:
-            cell.biases[gate].copy_(part["bias_ih"] + part["bias_hh"])
+    for gate, (of_input, of_state, *biases) in zip(order, by_gate, strict=True):
+        cast(DenseFilters, cell.filters[gate]).weight.copy_(of_input.unsqueeze(2))
+        cast(Linear, cell.recurrent[gate]).weight.copy_(of_state)
+        if biases:
+            cell.biases[gate].copy_(torch.stack(biases).sum(0))

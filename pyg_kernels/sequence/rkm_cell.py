@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 from torch.nn import LayerNorm, Module, ModuleDict, Parameter, ParameterDict
+from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.activation import precision_of
-from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.nn.arguments import checked_count, differing
 from pyg_kernels.nn.linear import Hookable, StateLinear, weight_of
 from pyg_kernels.ops.activations import function_name
 from pyg_kernels.ops.ragged import Layout
@@ -23,7 +24,7 @@ from pyg_kernels.sequence.filters import (
     checked_widths,
     filtered,
 )
-from pyg_kernels.sequence.layer import SequenceCell, differing
+from pyg_kernels.sequence.layer import SequenceCell
 from pyg_kernels.sequence.precision import place
 from pyg_kernels.sequence.rkm_kinds import (
     Pointwise,
@@ -140,7 +141,7 @@ class RKMCell(SequenceCell[State]):
             self.q = given
         self.history = (max(self.ngram) - 1) * dilation
 
-        gates = (*self.kind.gates, "candidate")
+        gates = self._gates
         self.filters = ModuleDict(
             {gate: _FILTERS[filters](input_size, hidden_size, self.ngram) for gate in gates}
         )
@@ -160,17 +161,10 @@ class RKMCell(SequenceCell[State]):
             self.q = given.to(device=device, dtype=dtype)  # whatever it has learned
 
     def reset_parameters(self) -> None:
-        for filters in self.filters.values():
-            cast(Filters, filters).reset_parameters()
-        for lin in self.recurrent.values():
-            cast(StateLinear, lin).reset_parameters()
+        for part in (self.filters, self.recurrent, self.norm, self.q):
+            reset(part)
         for bias in self.biases.values():
             torch.nn.init.zeros_(bias)
-        if self.norm is not None:
-            self.norm.reset_parameters()
-        learned: Any = self.q if isinstance(self.q, Module) else None
-        if hasattr(learned, "reset_parameters"):
-            learned.reset_parameters()
         with torch.no_grad():
             if self.log_input is not None:
                 self.log_input.fill_(math.log(self._start[0]))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module
+
+from pyg_kernels.nn.arguments import is_number
 
 Pointwise = Callable[[Tensor], Tensor]
 Static = float | tuple[float, float] | None
@@ -97,19 +98,15 @@ def described_q(q: str | Pointwise | None) -> str:
     return getattr(q, "__name__", None) or " ".join(repr(q).split())
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 def checked_static(
     static: Static, cell: str, default: tuple[float, float], memory: bool, learn: bool
 ) -> tuple[float, float]:
     """The factors of the candidate and of the memory before."""
     if static is None:
         values = default
-    elif _is_number(static) and not memory:
+    elif is_number(static) and not memory:
         values = (float(cast(float, static)), 0.0)
-    elif isinstance(static, (tuple, list)) and [*map(_is_number, static)] == [True, True]:
+    elif isinstance(static, (tuple, list)) and [*map(is_number, static)] == [True, True]:
         values = (float(static[0]), float(static[1]))
     else:
         expected = "two numbers (s_i, s_f)" if memory else "a number s_i"

@@ -101,8 +101,9 @@ def read_texts(
         _refuse("a ragged batch (ptr) has no padding", mask=mask, lengths=lengths)
         return _read_ragged(x, ptr)
     if x.dim() not in (2, 3):
+        expected = "(B, T, F)" if batch_first else "(T, B, F)"
         raise ValueError(
-            f"x has shape {tuple(x.shape)}: expected {_shape(batch_first)}, or (T, F) for one text"
+            f"x has shape {tuple(x.shape)}: expected {expected}, or (T, F) for one text"
         )
     if lengths is not None:
         _refuse("lengths were given", mask=mask)
@@ -142,22 +143,15 @@ def _read_graph(graph: Data) -> Texts:
     x = graph.x
     if x is None or x.dim() != 2:
         raise ValueError("the path graph has no features x of shape (num_tokens, F)")
-    _check_path(graph)
+    edges = graph.edge_index
+    if edges is not None and bool((edges[0] - edges[1]).abs().ne(1).any()):
+        raise ValueError("edge_index: expected path graphs, whose edges join consecutive tokens")
     if isinstance(graph, Batch) and "ptr" not in graph:
         raise ValueError("the batch of path graphs has no ptr: expected one made by path_batch")
     if "ptr" in graph:
         return _read_ragged(x, graph.ptr)
     whole = torch.tensor([0, x.size(0)], device=x.device)
     return replace(_read_ragged(x, whole), batched=False)
-
-
-def _check_path(graph: Data) -> None:
-    edges = graph.edge_index
-    if edges is None or not edges.numel():
-        return
-    source, target = edges
-    if bool(((source - target).abs() != 1).any()):
-        raise ValueError("edge_index: expected path graphs, whose edges join consecutive tokens")
 
 
 def _read_ragged(x: Tensor, ptr: Tensor) -> Texts:
@@ -238,7 +232,3 @@ def _refuse(why: str, **arguments: object) -> None:
     for name, value in arguments.items():
         if value is not None:
             raise ValueError(f"{name}: {why}, expected None")
-
-
-def _shape(batch_first: bool) -> str:
-    return "(B, T, F)" if batch_first else "(T, B, F)"

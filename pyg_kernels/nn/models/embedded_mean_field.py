@@ -63,15 +63,12 @@ class EmbeddedMeanField(EmbeddedNet):
     """
 
     def _iterated(self, x: Tensor, edges: Edges) -> Tensor:
-        potential = self._potential(x, edges)
+        potential = self.lin_node(x) + self.bias
+        if self.lin_edge is not None and edges.attr is not None:
+            arrived = arriving_sum(edges.edge_rows(edges.attr), edges)
+            potential = potential + self.lin_edge(arrived)
         state = self._activated(potential, self._norm(0))
         for iteration in range(1, self.num_iterations + 1):
             arrived = self.lin_message(neighbor_sum(state, edges))
             state = self._activated(arrived + potential, self._norm(iteration))
         return state
-
-    def _potential(self, x: Tensor, edges: Edges) -> Tensor:
-        potential = self.lin_node(x) + self.bias
-        if self.lin_edge is None or edges.attr is None:
-            return potential
-        return potential + self.lin_edge(arriving_sum(edges.edge_rows(edges.attr), edges))

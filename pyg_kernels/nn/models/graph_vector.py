@@ -12,31 +12,22 @@ from torch_geometric.nn.inits import reset
 from pyg_kernels.nn.arguments import Act, build_activation
 
 
-def build_norm(norm: str | None, channels: int) -> Module | None:
+def build_norm(norm: str | None, channels: int, of_graphs: bool = False) -> Module | None:
     """The normalisation of a layer's states: of channels, over the batch or over a row.
 
     It needs no batch vector. Batch normalisation of a single row falls back to the running
-    statistics. None for ``'head'``, which leaves the states alone.
+    statistics. ``'head'`` is that over the batch of the graph vectors, and leaves states alone.
 
     Raises:
         ValueError: For another name than ``'batch'``, ``'layer'`` and ``'head'``.
     """
+    if norm == "batch" or (norm == "head" and of_graphs):
+        return BatchNorm(channels, allow_single_element=True)
     if norm is None or norm == "head":
         return None
-    if norm == "batch":
-        return BatchNorm(channels, allow_single_element=True)
     if norm == "layer":
         return LayerNorm(channels)
     raise ValueError(f"norm={norm!r}: expected 'batch', 'layer', 'head' or None")
-
-
-def build_head_norm(norm: str | None, channels: int) -> Module | None:
-    """The normalisation of the graph vectors: `build_norm`, with ``'head'`` over the batch.
-
-    Raises:
-        ValueError: As `build_norm`.
-    """
-    return build_norm("batch" if norm == "head" else norm, channels)
 
 
 class Function(Module):
@@ -71,7 +62,7 @@ class GraphHead(Sequential):
     ) -> None:
         built = build_activation(act)
         modules = [
-            build_head_norm(norm, in_channels),
+            build_norm(norm, in_channels, of_graphs=True),
             Linear(in_channels, hidden_channels),
             built if built is None or isinstance(built, Module) else Function(built),
             Linear(hidden_channels, out_channels),

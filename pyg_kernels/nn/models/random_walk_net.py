@@ -10,7 +10,7 @@ from torch.nn import Linear, ModuleList
 from pyg_kernels.nn.arguments import Act, build_activation, checked_count
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
 from pyg_kernels.nn.models.graph_net import GraphNet
-from pyg_kernels.nn.models.graph_vector import build_head_norm
+from pyg_kernels.nn.models.graph_vector import build_norm
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.walk import Combine
 
@@ -84,7 +84,7 @@ class RandomWalkNet(GraphNet):
         conv = build_walk(in_channels, hidden_channels, order, decay, gated, **options)
         self.edge_dim = edge_dim
         self.convs = ModuleList([conv])
-        self.norm = build_head_norm(norm, hidden_channels)
+        self.norm = build_norm(norm, hidden_channels, of_graphs=True)
         self.act = build_activation(act)
         self.head = Linear(hidden_channels, out_channels)
 
