@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d, Module, Parameter
 
-from pyg_kernels.nn.arguments import checked_count, differing, is_number
+from pyg_kernels.nn.arguments import checked_choice, checked_count, differing, is_number
 from pyg_kernels.nn.fitting import Array, Basis, Function, fitted, random_scale
 from pyg_kernels.nn.linear import Hookable
 from pyg_kernels.ops.dtypes import common_dtype
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Init = Literal["random", "identity", "tanh", "relu"]
-_INITS: tuple[Init, ...] = get_args(Init)
 _POINTS = 1001  # points at which plot() evaluates a function
 _NAMED = 10  # most functions for which plot() has a legend
 #: The functions of `init` and their derivatives.
@@ -135,8 +134,8 @@ class KernelActivation(Hookable):
         super().__init__()
         self.num_units = checked_count(num_units, "num_units")
         self.num_centers = checked_count(num_centers, "num_centers")
-        self.green: Green = _checked_choice(green, GREENS, "green")
-        self.init: Init = _checked_choice(init, _INITS, "init")
+        self.green: Green = checked_choice(green, "green", GREENS)
+        self.init: Init = checked_choice(init, "init", get_args(Init))
         self.init_range = _checked_range(init_range)
         self.affine, self.shared = affine, shared
         self._given_bandwidth = _checked_bandwidth(bandwidth, green)
@@ -321,12 +320,6 @@ class KernelActivation(Hookable):
         words = [str(self.num_units), *self._words()]
         words += differing(normalize=(self.norm is not None, False))
         return f"{self.__class__.__name__}({', '.join(words)})"
-
-
-def _checked_choice(value: Any, choices: tuple[Any, ...], name: str) -> Any:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
-    return value
 
 
 def _checked_dim(dim: int) -> int:

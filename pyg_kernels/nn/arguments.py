@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch_geometric.nn.resolver import activation_resolver
 from pyg_kernels.walk import Combine
 
 Act = str | Callable[[Tensor], Tensor] | None
+Choice = TypeVar("Choice", bound=str | None)
 
 
 def differing(**arguments: tuple[object, object]) -> list[str]:
@@ -60,11 +61,18 @@ def checked_edge_dim(edge_dim: int | None) -> int | None:
     return None if edge_dim is None else checked_lazy_count(edge_dim, "edge_dim")
 
 
+def checked_choice(value: Choice, name: str, choices: Iterable[str | None]) -> Choice:
+    """One of several names, or None if that is among them."""
+    known = [*choices]
+    if not isinstance(value, str | None) or value not in known:
+        listed = ", ".join(map(repr, known[:-1]))
+        raise ValueError(f"{name}={value!r}: expected {listed} or {known[-1]!r}")
+    return value
+
+
 def checked_combine(combine: str, name: str = "combine") -> Combine:
     """``'mul'`` or ``'add'``."""
-    if combine not in get_args(Combine):
-        raise ValueError(f"{name}={combine!r}: expected 'mul' or 'add'")
-    return cast(Combine, combine)
+    return cast(Combine, checked_choice(combine, name, get_args(Combine)))
 
 
 def checked_flag(value: bool, name: str) -> bool:

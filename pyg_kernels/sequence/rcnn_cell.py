@@ -16,6 +16,7 @@ from pyg_kernels.nn.activation import KernelActivation, precision_of
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
+    checked_choice,
     checked_combine,
     checked_count,
     checked_decay,
@@ -159,7 +160,8 @@ class RCNNCell(SequenceCell[State]):
         self.gate = decay if isinstance(decay, str) and decay in GATED else None
         self._constant = None if self.gate else _checked_decay(decay)
         self.scalar_decay = scalar_decay
-        self.readout, self.pooling = readout, pooling
+        self.readout = checked_choice(readout, "readout", ("c", "z", "sum"))
+        self.pooling = checked_choice(pooling, "pooling", ("sum", "max"))
         self.highway = highway
         made = build_activation(act)
         if isinstance(made, Module):
@@ -447,10 +449,6 @@ class RCNNCell(SequenceCell[State]):
         self.register_parameter(name, None if size is None else Parameter(torch.zeros(size)))
 
     def _check(self, input_size: int, decay: float | str, output_map: bool) -> None:
-        if self.readout not in ("c", "z", "sum"):
-            raise ValueError(f"readout={self.readout!r}: expected 'c', 'z' or 'sum'")
-        if self.pooling not in ("sum", "max"):
-            raise ValueError(f"pooling={self.pooling!r}: expected 'sum' or 'max'")
         if self.normalize and self._constant == 1.0:
             raise ValueError(
                 "decay=1.0 with normalize=True: every token would have the weight 1 - decay = 0"

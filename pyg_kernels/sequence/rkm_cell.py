@@ -12,7 +12,7 @@ from torch.nn import LayerNorm, Module, ModuleDict, Parameter, ParameterDict
 from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.activation import precision_of
-from pyg_kernels.nn.arguments import checked_count, differing
+from pyg_kernels.nn.arguments import checked_choice, checked_count, differing
 from pyg_kernels.nn.linear import Hookable, StateLinear, weight_of
 from pyg_kernels.ops.activations import function_name
 from pyg_kernels.ops.ragged import Layout
@@ -27,10 +27,10 @@ from pyg_kernels.sequence.filters import (
 from pyg_kernels.sequence.layer import SequenceCell
 from pyg_kernels.sequence.precision import place
 from pyg_kernels.sequence.rkm_kinds import (
+    CELLS,
     Pointwise,
     Static,
     checked_feedback,
-    checked_kind,
     checked_q,
     checked_static,
     described_q,
@@ -125,14 +125,13 @@ class RKMCell(SequenceCell[State]):
     ) -> None:
         super().__init__()
         self.hidden_size = checked_count(hidden_size, "hidden_size")
-        self.cell, self.kind = cell, checked_kind(cell)
+        self.cell = checked_choice(cell, "cell", CELLS)
+        self.kind = CELLS[cell]
         self.ngram = checked_widths(ngram, hidden_size)
         self.dilation = checked_count(dilation, "dilation")
         if dilation > 1 and max(self.ngram) == 1:
             raise ValueError(f"dilation={dilation} with ngram=1: one token has no spacing")
-        if not isinstance(filters, str) or filters not in _FILTERS:
-            raise ValueError(f"filters={filters!r}: expected 'dense' or 'syncnet'")
-        self.filter_kind = filters
+        self.filter_kind = checked_choice(filters, "filters", _FILTERS)
         self.feedback = checked_feedback(feedback, cell, self.kind)
         given = checked_q(q, cell)
         if isinstance(given, Module):

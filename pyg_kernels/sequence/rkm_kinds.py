@@ -53,13 +53,6 @@ CELLS = {
 }
 
 
-def checked_kind(cell: str) -> Kind:
-    """The row of a cell's name."""
-    if not isinstance(cell, str) or cell not in CELLS:
-        raise ValueError(f"cell={cell!r}: expected one of {', '.join(map(repr, CELLS))}")
-    return CELLS[cell]
-
-
 def checked_feedback(feedback: bool | None, cell: str, kind: Kind) -> bool:
     """Whether there is feedback; by default there is where there is a memory."""
     if feedback and not kind.memory:

@@ -9,17 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from pyg_kernels.sequence import (
-    KBRN,
-    RCNN,
-    RKM,
-    DenseFilters,
-    KBRNCell,
-    RCNNCell,
-    RKMCell,
-    SyncNetFilters,
-)
-from tests.sequence.layers import both_ways, families, of_every, of_some
+from pyg_kernels.sequence import RCNN, RKM, DenseFilters, RCNNCell, SyncNetFilters
+from tests.sequence.layers import SOME, both_ways, families, of_every, of_some
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
 from tests.sequence.variants import Family, Variant, parts_of, plain
 
@@ -166,35 +157,10 @@ def test_order_one_of_a_cell() -> None:
     close(cell(x[0], (h[0], c[0])).c, cell(x, (h, c)).c[0])
 
 
-WRONG: list[tuple[Any, dict[str, Any], str]] = [
-    (RCNN, {}, r"c has shape \(1, 3, 5\), expected \(1, 3, 2, 5\)"),
-    (RCNN, {"order": 1, "num_layers": 2}, r"h has shape \(1, 3, 5\), expected \(2, 3, 5\)"),
-    (RKM, {"bidirectional": True}, r"h has shape \(1, 3, 5\), expected \(2, 3, 5\)"),
-    (RKM, {"ngram": 2}, r"expected \(h, c, x\)"),
-    (KBRN, {"num_layers": 2}, r"h has shape \(1, 3, 5\), expected \(2, 3, 5\)"),
-]
-
-
-@pytest.mark.parametrize(("layer", "options", "said"), WRONG, ids=str)
-def test_wrong_states(layer: Any, options: dict[str, Any], said: str) -> None:
-    """The error says the shape that is expected, and that None begins the texts."""
-    h = torch.zeros(1, 3, 5)
-    state = h if layer is KBRN else (h, h)
-    with pytest.raises(ValueError, match=rf"(?s){said}.*None to begin the texts"):
-        layer(SIZE, 5, **options)(torch.randn(6, 3, SIZE), state)
-
-
 # Devices and precisions: given at first, joined by autocast, and named where they differ
 
 MODULES: dict[str, Any] = {
-    "RCNN": (RCNN, {"decay": "recurrent", "output_gate": True, "num_layers": 2}),
-    "RCNN-max": (RCNN, {"decay": "learned", "pooling": "max", "output_gate": True}),
-    "RKM": (RKM, {"ngram": 2, "layer_norm": True, "bidirectional": True}),
-    "RKM-wavelets": (RKM, {"ngram": 4, "filters": "syncnet", "cell": "linear"}),
-    "KBRN": (KBRN, {"num_centers": 9, "affine": True}),
-    "RCNNCell": (RCNNCell, {"decay": "input", "highway": True}),
-    "RKMCell": (RKMCell, {"cell": "general", "q": "tanh", "layer_norm": True}),
-    "KBRNCell": (KBRNCell, {"num_centers": 9, "init": "tanh", "affine": True}),
+    **{name: (variant.family.layer, variant.options) for name, variant in SOME.items()},
     "DenseFilters": (DenseFilters, {"widths": (1, 3)}),
     "SyncNetFilters": (SyncNetFilters, {"widths": (3,)}),
 }

@@ -1,4 +1,4 @@
-"""Maxima over n-grams by hand, and where n-grams tie.
+"""Maxima over n-grams where n-grams tie.
 
 Those of a layer are those of an enumeration (tests/sequence/test_rcnn.py), and the kernels' those
 of the definition, in texts of every form (tests/ops/test_scans.py).
@@ -6,7 +6,6 @@ of the definition, in texts of every form (tests/ops/test_scans.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,28 +20,18 @@ from pyg_kernels.ops.scan.walk import Form, extremes, walk_scan
 F64 = torch.float64
 
 
-@pytest.fixture(params=["numba", "definition"])
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "definition":
-        monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
-
-
-both_paths = pytest.mark.usefixtures("path")
-
-
-def largest_products(x: Tensor, decay: Tensor, readout: str = "c") -> tuple[Tensor, Tensor]:
-    """Of one text's 2-grams, and the state after it, as the layer takes them from a walk's scan."""
+def largest_products(x: Tensor, decay: Tensor, readout: str) -> Tensor:
+    """Of one text's 2-grams, as the layer takes them from a walk's scan."""
     layout, zeros = one_text(x), x.new_zeros(2, 1, 1)
     c0, before = extremes(layout, zeros, zeros, torch.zeros_like(layout.length), x.dtype)
     params = torch.cat((decay.view(1, 1), x.new_zeros(3, 1)))
     form = Form(2, readout=readout, pooling="max")
-    h, _, end = walk_scan(form, layout, x, params, c0, c0[0], before)
-    return h, end
+    return walk_scan(form, layout, x, params, c0, c0[0], before)[0]
 
 
-def largest_sums(x: Tensor, decay: Tensor, readout: str = "c") -> tuple[Tensor, SumTable]:
+def largest_sums(x: Tensor, decay: Tensor, readout: str) -> Tensor:
     table = SumTable(x.new_zeros(2, 1, 0, 1), torch.zeros(1, dtype=torch.long))
-    return sum_max_scan(x, decay, one_text(x), table, readout)
+    return sum_max_scan(x, decay, one_text(x), table, readout)[0]
 
 
 SCANS: dict[str, Any] = {"mul": largest_products, "add": largest_sums}
@@ -52,34 +41,22 @@ def one_text(x: Tensor) -> Layout:
     return Layout.of_grid(len(x), 1, x.device)
 
 
-def side_by_side(*columns: Sequence[float]) -> Tensor:
-    return torch.tensor(columns, dtype=F64).t().contiguous().requires_grad_()
-
-
-@both_paths
-def test_by_hand() -> None:
-    p, half = [-1.0, 2.0, -3.0, -4.0], torch.tensor(0.5, dtype=F64)
-    c, end = largest_products(side_by_side(p, p), half)
-    # 12 = (-3)(-4); at the third token (-1)(-3), with the second skipped; (-1)(2) before.
-    assert c.flatten().tolist() == [0.0, -2.0, 1.5, 12.0]
-    assert end[3].item() == -4.0  # the smallest: (2)(-4), against 0.5 (2)(-3)
-    # Sums are decayed as a whole: 0.5 (-8 + 20) loses against -10 + 20, though -4 beats -10.
-    c, _ = largest_sums(side_by_side([-8.0, -10.0, 0.0], [0.0, 0.0, 20.0]), half)
-    assert c.flatten().tolist() == [0.0, -8.0, 10.0]
-
-
-@both_paths
+@pytest.mark.parametrize("path", ["numba", "definition"])
 @pytest.mark.parametrize(("mapping", "adjacent", "slope"), [("mul", -1.0, 6.0), ("add", -4.0, 5.0)])
-def test_decay_zero_and_ties(mapping: str, adjacent: float, slope: float) -> None:
+def test_decay_zero_and_ties(
+    mapping: str, adjacent: float, slope: float, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A gapped n-gram is worth 0 then; of equals wins the one that was complete first."""
+    if path == "definition":
+        monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
     decay = torch.zeros(1, dtype=F64, requires_grad=True)
-    x = side_by_side([3.0, adjacent, 0.0], [0.0, 0.0, 2.0])
-    z, _ = SCANS[mapping](x, decay, "z")
+    x = torch.tensor([[3.0, 0.0], [adjacent, 0.0], [0.0, 2.0]], dtype=F64, requires_grad=True)
+    z = SCANS[mapping](x, decay, "z")
     assert z[2].item() == 0.0
     assert torch.autograd.grad(z[2, 0], decay)[0].item() == slope
     ones = torch.ones(4, 2, dtype=F64, requires_grad=True)
     for readout, picked in (("c", (0, 1)), ("z", (0, 3))):
-        out, _ = SCANS[mapping](ones, torch.ones(1, dtype=F64), readout)
+        out = SCANS[mapping](ones, torch.ones(1, dtype=F64), readout)
         (found,) = torch.autograd.grad(out[3, 0], ones)
         assert found.nonzero().tolist() == sorted([token, j] for j, token in enumerate(picked))
 

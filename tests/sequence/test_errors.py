@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence
 from torch_geometric.data import Batch, Data
 
-from tests.sequence.layers import FAMILIES, KBRN, RCNN, RKM, families, some_one_way
+from tests.sequence.layers import FAMILIES, RCNN, RKM, families, some_one_way
 from tests.sequence.rkm import CELLS
 from tests.sequence.texts import SIZE, random_text
 from tests.sequence.variants import Family, Options, Variant, named_parts, parts_of, plain
@@ -54,11 +55,6 @@ REFUSED: list[tuple[Family, str, list[Options]]] = [
     (RKM, "static", [{"cell": "cnn", "static": s, "learn_static": True} for s in (0.0, -1.0)]),
     (RKM, "static", [{**LEARNED, "static": s} for s in ((0.0, 0.5), (0.5, 0.0))]),
     (RKM, "static", [{**LEARNED, "static": s} for s in ((0.5, 1.0), (0.5, -0.1))]),
-    (KBRN, "num_centers", [{"num_centers": n} for n in (0, True, "3")]),
-    (KBRN, "green", [{"green": "sigmoid"}]),
-    (KBRN, "init", [{"init": "zeros"}, {"init": "relu", "init_range": (0.5, 2)}]),
-    (KBRN, "affine", [{"init": "identity"}]),
-    (KBRN, "bandwidth", [{"bandwidth": 1.0}]),
 ]
 REFUSED += [
     (family, name, [{name: size} for size in (0, -3, 2.5, True, None)])
@@ -80,7 +76,6 @@ TAKEN: list[tuple[Family, list[Options]]] = [
     (RKM, [{"ngram": n} for n in (np.int64(2), (1, 2), [1])]),
     (RKM, [{"ngram": 2, "filters": "syncnet"}, {"ngram": [1, 2], "dilation": 9}]),
     (RKM, [{"cell": "cnn", "feedback": False, "static": 2}, {"cell": "linear", "static": [0, 1]}]),
-    (KBRN, [{"init": "relu", "init_range": (0.5, 2), "affine": True}]),
 ]
 
 
@@ -175,23 +170,34 @@ def twice(part: Tensor) -> Tensor:
 
 @some_one_way
 def test_state(variant: Variant) -> None:
-    """Parts of other sizes, too few or too many of them, and what is none."""
+    """Parts of other sizes, too few or too many of them, and what is none.
+
+    The error says what is expected, and that None begins the texts.
+    """
     layer, x = variant.build(), random_text(6, 5, SIZE)
     _, state = layer(x)
-    parts = parts_of(state)
+    parts, names = parts_of(state), list(named_parts(state))
     whole = plain(parts)
     layer(x, whole)
+    for k, (name, part) in enumerate(zip(names, parts, strict=True)):
+        few = part[:, :4]
+        shapes = f"{name} has shape {tuple(few.shape)}, expected {tuple(part.shape)}, or None"
+        with pytest.raises(ValueError, match=re.escape(shapes)):
+            layer(x, plain([*parts[:k], few, *parts[k + 1 :]]))
+    said = f"expected ({', '.join(names)}), or None" if len(parts) > 1 else "h is tuple"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        layer(x, (*parts, parts[0]))
     bad: list[Any] = [
         named_parts(state), 1, parts[0].detach().numpy(), parts[:-1],
-        (*parts, parts[0]), *parts[: len(parts) > 1],
+        *parts[: len(parts) > 1],
         *[plain([f(part) for part in parts]) for f in (lambda part: part[:, 0], twice)],
     ]  # fmt: skip
-    bad += others(parts, lambda p: p[0], lambda p: p[:, :4], lambda p: p[..., :3], twice)
+    bad += others(parts, lambda p: p[0], lambda p: p[..., :3], twice)
     for text, given, ptr in [
         *[(x, wrong, None) for wrong in bad],
         *[(x[:, 0], whole, ptr) for ptr in (None, torch.tensor([0, 6]))],
     ]:
-        with pytest.raises(ValueError, match="state"):
+        with pytest.raises(ValueError, match=r"state.*None to begin the texts"):
             layer(text, given, ptr=ptr)
     layer(x.flatten(0, 1), whole, ptr=torch.arange(0, 31, 6))
 

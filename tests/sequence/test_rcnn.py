@@ -106,7 +106,7 @@ def test_tabulated_additive_form_never_agrees_unnormalized(order: int) -> None:
 @pytest.mark.parametrize("readout", ["c", "z"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_without_decay_it_is_a_convolution(order: int, readout: str, normalize: bool) -> None:
-    """λ = 0: h[t] = act(W^(1) x[t-n+1] + ... + W^(n) x[t] + b), or the product of the same."""
+    """λ = 0: h[t] = act(W^(1) x[t-n+1] + ... + W^(n) x[t] + b)."""
     x = random_text(9, 2, FEATURES)
     options = {"decay": 0.0, "readout": readout, "normalize": normalize}
     rcnn = random_rcnn(FEATURES, HIDDEN, order=order, combine="add", act="relu", **options)
@@ -116,14 +116,6 @@ def test_without_decay_it_is_a_convolution(order: int, readout: str, normalize: 
     conv.bias.data = cell.bias.detach()
     expected = conv(x.permute(1, 2, 0))[..., : len(x)].relu().permute(2, 0, 1)
     close(rcnn(x)[0], expected)
-
-    rcnn = random_rcnn(FEATURES, HIDDEN, order=order, combine="mul", act=None, **options)
-    cell = rcnn.cells[0]
-    product = torch.ones(9, 2, HIDDEN, dtype=F64)
-    for j, p in enumerate(projections(cell, x), start=1):
-        shift = order - j
-        product = product * torch.cat([torch.zeros_like(p[:shift]), p[: len(p) - shift]])
-    close(rcnn(x)[0], product + cell.bias)
 
 
 # Max-pooling over n-grams, consecutive or not (thesis 2.3.5), against every n-gram

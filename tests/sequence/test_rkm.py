@@ -57,14 +57,6 @@ def test_q(q: Any) -> None:
         assert_equations(variant, variant.build(), texts(6, 0, 3, 1))
 
 
-def test_a_q_with_parameters_is_trained_in_each_layer() -> None:
-    rkm = random_rkm(SIZE, 5, cell="general", q=Scaled(), num_layers=2)
-    scales = [p for name, p in rkm.named_parameters() if name.endswith("scale")]
-    assert len(scales) == 2
-    rkm(random_text(5, 2, SIZE))[0].square().sum().backward()
-    assert all(p.grad is not None and p.grad != 0 for p in scales)
-
-
 @pytest.mark.parametrize("cell", STATIC)
 @torch.no_grad()
 def test_static_gates(cell: str) -> None:
@@ -286,15 +278,6 @@ def test_number_of_weights(cell: str) -> None:
     for n, thousands in zip((1, 3), TABLE_2[cell], strict=True):
         rkm = RKM(300, 300, cell=cell, ngram=n, device="meta")
         assert sum(p.numel() for p in rkm.parameters() if p.dim() > 1) == 1000 * thousands
-
-
-@pytest.mark.parametrize("widths", [[40], [4, 3, 8]], ids=str)
-def test_eq_21(widths: list[int]) -> None:
-    torch.manual_seed(0)
-    filters = SyncNetFilters(3, 7, widths).double()
-    for parameter in filters.parameters():
-        nn.init.normal_(parameter)
-    close(filters(), wavelets(filters, widths), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("value", [-1000.0, 0.0, 1000.0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
 from pyg_kernels.nn import KernelActivation
-from pyg_kernels.sequence import KBRN, RCNN, RKM, KBRNCell
+from pyg_kernels.sequence import KBRN, RCNN, RKM
 from tests.sequence.equations import assert_equations
 from tests.sequence.kbrn import FAMILY
 from tests.sequence.texts import F64, SIZE, assert_close, close, gradients, random_text, texts
@@ -53,40 +52,17 @@ def lstms(**stack: Any) -> Pair:
     return lstm, RKM.from_lstm(lstm)
 
 
-def rnns(
-    nonlinearity: str,
-    options: dict[str, Any],
-    change: Callable[[KBRNCell], None] | None = None,
-    **stack: Any,
-) -> Pair:
+def rnns(**stack: Any) -> Pair:
+    """An nn.RNN of rectifiers, and a network whose functions begin as these."""
     torch.manual_seed(0)
-    rnn = nn.RNN(SIZE, HIDDEN, nonlinearity=nonlinearity, dtype=F64, **stack)
-    kbrn = KBRN(SIZE, HIDDEN, normalize=False, dtype=F64, **options, **stack)
+    of_relu = {"green": "abs", "num_centers": 41, "init": "relu", "affine": True}
+    rnn = nn.RNN(SIZE, HIDDEN, nonlinearity="relu", dtype=F64, **stack)
+    kbrn = KBRN(SIZE, HIDDEN, normalize=False, dtype=F64, **of_relu, **stack)
     with torch.no_grad():
-        for cell in kbrn.cells if change is not None else ():
-            change(cell)
         for name, (ours,) in counterparts(rnn, kbrn).items():
             theirs = rnn.get_parameter(name)
             ours.copy_(ours + theirs if name.startswith("bias_hh") else theirs)
     return rnn, kbrn
-
-
-def one_relu_at_zero(cell: KBRNCell) -> None:
-    cell.activation.centers.zero_()
-    cell.activation.coefficients.fill_(1.0)
-
-
-def of_tanh(cell: KBRNCell) -> None:
-    cell.activation = nn.Tanh()
-
-
-OF_RELU = {"green": "abs", "num_centers": 41, "init": "relu", "affine": True}
-KINDS: dict[str, Callable[..., Pair]] = {
-    "lstm": lstms,
-    "one-center": partial(rnns, "relu", {"num_centers": 1, "shared": True}, one_relu_at_zero),
-    "init": partial(rnns, "relu", OF_RELU),
-    "tanh": partial(rnns, "tanh", {"num_centers": 5}, of_tanh),
-}
 
 
 def outputs_of(layer: nn.Module, x: Any, state: Any) -> list[Tensor]:
@@ -112,10 +88,10 @@ def assert_same_layer(pair: Pair, x: Any, leaf: Tensor, state: list[Tensor]) -> 
 
 
 @pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_same(kind: str, stack: dict[str, Any]) -> None:
+@pytest.mark.parametrize("pair_of", [lstms, rnns])
+def test_same(pair_of: Callable[..., Pair], stack: dict[str, Any]) -> None:
     """Of batches, one text and packed texts, from nothing and from a state."""
-    pair = KINDS[kind](**stack)
+    pair = pair_of(**stack)
     theirs, rows = pair[0], len(pair[1].cells)
     x, alone = random_text(7, 4, SIZE).requires_grad_(), random_text(6, SIZE).requires_grad_()
     ragged = torch.cat(texts(3, 6, 1, 4)).requires_grad_()

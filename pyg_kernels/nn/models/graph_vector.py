@@ -9,7 +9,7 @@ from torch.nn import LayerNorm, Linear, Module, Sequential
 from torch_geometric.nn import BatchNorm
 from torch_geometric.nn.inits import reset
 
-from pyg_kernels.nn.arguments import Act, build_activation
+from pyg_kernels.nn.arguments import Act, build_activation, checked_choice
 
 
 def build_norm(norm: str | None, channels: int, of_graphs: bool = False) -> Module | None:
@@ -21,13 +21,10 @@ def build_norm(norm: str | None, channels: int, of_graphs: bool = False) -> Modu
     Raises:
         ValueError: For another name than ``'batch'``, ``'layer'`` and ``'head'``.
     """
+    checked_choice(norm, "norm", ("batch", "layer", "head", None))
     if norm == "batch" or (norm == "head" and of_graphs):
         return BatchNorm(channels, allow_single_element=True)
-    if norm is None or norm == "head":
-        return None
-    if norm == "layer":
-        return LayerNorm(channels)
-    raise ValueError(f"norm={norm!r}: expected 'batch', 'layer', 'head' or None")
+    return LayerNorm(channels) if norm == "layer" else None
 
 
 class Function(Module):

@@ -12,7 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from pyg_kernels.nn.arguments import Act, checked_combine, checked_count, checked_dropout
+from pyg_kernels.nn.arguments import (
+    Act,
+    checked_choice,
+    checked_combine,
+    checked_count,
+    checked_dropout,
+)
 from pyg_kernels.nn.conv import WLKernelConv
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.graph_net import GraphNet
@@ -107,12 +113,9 @@ class WLKernelNet(GraphNet):
         checked_count(out_channels, "out_channels")
         checked_count(num_iterations, "num_iterations")
         checked_combine(relabel, "relabel")
-        if tie_weights not in ("all", "relabel", None):
-            raise ValueError(f"tie_weights={tie_weights!r}: expected 'all', 'relabel' or None")
-        if readout not in ("sum", "last", "concat"):
-            raise ValueError(f"readout={readout!r}: expected 'sum', 'last' or 'concat'")
+        checked_choice(tie_weights, "tie_weights", ("all", "relabel", None))
         self.edge_dim = edge_dim
-        self.readout = readout
+        self.readout = checked_choice(readout, "readout", ("sum", "last", "concat"))
         self.dropout = checked_dropout(dropout)
         self.embedding = UnitLinear(in_channels, hidden_channels)
         options = {"order": order, "decay": decay, "gated": gated, "act": act, "edge_dim": edge_dim}

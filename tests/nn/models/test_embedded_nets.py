@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyg_kernels.nn import EmbeddedLoopyBP, EmbeddedMeanField
 from tests.graphs import SMILES, Graph, molecule, random_graph
+from tests.promises import call
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -116,10 +117,6 @@ NETS: dict[str, tuple[type[torch.nn.Module], Callable[..., list[Tensor]]]] = {
 }
 both = pytest.mark.parametrize(("net", "states"), NETS.values(), ids=list(NETS))
 with_or_without_bonds = pytest.mark.parametrize("bonds", [False, True], ids=["plain", "bonds"])
-
-
-def call(model: torch.nn.Module, graph: Graph, bonds: bool) -> Tensor:
-    return model(graph.x, graph.edge_index, edge_attr=graph.edge_attr if bonds else None)
 
 
 def build(net: type[torch.nn.Module], bonds: bool = True, **kwargs: object) -> torch.nn.Module:
