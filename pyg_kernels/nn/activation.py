@@ -157,7 +157,9 @@ class KernelActivation(Hookable):
                 self.coefficients.normal_(std=random_scale(basis))
                 self._fill_line(0.0, 0.0)
             else:
-                self._start_near(*_TARGETS[self.init], basis)
+                fit = fitted(*_TARGETS[self.init], basis, self.affine)
+                self._fill(self.coefficients, fit.coefficients)
+                self._fill_line(fit.slope, fit.intercept)
         if self.norm is not None:
             self.norm.reset_parameters()
 
@@ -287,11 +289,6 @@ class KernelActivation(Hookable):
                 f"init={name!r} with green='abs', num_centers=1 and affine=False: one absolute "
                 "value is even, expected affine=True or more centres"
             )
-
-    def _start_near(self, function: Function, derivative: Function, basis: Basis) -> None:
-        fit = fitted(function, derivative, basis, self.affine)
-        self._fill(self.coefficients, fit.coefficients)
-        self._fill_line(fit.slope, fit.intercept)
 
     def _fill_line(self, slope: float, intercept: float) -> None:
         if self.slope is not None and self.intercept is not None:

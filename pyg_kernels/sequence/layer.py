@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import Module, ModuleList
 from torch.nn.utils.rnn import PackedSequence
 from torch_geometric.data import Data
+from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import checked_count, checked_dropout, differing
@@ -181,8 +182,7 @@ class SequenceLayer(Module, Generic[State]):
         self.cells = ModuleList(cells)
 
     def reset_parameters(self) -> None:
-        for cell in self.cells:
-            cast(Any, cell).reset_parameters()
+        reset(self.cells)
 
     def flatten_parameters(self) -> None:
         """Does nothing; there so that the layer takes the place of an ``nn.LSTM``."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from pyg_kernels.nn import KernelActivation
 from tests.conventions.graph_layers import CONVS, E, every_layer, layer_of
 from tests.graphs import random_graph
+from tests.promises import flat
 from tests.sequence.texts import close
 
 pytestmark = pytest.mark.cuda
@@ -21,8 +22,7 @@ DEVICE = "cuda"
 def results(module: nn.Module, x: Tensor, **graph: Tensor) -> list[Tensor]:
     """Outputs, and the gradients of the inputs and of all parameters."""
     x = x.detach().requires_grad_()
-    found: Any = module(x, **graph)
-    outputs = [*found] if isinstance(found, tuple) else [found]
+    outputs = flat(module(x, **graph))
     total = torch.stack([part.sin().sum() for part in outputs]).sum()
     leaves = [x, *module.parameters()]
     grads = torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)

@@ -13,6 +13,7 @@ from torch.export import Dim
 
 from pyg_kernels import nn
 from pyg_kernels.rationale import WLStates
+from tests.graphs import random_graph
 from tests.promises import assert_same_in_onnx
 
 pytestmark = pytest.mark.traces
@@ -61,11 +62,8 @@ class Called(torch.nn.Module):
 
 
 def graphs(num_nodes: int, num_edges: int) -> tuple[Tensor, ...]:
-    torch.manual_seed(num_nodes)
-    source = torch.randint(num_nodes, (num_edges,))
-    edge_index = torch.stack([source, torch.randint(num_nodes, (num_edges,))])
-    attr = torch.eye(3)[torch.randint(3, (num_edges,))]
-    return torch.randn(num_nodes, 4), edge_index, attr, torch.arange(num_nodes) * 3 // num_nodes
+    graph = random_graph(0, num_nodes, num_edges, kinds=3, dtype=torch.float32)
+    return graph.x, graph.edge_index, graph.edge_attr, torch.arange(num_nodes) * 3 // num_nodes
 
 
 def dynamic() -> tuple[dict[int, Any], ...]:

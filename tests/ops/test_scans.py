@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
 
 import pytest
 import torch
@@ -176,23 +175,6 @@ def test_half_precision_is_computed_in_single(dtype: torch.dtype) -> None:
     single = memory_scan(case.form, case.layout, *(t.float() for t in given))
     for one, other in zip(found, single, strict=True):
         assert torch.equal(one, other.to(dtype))
-
-
-@pytest.mark.parametrize("number", range(len(MEMORIES)), ids=list(MEMORIES))
-def test_functions_of_ones_own(number: int) -> None:
-    """In place of the norm and of both activations; where the memory is linear, all tokens at
-    once."""
-    case = list(MEMORIES.values())[number]._replace(masked=False)
-    own: dict[str, Any] = {"norm": lambda c: c / (1 + c.square())}
-    if case.form.carried != "none":
-        own["q"] = torch.sin
-    for layout in FORMS[number % 7 :: 7]:
-        case = case._replace(layout=layout)
-        tensors = case.tensors()
-        x, params, _, _, feed, _, h0, c0 = tensors
-        h, c, end = case.scan.define(case.form, layout, *tensors, **own)
-        found = memory_scan(case.form, layout, x, params, h0, c0[0], feed, **own)
-        torch.testing.assert_close(found, (h, c[0], end[0]), rtol=1e-10, atol=1e-12)
 
 
 def test_linear_scan_and_the_path_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:

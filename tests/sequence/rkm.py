@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import LayerNorm, Module
 
 from pyg_kernels.sequence import RKM, RKMCell, SyncNetFilters
 from tests.sequence.texts import pointwise
@@ -118,7 +118,8 @@ def rkm_equations(
         seen = c
         if layer_norm:
             norm = parameters.norm
-            seen = torch.layer_norm(c, c.shape[-1:], norm.weight, norm.bias, norm.eps)
+            learned = (norm.weight, norm.bias, norm.eps) if isinstance(norm, LayerNorm) else None
+            seen = torch.layer_norm(c, c.shape[-1:], *learned) if learned else norm(c)
         if cell == "lstm":
             h = gate["output"] * torch.tanh(seen)
         elif cell in ("linear", "cnn"):

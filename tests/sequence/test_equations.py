@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
 import torch
@@ -34,12 +33,6 @@ def test_every_form(variant: Variant) -> None:
     assert_equations(variant, layer, texts(4, 2, 4), ["packed"])
     assert_equations(variant, layer, texts(4, 4), ["grid"])
     assert_equations(variant, layer, texts(5), ["one"])
-
-
-def assert_stepped(variant: Variant, layer: Any) -> None:
-    """The cell token by token, with and without a dimension for the texts."""
-    assert_equations(variant, layer, texts(3, 3), ["grid by steps"])
-    assert_equations(variant, layer, texts(3), ["one by steps"], from_state=False)
 
 
 RCNN_OPTIONS = covering(
@@ -105,7 +98,8 @@ def test_options_that_meet(family: Family, options: Options) -> None:
     layer = variant.build()
     assert_equations(variant, layer, texts(5, 0, 2), ["ptr"])
     assert_equations(variant, layer, texts(4, 4), ["grid"], from_state=False)
-    assert_stepped(variant, layer)
+    assert_equations(variant, layer, texts(3, 3), ["grid by steps"])
+    assert_equations(variant, layer, texts(3), ["one by steps"], from_state=False)
 
 
 GATED: list[tuple[Family, Options]] = [

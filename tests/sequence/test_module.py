@@ -305,10 +305,14 @@ def test_compiled_padding_is_zero_and_gives_no_gradient() -> None:
     torch.testing.assert_close(*found)
 
 
+has_loops = pytest.mark.skipif(
+    not hasattr(torch, "while_loop"), reason="loops of any length need torch.while_loop"
+)
+
+
 @pytest.mark.traces
+@has_loops
 def test_onnx() -> None:
-    if not hasattr(torch, "while_loop"):
-        pytest.skip("loops of any length need torch.while_loop")
     layers, sizes = Layers(), ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
     layers.layers.append(KBRN.layer(4, 5, green="gaussian").eval())
     others = [(torch.randn(*shape, 4),) for shape in ((6, 3), (9, 1), (1, 5))]
@@ -328,9 +332,8 @@ class Padded(torch.nn.Module):
 
 
 @pytest.mark.traces
+@has_loops
 def test_onnx_of_padded_texts() -> None:
-    if not hasattr(torch, "while_loop"):
-        pytest.skip("loops of any length need torch.while_loop")
     torch.manual_seed(0)
     bidirectional = RCNN.layer(4, 5, decay="recurrent", bidirectional=True)
     extremes = RCNN.layer(4, 5, decay=0.5, pooling="max")

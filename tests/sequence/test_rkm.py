@@ -22,7 +22,6 @@ from tests.sequence.rkm import (
     NEVER_FED_BACK,
     STATIC,
     random_rkm,
-    rkm_equations,
     wavelets,
 )
 from tests.sequence.texts import F64, SIZE, close, random_text, texts
@@ -221,13 +220,15 @@ def test_parametrized_parts_are_read_once_a_text(part: str) -> None:
     close(found, 2 * expected)
 
 
-@pytest.mark.parametrize("feedback", [True, False])
-def test_another_norm(feedback: bool) -> None:
-    """One without an epsilon, too."""
-    rkm = random_rkm(3, 4, layer_norm=True, feedback=feedback)
-    rkm.cells[0].norm = nn.Identity()
-    x = random_text(5, 2, 3)
-    close(rkm(x)[0], rkm_equations(rkm.cells[0], x, feedback=feedback)[0])
+@pytest.mark.parametrize("feedback", [None, False])
+@pytest.mark.parametrize("cell", CELLS)
+def test_another_norm(cell: str, feedback: bool | None) -> None:
+    """One without an epsilon, too; beside a function q of one's own."""
+    options = {"cell": cell, "feedback": feedback, "layer_norm": True}
+    variant = Variant(FAMILY, {**options, **({"q": softsign} if cell == "general" else {})})
+    rkm = variant.build()
+    rkm.cells[0].norm = nn.Softsign()
+    assert_equations(variant, rkm, texts(6, 0, 3, 1))
 
 
 @pytest.mark.parametrize("feedback", [True, False])

@@ -171,8 +171,8 @@ def test_maps_of_ones_own_are_called(part: str, act: nn.Module | None) -> None:
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 def test_functions_of_ones_own_are_kept_as_they_are(dtype: torch.dtype | None) -> None:
     """What they have learned is not drawn anew, each layer has its own, and half precision goes."""
-    learned = nn.PReLU(init=0.25)
-    nn.init.constant_(learned.weight, 0.5)
+    learned = nn.Sequential(nn.PReLU(init=0.25))
+    nn.init.constant_(learned[0].weight, 0.5)
     layers = [
         RCNN(SIZE, HIDDEN, num_layers=2, act=learned, dtype=dtype),
         RCNN(SIZE, HIDDEN, num_layers=2, act=learned, decay="recurrent", dtype=dtype),
@@ -181,8 +181,8 @@ def test_functions_of_ones_own_are_kept_as_they_are(dtype: torch.dtype | None) -
     for layer in layers:
         layer.to(dtype)
         kept = [getattr(cell, "act", None) or cell.q for cell in layer.cells]
-        assert [float(each.weight) for each in kept] == [0.5, 0.5] and kept[0] is not kept[1]
+        assert [each[0].weight.item() for each in kept] == [0.5, 0.5] and kept[0] is not kept[1]
         x = random_text(4, 2, SIZE).to(dtype or torch.float32)
         assert layer(x)[0].dtype == x.dtype
         layer.reset_parameters()
-        assert float(kept[0].weight) == 0.25
+        assert kept[0][0].weight.item() == 0.25

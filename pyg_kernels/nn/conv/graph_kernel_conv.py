@@ -136,9 +136,8 @@ class GraphKernelConv(WithWalk, MessagePassing):
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        self.walk.reset_parameters()
-        self.lin.reset_parameters()
-        reset(self.norm)
+        for module in (self.walk, self.lin, self.norm):
+            reset(module)
 
     def forward(
         self,

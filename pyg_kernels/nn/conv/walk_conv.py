@@ -80,10 +80,8 @@ class WalkConv(FusedConv):
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        for lin in [*self.lins, *self.edge_lins]:
-            lin.reset_parameters()
-        reset(self.weighting)
-        reset(self.act)
+        for module in (self.lins, self.edge_lins, self.weighting, self.act):
+            reset(module)
 
     def forward(
         self,

@@ -47,10 +47,6 @@ class Relabeling(Module):
         self.lin_neighbor = UnitLinear(channels, channels)
         self.lin_edge = None if edge_dim is None else UnitLinear(edge_dim, channels)
 
-    def reset_parameters(self) -> None:
-        for lin in self.children():
-            lin.reset_parameters()  # type: ignore[operator]
-
 
 class WLKernelConv(WithWalk, FusedConv):
     r"""One Weisfeiler-Lehman iteration of the kernel network of Lei et al., `"Deriving Neural
@@ -135,8 +131,7 @@ class WLKernelConv(WithWalk, FusedConv):
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        self.walk.reset_parameters()
-        for module in (self.relabeling, self.norm, self.act):
+        for module in (self.walk, self.relabeling, self.norm, self.act):
             reset(module)
 
     def forward(
