@@ -229,6 +229,10 @@ def test_another_norm(cell: str, feedback: bool | None) -> None:
     rkm = variant.build()
     rkm.cells[0].norm = nn.Softsign()
     assert_equations(variant, rkm, texts(6, 0, 3, 1))
+    x, lengths = random_text(2, 5, 1, SIZE), torch.tensor([[5], [2]])
+    found = torch.func.vmap(lambda x, n: rkm(x, lengths=n)[0])(x, lengths)  # padding stays
+    expected, _ = rkm(x.squeeze(2).transpose(0, 1), lengths=[5, 2])
+    close(found.squeeze(2).transpose(0, 1), expected)
 
 
 @pytest.mark.parametrize("feedback", [True, False])
