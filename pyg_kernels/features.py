@@ -21,8 +21,8 @@ from torch.nn import Module
 from torch.random import fork_rng
 from torch_geometric.nn import global_add_pool
 
+from pyg_kernels.checks import checked_count
 from pyg_kernels.kernels import Kernel, RandomWalkKernel, StringKernel
-from pyg_kernels.kernels.arguments import checked_count
 from pyg_kernels.kernels.graphs import Graphs, consecutive_runs
 from pyg_kernels.kernels.hashing import mixed
 from pyg_kernels.kernels.kernel import as_array, full_precision

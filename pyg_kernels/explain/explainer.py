@@ -11,11 +11,11 @@ from torch.nn import Module
 from torch_geometric.explain import ExplainerAlgorithm, Explanation
 from torch_geometric.explain.config import MaskType, ModelMode, ModelReturnType, ModelTaskLevel
 
+from pyg_kernels.checks import checked_count
 from pyg_kernels.explain.arguments import as_stored, checked_features, checked_place
 from pyg_kernels.explain.models import Graphs, contributions_to, evaluating
 from pyg_kernels.explain.ngrams import cell_of
 from pyg_kernels.explain.text_net import TextNet, joined_texts, text_contributions, text_lengths
-from pyg_kernels.nn.arguments import checked_count
 from pyg_kernels.propagation.graph import EdgeSource
 
 

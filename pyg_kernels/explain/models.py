@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn import global_add_pool
 
+from pyg_kernels.checks import checked_count
 from pyg_kernels.explain.arguments import (
     as_stored,
     checked_features,
@@ -23,7 +24,7 @@ from pyg_kernels.explain.linearized import LinearizedChain, Stage, stages_of
 from pyg_kernels.explain.search import Walk, best_walks
 from pyg_kernels.explain.walk_sum import GraphWalks, side_by_side
 from pyg_kernels.explain.walks import WalkLayer, edges_of, walk_of, walk_sum
-from pyg_kernels.nn.arguments import checked_batch, checked_count
+from pyg_kernels.nn.arguments import checked_batch
 from pyg_kernels.nn.conv import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
 from pyg_kernels.nn.models import GraphKernelNet, RandomWalkNet, WLKernelNet
 from pyg_kernels.nn.models.wl_kernel_net import iterations

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from pyg_kernels.checks import checked_count
 from pyg_kernels.explain.arguments import (
     as_stored,
     checked_features,
@@ -19,7 +20,6 @@ from pyg_kernels.explain.arguments import (
 )
 from pyg_kernels.explain.ngram_sum import NgramSum, TextWalks
 from pyg_kernels.explain.search import Walk, best_walks
-from pyg_kernels.nn.arguments import checked_count
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence import RCNN, RCNNCell
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
+
+from pyg_kernels.checks import checked_choice, is_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,9 +92,8 @@ def draw_molecule(
     from rdkit import Chem
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    if file_format not in ("svg", "png"):
-        raise ValueError(f"file_format={file_format!r}: expected 'svg' or 'png'")
-    if scale is not None and not (isinstance(scale, Real) and 0 < scale < float("inf")):
+    checked_choice(file_format, "file_format", ("svg", "png"))
+    if scale is not None and not (is_number(scale) and 0 < scale < float("inf")):
         raise ValueError(f"scale={scale!r}: expected a positive number")
     width, height = _checked_size(size)
     molecule = _as_molecule(mol)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from pyg_kernels.checks import checked_count
 from pyg_kernels.explain.arguments import (
     as_stored,
     checked_features,
@@ -19,7 +20,6 @@ from pyg_kernels.explain.arguments import (
 from pyg_kernels.explain.linearized import slope_of
 from pyg_kernels.explain.search import Walk, best_walks
 from pyg_kernels.explain.walk_sum import GraphWalks, WalkSum
-from pyg_kernels.nn.arguments import checked_count
 from pyg_kernels.nn.conv import GatedWalkConv, RandomWalkConv, WLKernelConv
 from pyg_kernels.nn.conv.weighting import Decay, EdgeGate
 from pyg_kernels.ops.edges import Edges, weighted

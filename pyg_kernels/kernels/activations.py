@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from pyg_kernels.kernels.arguments import checked_choice
+from pyg_kernels.checks import checked_choice, is_number
 
 ActivationKernel = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -105,7 +104,7 @@ class Polynomial:
             )
         values = tuple(self.coefficients)
         for k, b in enumerate(values):
-            if not isinstance(b, Real) or not math.isfinite(b) or b < 0:
+            if not is_number(b) or not math.isfinite(b) or b < 0:
                 raise ValueError(f"coefficients[{k}]={b!r}: expected a number of at least 0")
         if not any(values):
             raise ValueError(f"coefficients={values!r}: expected at least one above 0")

@@ -7,38 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pyg_kernels.checks import is_number
+
 Names = str | Sequence[str] | None
-
-
-def checked_count(value: Any, name: str, least: int = 1) -> int:
-    """A whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name}={value!r}: expected a whole number of at least {least}")
-    return int(value)
 
 
 def checked_decay(value: Any, most: float = math.inf) -> float:
     """A finite number from 0 to `most`."""
-    known = isinstance(value, Real) and not isinstance(value, bool)
-    if not known or not math.isfinite(value) or not 0.0 <= value <= most:
+    if not is_number(value) or not math.isfinite(value) or not 0.0 <= value <= most:
         range_ = "of at least 0" if math.isinf(most) else f"in [0, {most:g}]"
         raise ValueError(f"decay={value!r}: expected a number {range_}")
     return float(value)
-
-
-def checked_choice(value: Any, name: str, choices: Sequence[Any]) -> Any:
-    """One of the choices; 1 is not True."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
-        listed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name}={value!r}: expected one of {listed}")
-    return value
 
 
 def checked_names(value: Any, name: str) -> list[str]:

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from pyg_kernels.kernels.arguments import checked_choice, checked_count
+from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.kernels.graphs import Graphs, consecutive_runs
 from pyg_kernels.kernels.kernel import BoundedKernel, scaled
 from pyg_kernels.kernels.patterns import GraphTexts, pattern_names

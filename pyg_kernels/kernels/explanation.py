@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from pyg_kernels.kernels.arguments import checked_count
+from pyg_kernels.checks import checked_count
 from pyg_kernels.kernels.count_kernel import CountKernel, LabelCounts
 from pyg_kernels.kernels.gp import KernelGP, KernelGPClassifier
 from pyg_kernels.kernels.kernel import full_precision

@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -22,10 +21,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from pyg_kernels.checks import checked_choice, checked_count, is_number
 from pyg_kernels.kernels.arguments import (
-    checked_choice,
     checked_collection,
-    checked_count,
     label_array,
     label_columns,
     number_array,
@@ -98,8 +96,7 @@ class _Process(Forgetful):
         checked_count(self.tune_items, "tune_items", least=2)
         for name, several in (("noise", True), ("prior", False)):
             value = getattr(self, name)
-            known = isinstance(value, Real) and not isinstance(value, bool)
-            known = known or (several and isinstance(value, np.ndarray))
+            known = is_number(value) or (several and isinstance(value, np.ndarray))
             if not known or not np.all((np.asarray(value) > 0) & (np.asarray(value) < np.inf)):
                 raise ValueError(f"{name}={value!r}: expected a finite number above 0")
         if y is None:

@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from tqdm import tqdm
 
+from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.kernels.activations import inverse_root
-from pyg_kernels.kernels.arguments import checked_choice, checked_count
 from pyg_kernels.ops.operator import is_plain
 
 T = TypeVar("T")

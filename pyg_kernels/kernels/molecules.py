@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from pyg_kernels.kernels.arguments import Names, checked_choice, checked_names
+from pyg_kernels.checks import checked_choice
+from pyg_kernels.kernels.arguments import Names, checked_names
 from pyg_kernels.kernels.graphs import LabeledData
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.reading import is_networkx, with_molecules_read

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.kernels.activations import ActivationKernel, activation_kernel
-from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count, checked_decay
+from pyg_kernels.kernels.arguments import Names, checked_decay
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.kernel import BlockKernel
 from pyg_kernels.kernels.reading import GraphKernel, read_graphs

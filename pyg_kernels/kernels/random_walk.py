@@ -10,7 +10,8 @@ import torch
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from torch import Tensor
 
-from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count, checked_decay
+from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.kernels.arguments import Names, checked_decay
 from pyg_kernels.kernels.graphs import Graphs, consecutive_runs, line_graph
 from pyg_kernels.kernels.node_pairs import (
     NodePairKernel,

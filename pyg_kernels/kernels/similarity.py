@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from pyg_kernels.kernels.arguments import checked_count
+from pyg_kernels.checks import checked_count, is_number
 from pyg_kernels.kernels.wl import WLSubtreeKernel
 
 _SAMPLE = 1000  # most training molecules that the threshold is computed from, drawn at random
@@ -76,7 +75,7 @@ class MoleculeSimilarity:
     def __post_init__(self) -> None:
         checked_count(self.num_iterations, "num_iterations", least=0)
         checked_count(self.max_memory, "max_memory")
-        if not isinstance(self.percentile, Real) or not 0 <= self.percentile <= 100:
+        if not is_number(self.percentile) or not 0 <= self.percentile <= 100:
             raise ValueError(f"percentile={self.percentile!r}: expected a number from 0 to 100")
 
     def fit(self, train: Sequence[str]) -> Self:

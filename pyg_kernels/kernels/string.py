@@ -26,8 +26,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.kernels.activations import ActivationKernel, activation_kernel, inverse_root
-from pyg_kernels.kernels.arguments import checked_choice, checked_count, checked_decay
+from pyg_kernels.kernels.arguments import checked_decay
 from pyg_kernels.kernels.kernel import BlockKernel
 from pyg_kernels.kernels.texts import PaddedTexts, Texts, checked_analyzer, read_texts
 from pyg_kernels.ops.operator import runs_compiled

@@ -14,7 +14,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from pyg_kernels.kernels.arguments import checked_choice, checked_collection
+from pyg_kernels.checks import checked_choice
+from pyg_kernels.kernels.arguments import checked_collection
 from pyg_kernels.kernels.hashing import token_hash
 from pyg_kernels.segments import place, pointers, segments
 

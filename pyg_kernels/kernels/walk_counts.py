@@ -8,7 +8,8 @@ from dataclasses import KW_ONLY, dataclass
 import torch
 from torch import Tensor
 
-from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count
+from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.kernels.arguments import Names
 from pyg_kernels.kernels.count_kernel import BYTES, CountKernel, Occurrences
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.hashing import ALIKE, ODD, ODDER, mixed

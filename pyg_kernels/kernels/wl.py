@@ -15,7 +15,8 @@ from torch import Tensor
 from torch_geometric.data import Batch
 from torch_geometric.nn.resolver import activation_resolver
 
-from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count, checked_names
+from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.kernels.arguments import Names, checked_names
 from pyg_kernels.kernels.count_kernel import CountKernel, Occurrences
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.hashing import ALIKE, ODD, ODDER, mixed

@@ -21,8 +21,9 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from pyg_kernels.checks import checked_choice
 from pyg_kernels.chem import featurizer_by_name, standardize_many
-from pyg_kernels.kernels.arguments import checked_choice, label_array, label_columns
+from pyg_kernels.kernels.arguments import label_array, label_columns
 from pyg_kernels.kernels.gp import accuracy, mean_score
 from pyg_kernels.kernels.kernel import Forgetful
 from pyg_kernels.molecules import inputs, methods, store

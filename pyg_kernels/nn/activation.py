@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d, Module, Parameter
 
-from pyg_kernels.nn.arguments import checked_choice, checked_count, differing, is_number
+from pyg_kernels.checks import checked_choice, checked_count, is_number
+from pyg_kernels.nn.arguments import differing
 from pyg_kernels.nn.fitting import Array, Basis, Function, fitted, random_scale
 from pyg_kernels.nn.linear import Hookable
 from pyg_kernels.ops.dtypes import common_dtype

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from numbers import Integral, Real
-from typing import Any, TypeVar, cast, get_args
+from collections.abc import Callable
+from typing import Any, cast, get_args
 
 import numpy as np
 import torch
@@ -12,28 +11,16 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.resolver import activation_resolver
 
+from pyg_kernels.checks import checked_choice, checked_count, is_number
 from pyg_kernels.walk import Combine
 
 Act = str | Callable[[Tensor], Tensor] | None
-Choice = TypeVar("Choice", bound=str | None)
 
 
 def differing(**arguments: tuple[object, object]) -> list[str]:
     """The arguments that differ from their defaults: of each its value and that."""
     given = arguments.items()
     return [f"{name}={value!r}" for name, (value, default) in given if value != default]
-
-
-def is_number(value: object) -> bool:
-    """Whether it is a real number, which True and False are not."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def checked_count(value: int, name: str, least: int = 1) -> int:
-    """A whole number of at least so much."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name}={value!r}: expected a whole number of at least {least}")
-    return int(value)
 
 
 def checked_lazy_count(value: int, name: str) -> int:
@@ -59,15 +46,6 @@ def checked_pair(in_channels: int | tuple[int, int]) -> tuple[int, int]:
 def checked_edge_dim(edge_dim: int | None) -> int | None:
     """A number of edge features, -1 for any, or None for none."""
     return None if edge_dim is None else checked_lazy_count(edge_dim, "edge_dim")
-
-
-def checked_choice(value: Choice, name: str, choices: Iterable[str | None]) -> Choice:
-    """One of several names, or None if that is among them."""
-    known = [*choices]
-    if not isinstance(value, str | None) or value not in known:
-        listed = ", ".join(map(repr, known[:-1]))
-        raise ValueError(f"{name}={value!r}: expected {listed} or {known[-1]!r}")
-    return value
 
 
 def checked_combine(combine: str, name: str = "combine") -> Combine:

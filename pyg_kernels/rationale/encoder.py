@@ -11,7 +11,8 @@ from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 from torch_geometric.nn import global_add_pool, global_max_pool
 from torch_geometric.nn.inits import reset
 
-from pyg_kernels.nn.arguments import checked_count, checked_dropout
+from pyg_kernels.checks import checked_count
+from pyg_kernels.nn.arguments import checked_dropout
 from pyg_kernels.sequence import RCNN
 from pyg_kernels.sequence.texts import lengths_of
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
-from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.checks import checked_count
 from pyg_kernels.rationale.control import checked_rate
 from pyg_kernels.rationale.selection_cell import SelectionCell
 from pyg_kernels.rationale.selections import (

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import Linear, Module
 
-from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.checks import checked_count
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.rationale.choices import BernoulliChoice, Choice
 from pyg_kernels.rationale.selection_cell import SelectionCell

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import Module, ModuleList
 from torch_geometric.nn.inits import reset
 
-from pyg_kernels.nn.arguments import Act, checked_count, checked_dropout, checked_nodes
+from pyg_kernels.checks import checked_count
+from pyg_kernels.nn.arguments import Act, checked_dropout, checked_nodes
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.graph_vector import build_norm
 from pyg_kernels.nn.models.wl_kernel_net import build_iterations, iterations

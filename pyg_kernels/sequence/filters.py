@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import Module, Parameter, ParameterList
 from torch.nn.parameter import UninitializedParameter, is_lazy
 
-from pyg_kernels.nn.arguments import checked_count, checked_lazy_count
+from pyg_kernels.checks import checked_count
+from pyg_kernels.nn.arguments import checked_lazy_count
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence.precision import place
 

@@ -15,8 +15,9 @@ from torch.nn.parameter import is_lazy
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import reset
 
+from pyg_kernels.checks import checked_count
 from pyg_kernels.nn.activation import Init, KernelActivation, precision_of
-from pyg_kernels.nn.arguments import checked_count, checked_lazy_count, differing
+from pyg_kernels.nn.arguments import checked_lazy_count, differing
 from pyg_kernels.nn.linear import StateLinear, is_matrix, keep_own_names
 from pyg_kernels.ops.expansion import Green
 from pyg_kernels.ops.ragged import Layout

@@ -14,8 +14,9 @@ from torch.nn.utils.rnn import PackedSequence
 from torch_geometric.data import Data
 from torch_geometric.nn.inits import reset
 
+from pyg_kernels.checks import checked_count
 from pyg_kernels.nn.activation import precision_of
-from pyg_kernels.nn.arguments import checked_count, checked_dropout, differing
+from pyg_kernels.nn.arguments import checked_dropout, differing
 from pyg_kernels.ops.operator import is_readable
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence.precision import check_dtype, in_autocast

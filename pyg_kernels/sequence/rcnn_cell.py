@@ -12,13 +12,12 @@ from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
 from torch_geometric.nn.inits import reset
 
+from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.nn.activation import KernelActivation, precision_of
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
-    checked_choice,
     checked_combine,
-    checked_count,
     checked_decay,
     checked_flag,
     checked_lazy_count,

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn import LayerNorm, Module, ModuleDict, Parameter, ParameterDict
 from torch_geometric.nn.inits import reset
 
+from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.nn.activation import precision_of
-from pyg_kernels.nn.arguments import checked_choice, checked_count, differing
+from pyg_kernels.nn.arguments import differing
 from pyg_kernels.nn.linear import Hookable, StateLinear, weight_of
 from pyg_kernels.ops.activations import function_name
 from pyg_kernels.ops.ragged import Layout

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from pyg_kernels.nn.arguments import is_number
+from pyg_kernels.checks import is_number
 
 Pointwise = Callable[[Tensor], Tensor]
 Static = float | tuple[float, float] | None

@@ -73,7 +73,7 @@ def test_featurizers(kernel: Any) -> None:
             found.append(process.predict(items))
         np.testing.assert_allclose(*found)
     assert make(lambda item: item[0])([(by_hand("CC"), 1), (by_hand("CO"), 2)]).shape == (2, 2)
-    names = "featurizer='mol': expected one of None, 'labels', 'default', 'duvenaud'"
+    names = "featurizer='mol': expected None, 'labels', 'default', 'duvenaud'"
     with pytest.raises(ValueError, match=names):
         make("mol")(SMILES)
     with pytest.raises(TypeError, match="gave a NoneType for molecule 0: expected a Data"):

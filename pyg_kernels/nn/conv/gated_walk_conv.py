@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyg_kernels.nn.arguments import Act, checked_count, checked_edge_dim, checked_pair
+from pyg_kernels.checks import checked_count
+from pyg_kernels.nn.arguments import Act, checked_edge_dim, checked_pair
 from pyg_kernels.nn.conv.walk_conv import WalkConv
 from pyg_kernels.nn.conv.weighting import EdgeGate
 from pyg_kernels.walk import Combine

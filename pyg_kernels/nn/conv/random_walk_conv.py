@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from pyg_kernels.nn.arguments import Act, checked_count
+from pyg_kernels.checks import checked_count
+from pyg_kernels.nn.arguments import Act
 from pyg_kernels.nn.conv.walk_conv import WalkConv
 from pyg_kernels.nn.conv.weighting import Decay
 from pyg_kernels.walk import Combine

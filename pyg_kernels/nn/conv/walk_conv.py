@@ -10,11 +10,11 @@ from torch.nn import Module, ModuleList
 from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
+from pyg_kernels.checks import checked_count
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
     checked_combine,
-    checked_count,
     checked_edge_dim,
     checked_flag,
     checked_nodes,

@@ -11,11 +11,11 @@ from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
+from pyg_kernels.checks import checked_count
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
     checked_combine,
-    checked_count,
     checked_edge_dim,
     checked_module,
 )

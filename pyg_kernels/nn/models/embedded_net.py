@@ -9,13 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
 
-from pyg_kernels.nn.arguments import (
-    Act,
-    build_activation,
-    checked_count,
-    checked_dropout,
-    checked_edge_dim,
-)
+from pyg_kernels.checks import checked_count
+from pyg_kernels.nn.arguments import Act, build_activation, checked_dropout, checked_edge_dim
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.graph_net import GraphNet
 from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm

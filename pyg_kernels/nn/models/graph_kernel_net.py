@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import ModuleList
 
-from pyg_kernels.nn.arguments import Act, checked_count, checked_dropout
+from pyg_kernels.checks import checked_count
+from pyg_kernels.nn.arguments import Act, checked_dropout
 from pyg_kernels.nn.conv import GraphKernelConv
 from pyg_kernels.nn.models.graph_net import GraphNet
 from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm

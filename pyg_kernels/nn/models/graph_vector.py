@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.nn import LayerNorm, Linear, Module, Sequential
 from torch_geometric.nn import BatchNorm
 
-from pyg_kernels.nn.arguments import Act, build_activation, checked_choice
+from pyg_kernels.checks import checked_choice
+from pyg_kernels.nn.arguments import Act, build_activation
 
 
 def build_norm(norm: str | None, channels: int, of_graphs: bool = False) -> Module | None:

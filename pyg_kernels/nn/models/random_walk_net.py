@@ -7,7 +7,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Linear, ModuleList
 
-from pyg_kernels.nn.arguments import Act, build_activation, checked_count
+from pyg_kernels.checks import checked_count
+from pyg_kernels.nn.arguments import Act, build_activation
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
 from pyg_kernels.nn.models.graph_net import GraphNet
 from pyg_kernels.nn.models.graph_vector import build_norm

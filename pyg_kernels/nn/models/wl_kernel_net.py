@@ -12,13 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from pyg_kernels.nn.arguments import (
-    Act,
-    checked_choice,
-    checked_combine,
-    checked_count,
-    checked_dropout,
-)
+from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.nn.arguments import Act, checked_combine, checked_dropout
 from pyg_kernels.nn.conv import WLKernelConv
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.graph_net import GraphNet

@@ -1,0 +1,32 @@
+"""Checks of arguments that kernels and layers share: the value, or an error that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a real number, which True and False are not."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def checked_count(value: Any, name: str, least: int = 1) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}={value!r}: expected a whole number of at least {least}")
+    return int(value)
+
+
+def checked_choice(value: Any, name: str, choices: Iterable[Any]) -> Any:
+    """One of two or more choices, of the same type: 1 is not True."""
+    value = value.item() if isinstance(value, np.generic) else value
+    known = list(choices)
+    kind = str if isinstance(value, str) else type(value)
+    if not any(type(choice) is kind and choice == value for choice in known):
+        listed = ", ".join(map(repr, known[:-1]))
+        raise ValueError(f"{name}={value!r}: expected {listed} or {known[-1]!r}")
+    return value
