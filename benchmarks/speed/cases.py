@@ -347,6 +347,8 @@ def language_step(model: Any, settings: Any) -> Step:
 
     The state is carried from call to call, as from batch to batch.
     """
+    from lightning.pytorch.utilities.memory import recursive_detach
+
     from benchmarks.harness.language_model.learner import build_optimizer
 
     optimizer = build_optimizer(settings, model.parameters())
@@ -357,7 +359,7 @@ def language_step(model: Any, settings: Any) -> Step:
     def run() -> None:
         optimizer.zero_grad()
         hidden, after = model(words[:-1], state[0])
-        state[0] = model.detach(after)
+        state[0] = recursive_detach(after)
         loss = F.cross_entropy(model.scores(hidden.flatten(0, 1)), words[1:].flatten())
         (loss * settings.steps if settings.sum_steps else loss).backward()
         if settings.clip:

@@ -57,11 +57,14 @@ def test_parts_know_nothing_of_each_other() -> None:
     for importing, forbidden in (
         ({"kernels"}, NEURAL | OTHERS | {"features", "datasets"}),
         (NEURAL | {"ops", "chem", "datasets"}, KERNELS | OTHERS),
-        ({"ops", "segments", "chem"}, NEURAL - {"walk"} | KERNELS | OTHERS | {"datasets"}),
+        (
+            {"ops", "segments", "chem", "checks"},
+            NEURAL - {"walk"} | KERNELS | OTHERS | {"datasets"},
+        ),
     ):
         for part in importing:
             assert not (by_part[part] - {part}) & forbidden, part
-    assert by_part["kernels"] == {"kernels", "ops", "segments", "chem"}
+    assert by_part["kernels"] == {"kernels", "ops", "segments", "chem", "checks"}
     # What imports both, beside the estimators of molecules, of which some are kernel methods.
     both = {part for part, found in by_part.items() if "kernels" in found and found & NEURAL}
     assert both - {"molecules"} == {"features"}
