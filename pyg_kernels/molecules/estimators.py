@@ -238,8 +238,8 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             limits = {"min_val": 0, "max_val": most, "include_boundaries": included}
             _check(name, getattr(self, name), Real, **limits)
         featurizer_by_name(self.featurizer)
-        for name in {*(self.training_options or {})} & {*OF_TRAINING}:
-            raise ValueError(f"training_options has {name!r}, which is an argument of its own")
+        for name in {*(self.training_options or {})} - {"schedule", "resample"}:
+            raise ValueError(f"training_options has {name!r}: expected schedule and resample")
         networks = [model for model in models if model not in KERNEL_METHODS]
         if networks and self.device is not None:
             torch.empty(0, device=self.device)
@@ -403,22 +403,22 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             if chosen.ndim != 1 or chosen.dtype.kind not in "biu" or (chosen < 0).any():
                 raise ValueError(f"validation: expected positions of 0 to {len(y) - 1}, or a mask")
             positions = np.unique(np.arange(len(y))[chosen])
-            kinds = [KERNEL_METHODS.get(model, object) for model in self._models()]
-            if not len(positions) and not all(issubclass(k, methods.ProcessMethod) for k in kinds):
-                raise ValueError(
-                    "validation is empty: only a Gaussian process, named as such, does without"
-                )
-            return positions
-        order = random.permutation(len(y))
-        number = max(1, round(self.validation_fraction * len(y)))
-        if self.task_.kind == "regression" or y.shape[1] > 1:
-            return np.sort(order[:number])
-        of_each = [order[y[order, 0] == code] for code in np.unique(y[~np.isnan(y)])]
-        shares = [rows[: int(self.validation_fraction * len(rows))] for rows in of_each]
-        positions = np.concatenate(shares)
-        kept = [rows[0] for rows in of_each]  # of small classes, whose shares are none
-        others = order[~np.isin(order, kept)]
-        return np.sort(positions if len(positions) else others[:number])
+        else:
+            order = random.permutation(len(y))
+            positions = order[: max(1, round(self.validation_fraction * len(y)))]
+            if self.task_.kind != "regression" and y.shape[1] == 1:
+                of_each = [order[y[order, 0] == code] for code in np.unique(y[~np.isnan(y)])]
+                shares = [rows[: int(self.validation_fraction * len(rows))] for rows in of_each]
+                kept = [rows[0] for rows in of_each]  # of small classes, whose shares are none
+                others = order[~np.isin(order, kept)][: len(positions)]
+                positions = np.concatenate(shares) if any(map(len, shares)) else others
+        names = self.models_ if given is None else self._models()
+        kinds = [KERNEL_METHODS.get(name, object) for name in names]
+        if not len(positions) and not all(issubclass(k, methods.ProcessMethod) for k in kinds):
+            raise ValueError(
+                "validation is empty: only a Gaussian process, named as such, does without"
+            )
+        return np.sort(positions)
 
     def _validated(self, member: Any, examples: Examples) -> Outputs:
         """The predictions of the validation part, and from them the member's noise.

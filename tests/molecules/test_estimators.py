@@ -180,6 +180,8 @@ def test_processes_need_no_validation(tmp_path: Path) -> None:
     for models in (["gp", "wl-ridge"], "wl", "auto"):
         with pytest.raises(ValueError, match="validation is empty"):
             MoleculeRegressor(models).fit(SMILES, LOGP, validation=[])
+    with pytest.raises(ValueError, match="validation is empty"):  # each class is to be learned
+        MoleculeClassifier("wl").fit(SMILES[:2], ["a", "b"])
 
 
 def test_weights_of_molecules_count() -> None:
@@ -370,7 +372,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
         for name in ("hidden_channels", "dropout", "out_channels", "in_channels")
     ),
     ("gine", {"network_options": {"color": 1}}, r"network_options=.*'color'.* of gine"),
-    ("wl", {"training_options": {"epochs": 3}}, "'epochs', which is an argument of its own"),
+    ("wl", {"training_options": {"epochs": 3}}, "'epochs': expected schedule and resample"),
     ("wl", {"training_options": {"schedule": "linear"}}, "schedule='linear': expected"),
     ("wl-ridge", {"y": LOGP[:5]}, r"y has shape \(5,\)"),
     ("wl-ridge", {"y": np.full(40, np.inf)}, "infinite"),
