@@ -1,6 +1,5 @@
 """What Lightning trains, whatever it learns: optimiser, schedule, validation error."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,8 +11,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric, Metric
 
-WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
-FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
+from pyg_kernels.molecules.learning_rate import cosine
 
 
 @dataclass(frozen=True)
@@ -52,15 +50,7 @@ def learning_rate_factor(
         return lambda step: 1.0
     if config.schedule == "exponential":
         return lambda step: config.factor ** (step // steps_per_epoch)
-    warmup = math.ceil(WARMUP * num_steps)
-
-    def cosine(step: int) -> float:
-        if step < warmup:
-            return (step + 1) / warmup
-        progress = min(1.0, (step - warmup) / max(1, num_steps - warmup))
-        return FINAL_FRACTION + (1 - FINAL_FRACTION) * 0.5 * (1 + math.cos(math.pi * progress))
-
-    return cosine
+    return cosine(num_steps)
 
 
 class Learner(lightning.LightningModule, ABC):

@@ -30,13 +30,12 @@ from tqdm import tqdm
 from pyg_kernels.datasets import MoleculeLoader, UniformBins
 from pyg_kernels.molecules import methods
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
+from pyg_kernels.molecules.learning_rate import cosine
 from pyg_kernels.molecules.methods import Examples, Method, Outputs, Task
 from pyg_kernels.molecules.networks import MoleculeNet, build_network
 
 EPOCHS = 60  # at most
 LOGGER = logging.getLogger(__name__)
-WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
-FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
 LOSSES = ("train_loss", "valid_loss")
 TIPS = ("lightning.pytorch", "lightning.fabric")  # on data loaders, which do not apply
 PREDICTED = 2048  # molecules a batch of a prediction
@@ -238,19 +237,6 @@ class Learner(lightning.LightningModule):
             return [adam], [ExponentialLR(adam, DECAY)]
         steps = max(1, int(self.trainer.estimated_stepping_batches))
         return [adam], [{"scheduler": LambdaLR(adam, cosine(steps)), "interval": "step"}]
-
-
-def cosine(num_steps: int) -> Callable[[int], float]:
-    """The factor on the learning rate at each step: a rise, then half a cosine down to 1%."""
-    warmup = math.ceil(WARMUP * num_steps)
-
-    def factor(step: int) -> float:
-        if step < warmup:
-            return (step + 1) / warmup
-        done = min(1.0, (step - warmup) / max(1, num_steps - warmup))
-        return FINAL_FRACTION + (1 - FINAL_FRACTION) * 0.5 * (1 + math.cos(math.pi * done))
-
-    return factor
 
 
 @contextmanager
