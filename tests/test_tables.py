@@ -189,6 +189,9 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
         writer.write(frame[2:])
     assert read_table(tmp_path / name).equals(frame)
     assert table_files(tmp_path) == list(tmp_path.iterdir()) == [tmp_path / name]
+    (tmp_path / ".hidden.csv").touch()
+    (tmp_path / "folder.csv").mkdir()
+    assert table_files(tmp_path) == [tmp_path / name]
     beginning = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ"}
     content = (tmp_path / name).read_bytes()
     assert content.startswith(beginning.get(Path(name).suffix, b'"smiles"'))

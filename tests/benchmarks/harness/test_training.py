@@ -124,6 +124,8 @@ def test_words_of_predictions_stay_as_they_are(tmp_path) -> None:
     run = Run.read(tmp_path)
     assert run is not None
     assert run.predictions.to_numpy().tolist() == [["01", "NA", "007", "1.0"]]
+    (tmp_path / PREDICTIONS).unlink()
+    assert Run.read(tmp_path) is None  # half of what a finished run has
 
 
 class Learner(torch.nn.Module):
