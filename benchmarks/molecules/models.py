@@ -1,6 +1,6 @@
 """The models of the comparison as estimators of the package, of one size."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
-from sklearn.feature_extraction import DictVectorizer
+from scipy import sparse
 from torch_geometric.data import Data
 
 from benchmarks.harness import sizes
@@ -42,11 +42,18 @@ class FingerprintKernel(CountKernel):
         self.dtype, self.max_memory, self.verbose = None, 2**28, False
 
     def _count(self, items: Any, dtype: Any) -> LabelCounts:
-        generator, counted = GENERATORS[self.kind](), DictVectorizer(dtype=dtype)
-        molecules: Iterator[Any] = (Chem.MolFromSmiles(item.smiles) for item in items)
-        found = [generator.GetSparseCountFingerprint(m).GetNonzeroElements() for m in molecules]
-        matrix = counted.fit_transform(found)
-        return LabelCounts([np.array(counted.feature_names_, np.int64)], matrix, "cpu")
+        rows, labels, values = [], [], []
+        generator = GENERATORS[self.kind]()
+        for row, item in enumerate(items):
+            molecule: Any = Chem.MolFromSmiles(item.smiles)
+            found = generator.GetSparseCountFingerprint(molecule).GetNonzeroElements()
+            rows += [row] * len(found)
+            labels += found.keys()
+            values += found.values()
+        known, columns = np.unique(np.array(labels, np.int64), return_inverse=True)
+        shape = (len(items), len(known))
+        matrix = sparse.csr_matrix((np.array(values, dtype), (rows, columns)), shape=shape)
+        return LabelCounts([known], matrix, "cpu")
 
 
 class FingerprintMethod(ProcessMethod):

@@ -201,6 +201,20 @@ def test_fidelity_is_the_network_on_what_is_left(place: int) -> None:
     assert predicted(net, molecule) == whole  # masks are gone
 
 
+class Total(nn.Module):
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor, **graph: Any) -> torch.Tensor:
+        return x.sum().view(1, 1)
+
+
+def test_masked_atoms_have_no_features() -> None:
+    molecule, selected = molecules()[5].clone(), torch.tensor([True, False, True])
+    selected = selected.repeat(molecule.num_nodes)[: molecule.num_nodes]
+    molecule.x = molecule.x * selected.unsqueeze(1)
+    total = float(molecule.x.sum())
+    found = measures.fidelities(measures.NumberNet(Total(), 0.0, 1.0), 10**6, molecule, selected)
+    assert found == {"fid+": 1, "fid-": 0, "change_without": total, "change_alone": 0}
+
+
 def test_explained_molecules_have_the_group() -> None:
     test = split(6, 7, 9)
     _, evidence = task.planted(test, "cF")

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from sklearn.kernel_ridge import KernelRidge
 
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
@@ -215,14 +216,25 @@ def test_both_regressions_are_ridge_regression(molecules, monkeypatch):
     centered = {
         part: block - block.mean(dim=1, keepdim=True) - mean + total for part, block in gram.items()
     }
-    matrix = centered["train"] + found["penalty"] * torch.eye(40, dtype=torch.float64)
-    dual = torch.linalg.solve(matrix, y - y.mean())
+
+    def error(penalty: float, part: str) -> float:
+        matrix = centered["train"] + penalty * torch.eye(40, dtype=torch.float64)
+        dual = torch.linalg.solve(matrix, y - y.mean())
+        errors = centered[part] @ dual + y.mean() - torch.from_numpy(parts.y[part])
+        return errors.square().mean().sqrt().item()
+
+    penalties = [part * centered["train"].diagonal().mean().item() for part in regression.FRACTIONS]
+    best = min(penalties, key=lambda one: error(one, "valid"))
+    assert found["penalty"] == pytest.approx(best)
     for part in PARTS:
-        error = centered[part] @ dual + y.mean() - torch.from_numpy(parts.y[part])
-        assert found[part] == pytest.approx(error.square().mean().sqrt().item(), rel=1e-4)
+        assert found[part] == pytest.approx(error(best, part), rel=1e-4)
     features = regression.regress_with_features(parts, 1024)
     assert features["test"] == pytest.approx(found["test"], rel=0.15)
     assert features["fitted_on"] == found["fitted_on"] == 40
+    nothing = {part: np.zeros((len(parts.y[part]), 40)) for part in PARTS}
+    with pytest.warns(UserWarning, match="Singular"):  # as one penalty after the other
+        found = regression._fitted(parts, nothing, 0.0, 0.0, KernelRidge(kernel="precomputed"))
+    assert found["train"] == pytest.approx(parts.y["train"].std())
 
 
 def test_parts_are_those_of_the_molecule_benchmark(assay, monkeypatch):

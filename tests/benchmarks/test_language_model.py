@@ -125,6 +125,8 @@ def test_lines_without_words_end_sentences_in_a_corpus(call, checkpoint, tmp_pat
     assert [row[:2] for row in tables[0]] == [["3", "0"], ["2", "0"], ["5", "0"]]
     assert tables[1] == tables[0]
     assert [row[:2] for row in tables[2]] == [["3", "0"], ["1", "0"], ["2", "0"], ["6", "0"]]
+    scores = trained.load_model(checkpoint).score([["w1", "w3"], ["w9"]])
+    assert f"{scores.perplexity():.2f}" == tables[0][-1][2]  # as the documentation has it
     path.write_text("\n  \n")
     assert_refused(score("--file", path), "the text to score has no words")
     damaged = path.rename(tmp_path / "damaged.gz")

@@ -21,7 +21,10 @@ from pyg_kernels.sequence import RCNN, RKM, RKMCell
 MOST_PARAMETERS = 500_000_000
 AWD_RANGE = 0.1  # of word vectors at the start (Merity et al. 2018)
 # Those of a configuration that are arguments of its layers.
-RCNN_FIELDS = "num_layers order combine decay readout act output_gate highway state_dropout"
+RCNN_FIELDS = (
+    *("num_layers", "order", "combine", "decay", "readout", "act", "output_gate", "highway"),
+    "state_dropout",
+)
 
 
 def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
@@ -118,7 +121,7 @@ def build_encoder(config: LanguageModelConfig) -> nn.Module:
         for weight in lstm.parameters():
             start(weight)
         return lstm
-    options: dict[str, Any] = {name: getattr(config, name) for name in RCNN_FIELDS.split()}
+    options: dict[str, Any] = {name: getattr(config, name) for name in RCNN_FIELDS}
     return RCNN(*sizes, bias=False, dropout=config.hidden_dropout, **options)
 
 

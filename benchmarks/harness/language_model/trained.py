@@ -31,6 +31,9 @@ class Scores:
     losses: list[Tensor]  # for each line, ``(N,)``: minus the logarithm of each word's probability
     unknown: Counter[str]  # words that the vocabulary has not, and how often each occurs
 
+    def perplexity(self) -> float:
+        return perplexity(torch.cat(self.losses).mean().item())
+
     def table(self, name: str, each_line: bool) -> Table:
         """Words, unknown ones and perplexity of the text, and of each line if asked for."""
 
