@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -22,31 +21,8 @@ ELEMENTS = (
 )
 # fmt: on
 
-_LABEL = "_CIPCode"
-_ATOM_LABELS = {"R": 1, "S": 2, "r": 3, "s": 4}
-# Lower case: the bond keeps its label in the mirror image by way of chiral substituents.
-_BOND_LABELS = {"E": 1, "Z": 2, "e": 1, "z": 2}
-_UNKNOWN = 5
-
-
-def chirality_of(atom: Any) -> int:
-    """The code of an atom's label."""
-    if atom.HasProp(_LABEL):
-        return _ATOM_LABELS.get(atom.GetProp(_LABEL), _UNKNOWN)
-    return 0 if atom.GetChiralTag() == Chem.ChiralType.CHI_UNSPECIFIED else _UNKNOWN
-
-
-def stereo_of(bond: Any) -> int:
-    """The code of a bond's label."""
-    if bond.HasProp(_LABEL):
-        return _BOND_LABELS.get(bond.GetProp(_LABEL), _UNKNOWN)
-    return 0 if bond.GetStereo() == Chem.BondStereo.STEREONONE else _UNKNOWN
-
-
-CHIRALITY = Feature(
-    "chirality", ("none", "R", "S", "r", "s"), tuple(range(5)), has_unknown=True, read=chirality_of
-)
-STEREO = Feature("stereo", ("none", "E", "Z"), tuple(range(3)), has_unknown=True, read=stereo_of)
+CHIRALITY = Feature("chirality", ("none", "R", "S", "r", "s"), tuple(range(5)), has_unknown=True)
+STEREO = Feature("stereo", ("none", "E", "Z"), tuple(range(3)), has_unknown=True)
 
 DEFAULT_ATOM_FEATURES: tuple[Feature, ...] = (
     elements(ELEMENTS),
@@ -66,6 +42,12 @@ DEFAULT_BOND_FEATURES: tuple[Feature, ...] = (
     indicator("in ring", Chem.Bond.IsInRing),
 )
 
+_CHIRALITY = 5  # its place among the features of atoms
+_LABEL = "_CIPCode"
+_ATOM_LABELS = {"R": 1, "S": 2, "r": 3, "s": 4}
+# Lower case: the bond keeps its label in the mirror image by way of chiral substituents.
+_BOND_LABELS = {"E": 1, "Z": 2, "e": 1, "z": 2}
+_UNKNOWN = 5
 # What a SMILES with stereochemistry contains: of atoms, of bonds, or an extension behind it.
 _SIGNS_OF_STEREO = frozenset("@/\\|")
 # Of comparisons of substituents. A molecule that needs more has no label and takes the unknown
@@ -74,18 +56,26 @@ _MOST_COMPARISONS = 100_000
 
 
 class DefaultReader(CodeReader):
-    """Labels the stereochemistry of a molecule before its atoms and bonds are read."""
+    """Adds stereochemistry, which no atom or bond tells before all of them are labeled."""
+
+    _has_stereo = True  # the molecule that is read
 
     def read(self, mol: Chem.Mol, smiles: str | None = None) -> None:
         """Appends one sanitised molecule, after its stereochemistry has been labeled."""
         self._has_stereo = label_stereo(mol, smiles)
         super().read(mol, smiles)
 
-    def values(self, feature: Feature, items: list[Any]) -> Iterable[int]:
-        """A property of the atoms or the bonds of one molecule, each bond once."""
-        if not self._has_stereo and feature.read in (chirality_of, stereo_of):
-            return [0] * len(items)
-        return super().values(feature, items)
+    def read_atoms(self, atoms: list[Any], elements: list[int]) -> None:
+        """Appends the atoms of one molecule."""
+        super().read_atoms(atoms, elements)
+        self.atoms[_CHIRALITY].extend(
+            map(chirality_of, atoms) if self._has_stereo else [0] * len(atoms)
+        )
+
+    def read_bonds(self, bonds: list[Any]) -> None:
+        """Appends its bonds, each once."""
+        super().read_bonds(bonds)
+        self.bonds[1].extend(map(stereo_of, bonds) if self._has_stereo else [0] * len(bonds))
 
 
 def label_stereo(mol: Chem.Mol, smiles: str | None = None) -> bool:
@@ -107,6 +97,20 @@ def label_stereo(mol: Chem.Mol, smiles: str | None = None) -> bool:
 def _clear_labels(mol: Chem.Mol) -> None:
     for atom_or_bond in chain(*atoms_and_bonds(mol)):
         atom_or_bond.ClearProp(_LABEL)
+
+
+def chirality_of(atom: Any) -> int:
+    """The code of an atom's label."""
+    if atom.HasProp(_LABEL):
+        return _ATOM_LABELS.get(atom.GetProp(_LABEL), _UNKNOWN)
+    return 0 if atom.GetChiralTag() == Chem.ChiralType.CHI_UNSPECIFIED else _UNKNOWN
+
+
+def stereo_of(bond: Any) -> int:
+    """The code of a bond's label."""
+    if bond.HasProp(_LABEL):
+        return _BOND_LABELS.get(bond.GetProp(_LABEL), _UNKNOWN)
+    return 0 if bond.GetStereo() == Chem.BondStereo.STEREONONE else _UNKNOWN
 
 
 class DefaultFeaturizer(Featurizer):

@@ -194,26 +194,30 @@ class CodeReader:
         """Appends one sanitised molecule that is not refused, and its SMILES if it was one."""
         atoms, bonds = atoms_and_bonds(mol)
         elements = list(map(Chem.Atom.GetAtomicNum, atoms))
-        for column, feature in zip(self.atoms, self.atom_features, strict=True):
-            column.extend(elements if feature.read is _ELEMENT else self.values(feature, atoms))
+        self.read_atoms(atoms, elements)
         self._num_atoms.append(len(atoms))
         self._begin.extend(map(Chem.Bond.GetBeginAtomIdx, bonds))
         self._end.extend(map(Chem.Bond.GetEndAtomIdx, bonds))
         has_orders = smiles is not None and _SIGNS_OF_TYPES.isdisjoint(smiles)
         if self.bond_features[0].read not in (None, _TYPE):
-            self.bonds[0].extend(self.values(self.bond_features[0], bonds))
+            self.bonds[0].extend(_mapped(self.bond_features[0], bonds))
         elif has_orders and _NO_METALS.issuperset(elements):
             orders = map(Chem.Bond.GetBondTypeAsDouble, bonds)
             self.bonds[0].extend(map(_TYPE_OF_ORDER.get, orders, repeat(0)))
         else:
             self.bonds[0].extend(map(_BOND_NUMBER.__getitem__, map(_TYPE, bonds)))
-        for column, feature in zip(self.bonds[1:], self.bond_features[1:], strict=True):
-            column.extend(self.values(feature, bonds))
+        self.read_bonds(bonds)
         self._num_bonds.append(len(bonds))
 
-    def values(self, feature: Feature, items: list[Any]) -> Iterable[int]:
-        """A property of the atoms or the bonds of one molecule, each bond once."""
-        return [] if feature.read is None else map(feature.read, items)
+    def read_atoms(self, atoms: list[Any], elements: list[int]) -> None:
+        """Appends the properties of the atoms of one molecule."""
+        for column, feature in zip(self.atoms, self.atom_features, strict=True):
+            column.extend(elements if feature.read is _ELEMENT else _mapped(feature, atoms))
+
+    def read_bonds(self, bonds: list[Any]) -> None:
+        """Appends the properties of its bonds but the first; each bond is there once."""
+        for column, feature in zip(self.bonds[1:], self.bond_features[1:], strict=True):
+            column.extend(_mapped(feature, bonds))
 
     def store(self, positions: Sequence[int]) -> MolCodeStore:
         """The molecules read so far, which came from these positions."""
@@ -225,6 +229,10 @@ class CodeReader:
             num_bonds=self._num_bonds,
             positions=positions,
         )
+
+
+def _mapped(feature: Feature, items: list[Any]) -> Iterable[int]:
+    return [] if feature.read is None else map(feature.read, items)
 
 
 def encoded(features: Sequence[Feature], columns: Sequence[Any]) -> NDArray[np.uint8]:

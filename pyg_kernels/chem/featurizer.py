@@ -25,7 +25,7 @@ class Featurizer:
 
     A subclass has a ``name`` by which it is asked for, a ``version``, which changes whenever its
     codes do, ``atom_features`` and ``bond_features`` in the order of their columns, and, if its
-    features cannot be read one by one, a :class:`~pyg_kernels.chem.encoding.CodeReader` of its own.
+    features cannot read themselves, a :class:`~pyg_kernels.chem.encoding.CodeReader` of its own.
 
     Example:
         >>> from rdkit import Chem

@@ -81,7 +81,8 @@ class EpochLoader(Generic[B]):
 
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
         """The positions of each batch of a pass, whose draws are the generator's."""
-        return self.order(generator).split(self.batch_size)[: len(self)]
+        order, size = self.order(generator), self.batch_size
+        return (order[start : start + size] for start in range(0, len(self) * size, size))
 
     def assemble(self, indices: Tensor) -> B:
         """The batch of the items at these positions, or this process's share of it."""

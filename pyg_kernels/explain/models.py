@@ -156,7 +156,9 @@ def contributions_to(
     with evaluating(model), as_stored(graphs.x):
         reading = _read(model, graphs)
         head = LinearizedChain(reading.stages, reading.pooled)
-        checked_output(head.output, model(**graphs._asdict()))
+        others = graphs._asdict()
+        given = others.pop("x"), others.pop("edge_index")
+        checked_output(head.output, model(*given, **others))
         weights = weigh(head.output)
         theta, constants = head.pull_back(weights)
         constant = constants.sum()

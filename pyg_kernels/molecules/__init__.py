@@ -22,16 +22,22 @@ __all__ = [
     "load",
 ]
 
-_MODULES = ("estimators", "explanation", "methods", "networks", "store")  # of the names
+_MODULES = {
+    "KERNEL_METHODS": "methods",
+    "NETWORKS": "networks",
+    "MoleculeClassifier": "estimators",
+    "MoleculeExplanation": "explanation",
+    "MoleculeRegressor": "estimators",
+    "load": "store",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    for module in _MODULES:
-        found = vars(import_module(f"{__name__}.{module}"))
-        globals().update({key: found[key] for key in __all__ if key in found})
-    return globals()[name]
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

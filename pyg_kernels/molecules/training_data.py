@@ -90,8 +90,16 @@ def are_whole(words: Iterable[str]) -> bool:
 def _are_words(classes: Sequence[str], rows: int) -> bool:
     """Whether these are names of classes, neither numbers nor a text of its own for each row."""
     few = len(classes) <= max(2, rows // 2)
-    numbers, _ = tables.as_numbers(pd.Series(classes, dtype=str).str.replace(",", ""))
-    return bool(classes) and few and bool(np.isnan(numbers).all())
+    numbers = [word for word in classes if _is_number(word.replace(",", ""))]
+    return bool(classes) and few and not numbers
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return "_" not in word
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
-from pyg_kernels.checks import checked_count
+from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.rationale.choices import (
     BernoulliChoice,
     Choice,
@@ -321,9 +321,7 @@ def _choice(estimator: str, temperature: float) -> Choice:
         "gumbel": ConcreteChoice(temperature),
         "hardkuma": HardKumaChoice(),
     }
-    if estimator not in choices:
-        raise ValueError(f"estimator={estimator!r}: expected 'reinforce', 'gumbel' or 'hardkuma'")
-    return choices[estimator]
+    return choices[checked_choice(estimator, "estimator", choices)]
 
 
 def _checked_price(price: float, name: str) -> float:

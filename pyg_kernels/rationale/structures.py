@@ -13,10 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch_geometric.utils import scatter, subgraph
 
 from pyg_kernels.nn.arguments import checked_batch
-from pyg_kernels.segments import pointers
 from pyg_kernels.sequence.texts import lengths_of
 
 
@@ -53,12 +51,15 @@ class Structure(ABC):
 
     def total(self, values: Tensor) -> Tensor:
         """The sums over each text or graph of numbers of its tokens: (S, N) to (S, B)."""
-        return scatter(values, self.group, dim=1, dim_size=self.num_groups)
+        return self._summed(values, self.group)
 
     def total_of_pairs(self, values: Tensor) -> Tensor:
         """The sums over each text or graph of numbers of its pairs: (S, P) to (S, B)."""
-        group = self.group.index_select(0, self.pairs[0])
-        return scatter(values, group, dim=1, dim_size=self.num_groups)
+        return self._summed(values, self.group.index_select(0, self.pairs[0]))
+
+    def _summed(self, values: Tensor, group: Tensor) -> Tensor:
+        sums = values.new_zeros(values.size(0), self.num_groups)
+        return sums.index_add(1, group, values)
 
     def _groups_of(self, chosen: Tensor) -> Tensor:
         """The number s * B + b of the group of chosen places of :obj:`(S, N)`, flat."""
@@ -90,12 +91,12 @@ class TextStructure(Structure):
     def encode(self, encoder: Module, x: Tensor, z: Tensor) -> Tensor:
         chosen = torch.nonzero(z.reshape(-1)).squeeze(1)
         sizes = torch.bincount(self._groups_of(chosen), minlength=z.size(0) * self.num_groups)
-        return encoder(x.index_select(0, chosen % self.num_rows), ptr=pointers(sizes))
+        return encoder(x.index_select(0, chosen % max(1, self.num_rows)), ptr=_pointers(sizes))
 
     def encode_in_part(self, encoder: Module, x: Tensor, z: Tensor) -> Tensor:
         """What an encoder makes of tokens that count in part: z of :obj:`(S, N)` in [0, 1]."""
         rows = x.repeat(z.size(0), *(1 for _ in x.shape[1:]))
-        ptr = pointers(self.lengths.repeat(z.size(0)))
+        ptr = _pointers(self.lengths.repeat(z.size(0)))
         return encoder(rows, ptr=ptr, selection=z.reshape(-1))
 
 
@@ -140,20 +141,24 @@ class GraphStructure(Structure):
         """The bonds: each pair of distinct neighbours once, whichever edges join them."""
         low, high = self.edge_index.min(dim=0).values, self.edge_index.max(dim=0).values
         key = (low * self.num_rows + high)[low != high].unique()
-        first = torch.div(key, self.num_rows, rounding_mode="floor")
-        return torch.stack((first, key % self.num_rows))
+        size = max(1, self.num_rows)
+        return torch.stack((torch.div(key, size, rounding_mode="floor"), key % size))
 
     def encode(self, encoder: Module, x: Tensor, z: Tensor) -> Tensor:
-        flat = z.reshape(-1)
+        rows, flat = max(1, self.num_rows), z.reshape(-1)
         chosen = torch.nonzero(flat).squeeze(1)
+        number = flat.long().cumsum(0) - 1  # of each place among the chosen
         starts = torch.arange(z.size(0), device=flat.device) * self.num_rows
-        every = (self.edge_index.unsqueeze(1) + starts.unsqueeze(1)).flatten(1)  # of all samples
-        edges, _, kept = subgraph(flat, every, relabel_nodes=True, return_edge_mask=True)
+        source, target = (
+            (side.unsqueeze(0) + starts.unsqueeze(1)).reshape(-1) for side in self.edge_index
+        )
+        kept = torch.nonzero(flat[source] & flat[target]).squeeze(1)
+        edges = torch.stack([number[end.index_select(0, kept)] for end in (source, target)])
         attr = self.edge_attr
         if attr is not None:
-            attr = attr.index_select(0, torch.nonzero(kept).squeeze(1) % self.edge_index.size(1))
+            attr = attr.index_select(0, kept % max(1, self.edge_index.size(1)))
         return encoder(
-            x.index_select(0, chosen % self.num_rows),
+            x.index_select(0, chosen % rows),
             edges,
             edge_attr=attr,
             batch=self._groups_of(chosen),
@@ -213,6 +218,12 @@ def checked_selection(z: Tensor, num_rows: int) -> Tensor:
     if z.dtype != torch.bool and not bool(((z == 0) | (z == 1)).all()):
         raise ValueError("selection: expected nothing but 0 and 1")
     return z.bool()
+
+
+def _pointers(sizes: Tensor) -> Tensor:
+    ptr = sizes.new_zeros(sizes.numel() + 1)
+    torch.cumsum(sizes, 0, out=ptr[1:])
+    return ptr
 
 
 def _check_edges(edge_index: Tensor, edge_attr: Tensor | None, num_rows: int) -> None:

@@ -109,9 +109,6 @@ class DenseFilters(Filters):
         :class:`SyncNetFilters`; :class:`RKM`, whose n-grams they read.
     """
 
-    #: The filters, where they have one width: :obj:`(H, F, n)`.
-    weight: Parameter
-
     def _build(self) -> None:
         self.weights = ParameterList(map(_parameter, self._shapes().values()))
 
@@ -124,14 +121,20 @@ class DenseFilters(Filters):
             bound = math.sqrt(3.0 / (weight.size(1) * weight.size(2)))
             torch.nn.init.uniform_(weight, -bound, bound)
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "weight":
-            return super().__getattr__(name)
+    @property
+    def weight(self) -> Parameter:
+        """The filters, where they have one width: :obj:`(H, F, n)`."""
         if len(self.widths) != 1:
+            raise AttributeError
+        return self.weights[0]
+
+    def __getattr__(self, name: str) -> Any:
+        # Where a property of a module raises AttributeError, what Python reports is said here.
+        if name == "weight":
             raise AttributeError(
                 f"weight: there are {len(self.widths)} widths, expected weights[b]"
             )
-        return self.weights[0]
+        return super().__getattr__(name)
 
     def forward(self) -> list[Tensor]:
         return list(self.weights)

@@ -143,9 +143,12 @@ def _read_graph(graph: Data) -> Texts:
     x = graph.x
     if x is None or x.dim() != 2:
         raise ValueError("the path graph has no features x of shape (num_tokens, F)")
-    edges = graph.edge_index
-    if edges is not None and bool((edges[0] - edges[1]).abs().ne(1).any()):
-        raise ValueError("edge_index: expected path graphs, whose edges join consecutive tokens")
+    if graph.edge_index is not None and graph.edge_index.numel():
+        source, target = graph.edge_index
+        if bool((source - target).abs().ne(1).any()):
+            raise ValueError(
+                "edge_index: expected path graphs, whose edges join consecutive tokens"
+            )
     if isinstance(graph, Batch) and "ptr" not in graph:
         raise ValueError("the batch of path graphs has no ptr: expected one made by path_batch")
     if "ptr" in graph:

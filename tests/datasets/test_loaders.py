@@ -5,6 +5,7 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.loader import DataLoader
@@ -49,6 +50,7 @@ def test_goes_through_the_given_items_only(loader: Any) -> None:
     shuffled = order(loader(range(2, 12), batch_size=3, shuffle=True))
     assert sorted(shuffled) == list(range(2, 12)) != shuffled
     assert len(loader([7, 1, 5], batch_size=2)) == 2
+    assert order(loader([7, 1, 5], batch_size=np.int64(2))) == [7, 1, 5]
     kind = "texts" if loader.func is TextLoader else "molecules"
     said = f"{loader.func.__name__}(3 {kind}, batch_size=2, shuffle=False)"
     assert repr(loader([7, 1, 5], batch_size=2)) == said

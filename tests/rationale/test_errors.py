@@ -38,7 +38,7 @@ WRONG: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
     (partial(WLStates, 4, 5), {"num_iterations": [0], "order": [0], "norm": ["head"]}),
     (partial(WLStates, 4, 5), {"dropout": [-0.1], "relabel": ["sum"]}),
     (UNPRICED, {"sparsity": [-0.1, NAN, "low"], "rate": [0.0, 1.0, 10]}),
-    (PRICED, {"coherence": [-1.0], "estimator": ["kuma"]}),
+    (PRICED, {"coherence": [-1.0], "estimator": ["kuma", ["gumbel"]]}),
     (PRICED, {"num_samples": [0], "temperature": [0.0, INF]}),
 ]
 

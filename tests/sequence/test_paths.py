@@ -49,6 +49,12 @@ def test_word_ids() -> None:
     assert batch.edge_index.tolist() == [[0, 1, 4], [1, 2, 5]]
 
 
+def test_edges_of_any_form_may_be_none() -> None:
+    rcnn, x = random_rcnn(SIZE, 5), texts(3)[0]
+    for edges in (None, torch.tensor([]), torch.empty(0, 2).long(), torch.empty(2, 0).long()):
+        close(rcnn(Data(x=x, edge_index=edges))[0], rcnn(x)[0])
+
+
 def test_data_loader() -> None:
     """PyG's DataLoader batches texts, labels and empty texts included."""
     rcnn, pieces = random_rcnn(SIZE, 5, decay="input"), texts(4, 0, 1, 3, 2, 6)

@@ -251,6 +251,8 @@ def test_one_weight_of_several_widths_is_refused_by_name() -> None:
     assert not hasattr(filters, "weight")
     with pytest.raises(AttributeError, match=r"2 widths, expected weights\[b\]"):
         _ = filters.weight
+    with pytest.raises(AttributeError):
+        filters.weight = torch.zeros(4, 3, 1)  # would stand beside those that are read
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -47,6 +47,10 @@ class Relabeling(Module):
         self.lin_neighbor = UnitLinear(channels, channels)
         self.lin_edge = None if edge_dim is None else UnitLinear(edge_dim, channels)
 
+    def reset_parameters(self) -> None:
+        for lin in self.children():
+            reset(lin)
+
 
 class WLKernelConv(WithWalk, FusedConv):
     r"""One Weisfeiler-Lehman iteration of the kernel network of Lei et al., `"Deriving Neural

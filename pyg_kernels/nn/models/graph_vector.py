@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn import LayerNorm, Linear, Module, Sequential
 from torch_geometric.nn import BatchNorm
+from torch_geometric.nn.inits import reset
 
 from pyg_kernels.checks import checked_choice
 from pyg_kernels.nn.arguments import Act, build_activation
@@ -65,3 +66,7 @@ class GraphHead(Sequential):
             Linear(hidden_channels, out_channels),
         ]
         super().__init__(*(module for module in modules if module is not None))
+
+    def reset_parameters(self) -> None:
+        for module in self:
+            reset(module)
