@@ -325,8 +325,7 @@ class MoleculeCSV(MoleculeDataset):
         super().__init__(transform=transform, featurizer=featurizer)
         (frame,) = stream_molecule_rows(path, encoding=encoding)
         columns = find_columns(path, [frame], smiles_column, target_columns, split_column)
-        table = columns.table(frame)
-        self._read(table, Path(path).name, skip_invalid, num_workers, progress)
+        self._read(columns.table(frame), Path(path).name, skip_invalid, num_workers, progress)
 
 
 class _View(NamedTuple):
