@@ -379,7 +379,10 @@ def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
     options = Networks(models=(encoder,), hidden=5)
     (config,) = tasks.pretraining_configs(tasks.question_model_configs(options, task.data, [True]))
     writer = task.learner(config, OptimizerConfig()).eval()
-    loader = task.batches(writer, 4, seed=0).parts["valid"]
+    found = task.batches(writer, 4, seed=0)
+    for batch in found.also[0]:
+        assert len(batch.question.unique()) == len(batch.question)  # read by their titles alone
+    loader = found.parts["valid"]
     with torch.no_grad():
         predicted = torch.cat([writer.predict_step(batch, 0) for batch in loader])
 
