@@ -25,7 +25,7 @@ from benchmarks.harness.task import PARTS, Batches, Task
 from benchmarks.harness.text.data import text_batches
 from benchmarks.harness.words import Words
 from benchmarks.rationales.data import Items, load_items, word_sizes
-from benchmarks.rationales.learner import READINGS, RankingGoal, RationaleLearner
+from benchmarks.rationales.learner import READINGS, NumberGoal, RankingGoal, RationaleLearner
 from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
 from benchmarks.rationales.options import (
     ATTENTION,
@@ -100,8 +100,9 @@ class ItemRationales(RationaleTask):
         self.goal = data.goal()
         self.measure = self.goal.measure
         self.longest, self.about = int(data.lengths.max()), data.describe()
-        out, scale = max(1, len(data.classes)), vars(self.goal)  # mean and std of numbers
-        self.fields = {"inputs": data.kind, "out": out, **data.sizes, **scale}
+        self.fields = {"inputs": data.kind, "out": max(1, len(data.classes)), **data.sizes}
+        if isinstance(self.goal, NumberGoal):
+            self.fields |= {"mean": self.goal.mean, "std": self.goal.std}
         self.validation = {"right": data.right("valid"), "classes": list(data.classes)}
         self.validation["evidence"] = data.evidence_of("valid")
 

@@ -28,18 +28,18 @@ def _own_texts(choice: Texts) -> TextCorpus:
 
     A folder has ``train.csv`` and ``test.csv``, each perhaps as ``.csv.gz``.
     """
-    parts = choice.files or [choice.folder]
-    own: dict[str, Any] = dict(zip(("path", "test"), parts, strict=False))
-    first, own["seed"] = part_files(**own)[0], choice.split_seed or 0
+    path, *second = choice.files or [choice.folder]
+    test, seed = second[0] if second else None, choice.split_seed or 0
+    first = part_files(path, test)[0]
     columns, label = list(choice.text_column) or ["text"], choice.label_column or "label"
     encoding = choice.encoding
     # Files without a header are in UTF-8.
     named = choice.text_column or choice.label_column or encoding != "utf-8"
     named = named or first.name.endswith(PARQUET)
     if named or has_columns(first, [*columns, label], encoding):
-        return TextTable(**own, text_column=columns, label_column=label, encoding=encoding)
+        return TextTable(path, test, columns, label, seed=seed, encoding=encoding)
     try:
-        return TextCSV(**own)
+        return TextCSV(path, test, seed=seed)
     except ValueError as error:
         raise InputError(
             f"{error}; a file with a header needs the columns text and label, or --text-column "
