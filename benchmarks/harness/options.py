@@ -55,6 +55,8 @@ PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"expected int,", "expected an integer,"),
     (r"expected float,", "expected a finite number,"),
     (r"Unexpected config: .*", "--config: it is no file of options"),
+    (r"Problems parsing config:", "--config:"),
+    (r' in "<unicode string>",', " at"),
 )
 MODE = "options"  # the name of the loader below
 LARGEST = 2**31 - 1
@@ -311,8 +313,9 @@ def run_commands(
 def parse(program: str, command: Command, words: Sequence[str]) -> Any:
     """The options that words ask for."""
     types_ = get_type_hints(command.options)
-    lists = [one.name for one in fields(command.options) if isinstance(one.default, tuple)]
-    choices = [name for name, hint in types_.items() if get_origin(hint) is Literal]
+    several = [one for one in fields(command.options) if isinstance(one.default, tuple)]
+    lists = [name for one in several for name in (one.name, *one.metadata["alias"])]
+    choices = [name for name, hint in types_.items() if "yes" in get_args(hint)]
     load = partial(_load, lists=lists, choices=choices)
     jsonargparse.set_loader(MODE, load, exceptions=(yaml.YAMLError,))
     made, given = parser(program, command), _files_first(command.options, words)

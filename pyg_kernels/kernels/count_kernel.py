@@ -249,7 +249,7 @@ class CountKernel(GraphKernel, BoundedKernel):
 
     def _name(self, texts: GraphTexts, block: int, nodes: list[int], steps: list[int]) -> str:
         """What the pattern of a block is called that occurs at these nodes."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not name its patterns")
 
     def _keep(self, X: Any) -> None:
         """Keeps what is fitted besides the collection."""

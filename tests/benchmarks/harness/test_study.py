@@ -138,7 +138,7 @@ def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path) -> 
     for words in ([*file, "--power", "5"], ["--power", "5", *file], ["--power=5", "=".join(file)]):
         made = parse("tests.squares", COMMAND, words)
         assert made == Squares(power=5, kind="fancy", numbers=(7,))
-    (tmp_path / "next.yaml").write_text("power: 6\ntitle: null\nnumbers: 8\nframed: no\n")
+    (tmp_path / "next.yaml").write_text("power: 6\ntitle: null\nnumber: 8\nframed: no\n")
     words = [*file, "--config", str(tmp_path / "next.yaml")]  # one is a list, and no a word
     expected = Squares(power=6, kind="fancy", numbers=(8,), framed="no")
     assert parse("tests.squares", COMMAND, words) == expected
@@ -151,6 +151,8 @@ FILES = {
     "LIST": "numbers: many\n",
     "TABLE": "a,b\n1,2\nc,d\n",
     "NAME": "nmae: 3\n",
+    "OPEN": "range: [0\n",
+    "KIND": "kind: true\n",
 }
 
 
@@ -171,6 +173,8 @@ FILES = {
         ("--config TABLE", "error: --config: it is no file of options\n"),
         ("--config", "--config"),
         ("--config NAME", "--nmae is not accepted"),
+        ("--config OPEN", "error: --config: while parsing a flow sequence at line 1"),
+        ("--config KIND", "--kind: expected one of 'plain', 'fancy', got True"),
     ],
 )
 def test_bad_words_are_one_line(tmp_path: Path, call_main, words: str, message: str) -> None:
