@@ -122,7 +122,9 @@ def paired_differences(
         for place, seeds in enumerate(predictions):
             scores = np.array([score(seed, drawn) for seed in seeds])
             row[place] = scores[random.integers(len(seeds), size=len(seeds))].mean()
+        rounding = 1e-12 * np.abs(row).max()
         row -= row[0]
+        row[np.abs(row) <= rounding] = 0.0
     ends = np.nanquantile(differences, [0.025, 0.975], axis=0)
     return [(float(low), float(high)) for low, high in ends.T]
 

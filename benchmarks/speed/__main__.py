@@ -183,7 +183,9 @@ def _read(name: str) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     try:
         content = dict(json.loads(text))
-        _described(content), _times(content)
+        _described(content)
+        if not all(time > 0 for time in _times(content).values()):
+            raise ValueError("times are above 0")
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged or no result of {PROGRAM}") from error
     return content

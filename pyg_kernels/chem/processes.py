@@ -71,8 +71,9 @@ def chunk_starts(num_items: int) -> range:
 def _num_processes(num_workers: int | None, num_items: int) -> int:
     if num_workers is not None and num_workers < 0:
         raise ValueError(f"num_workers must be None, 0 or a positive number, not {num_workers}")
-    # Daemons may not start processes, and one of several starts no more of them.
-    if multiprocessing.current_process().daemon or _works_alone:
+    # Daemons may not start processes, and one of several, as joblib's are, starts no more of them.
+    known = _start_method() in FEWEST_FOR_PROCESSES
+    if multiprocessing.current_process().daemon or _works_alone or not known:
         return 0
     if num_workers is not None:
         return num_workers

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
+from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, featurizer_by_name
 from pyg_kernels.chem.encoding import checked_strings
 from pyg_kernels.datasets.loaders import Indices, positions_in
 from pyg_kernels.datasets.table import MoleculeTable, find_columns, stream_molecule_rows
@@ -81,9 +81,9 @@ class MoleculeDataset(InMemoryDataset):
     def __init__(
         self,
         transform: Callable[[Data], Any] | None = None,
-        featurizer: Featurizer | None = None,
+        featurizer: str | Featurizer | None = None,
     ) -> None:
-        self.featurizer: Featurizer = MolFeaturizer() if featurizer is None else featurizer
+        self.featurizer: Featurizer = featurizer_by_name(featurizer or "duvenaud")
         self.skipped: list[InvalidRow] = []
         self._table = MoleculeTable([], torch.zeros(0, 0, dtype=torch.float64), [], [])
         self._view: _View | None = None
@@ -99,7 +99,7 @@ class MoleculeDataset(InMemoryDataset):
         num_workers: int | None = None,
         progress: bool = False,
         transform: Callable[[Data], Any] | None = None,
-        featurizer: Featurizer | None = None,
+        featurizer: str | Featurizer | None = None,
     ) -> MoleculeDataset:
         """Makes a data set of molecules that are at hand.
 
@@ -284,7 +284,7 @@ class MoleculeCSV(MoleculeDataset):
             :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
         progress: whether to show a progress bar.
         transform: applied to each molecule as it is taken out.
-        featurizer: the features; a MolFeaturizer by default.
+        featurizer: the features, also by name (``'duvenaud'``).
         encoding: of a CSV.
 
     Raises:
@@ -319,7 +319,7 @@ class MoleculeCSV(MoleculeDataset):
         num_workers: int | None = None,
         progress: bool = False,
         transform: Callable[[Data], Any] | None = None,
-        featurizer: Featurizer | None = None,
+        featurizer: str | Featurizer | None = None,
         encoding: str = "utf-8",
     ) -> None:
         super().__init__(transform=transform, featurizer=featurizer)

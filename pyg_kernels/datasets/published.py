@@ -75,7 +75,9 @@ class ChEMBLSulfonamides(MoleculeDataset):
     assay = "CHEMBL2321810"
 
     def __init__(
-        self, transform: Callable[[Data], Any] | None = None, featurizer: Featurizer | None = None
+        self,
+        transform: Callable[[Data], Any] | None = None,
+        featurizer: str | Featurizer | None = None,
     ) -> None:
         super().__init__(transform=transform, featurizer=featurizer)
         folder = Path(RDConfig.RDContribDir) / "FreeWilson" / "data"
@@ -83,10 +85,6 @@ class ChEMBLSulfonamides(MoleculeDataset):
             potency = {row["Name"]: float(row["Act"]) for row in csv.DictReader(file)}
         lines = (folder / f"{self.assay}.smi").read_text(encoding="utf-8").splitlines()
         smiles, names = zip(*(line.split() for line in lines), strict=True)
-        table = MoleculeTable(
-            smiles=list(smiles),
-            targets=torch.tensor([[potency[name]] for name in names], dtype=torch.float64),
-            target_names=["potency"],
-            row_numbers=list(range(1, len(lines) + 1)),
-        )
-        self._read(table, f"{self.assay}.smi")
+        targets = torch.tensor([[potency[name]] for name in names], dtype=torch.float64)
+        rows = list(range(1, len(lines) + 1))
+        self._read(MoleculeTable(list(smiles), targets, ["potency"], rows), f"{self.assay}.smi")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
+from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, featurizer_by_name
 from pyg_kernels.datasets.loaders import Indices, positions_in
 from pyg_kernels.datasets.molecule_records import unpack
 from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeDataset
@@ -96,9 +96,9 @@ class MoleculeShards:
         :class:`MoleculeCSV`, the same in memory; :class:`MoleculeLoader`.
     """
 
-    def __init__(self, folder: str | Path, featurizer: Featurizer | None = None) -> None:
+    def __init__(self, folder: str | Path, featurizer: str | Featurizer | None = None) -> None:
         self.folder = Path(folder)
-        self.featurizer: Featurizer = MolFeaturizer() if featurizer is None else featurizer
+        self.featurizer: Featurizer = featurizer_by_name(featurizer or "duvenaud")
         self._held = held = _finished(self.folder, self.featurizer)
         self.skipped: list[InvalidRow] = held.skipped
         self._dictionary = base64.b64decode(held.dictionary)
@@ -123,7 +123,7 @@ class MoleculeShards:
         shard_size: int = 65536,
         num_workers: int | None = None,
         progress: bool = False,
-        featurizer: Featurizer | None = None,
+        featurizer: str | Featurizer | None = None,
     ) -> MoleculeShards:
         """Writes the molecules of a CSV file into a folder, or opens it where that is done.
 
@@ -154,7 +154,7 @@ class MoleculeShards:
         if target_columns is not None:
             named = [target_columns] if isinstance(target_columns, str) else target_columns
             target_columns = list(dict.fromkeys(named))
-        featurizer = MolFeaturizer() if featurizer is None else featurizer
+        featurizer = featurizer_by_name(featurizer or "duvenaud")
         asked = {
             "smiles_column": smiles_column,
             "target_columns": target_columns,

@@ -253,6 +253,7 @@ def _read_wl_kernel_net(model: WLKernelNet, graphs: Graphs) -> _Reading:
     checked_features(graphs.x, model.embedding)
     convs = cast("list[WLKernelConv]", list(model.convs))
     edges = _edges(convs[0].walk, graphs)
+    model.share()
     layers, pooled = [], []
     passes = iterations(convs, model.embedding(graphs.x), edges)
     for conv, (label, state) in zip(convs, passes, strict=True):

@@ -407,14 +407,14 @@ def _joined_values(
         return joined.unsqueeze(1) if joined.is_floating_point() else joined.long()
     if not all(value.is_floating_point() for value in known):
         sizes, integer = zip(*((len(v), not v.is_floating_point()) for v in known), strict=True)
-        codes = ((joined != 0) & (joined != 1)).any(1).cpu()
+        codes = ((joined != 0) & (joined != 1) | (joined.size(1) == 1)).any(1).cpu()
         codes &= torch.tensor(integer).repeat_interleave(torch.tensor(sizes))
         if bool(codes.any()):
             i, _ = place(int(codes.nonzero()[0]), starts)
             raise ValueError(
-                f"graph {first + i} has integers other than 0 and 1 in {name!r}, whose inner "
-                "products mean nothing: make them one-hot, or name them as labels (node_label, "
-                "edge_label)"
+                f"graph {first + i} has one column of integers or others than 0 and 1 in {name!r}, "
+                "whose inner products mean nothing: make them one-hot, or name them as labels "
+                "(node_label, edge_label)"
             )
     return joined
 

@@ -101,6 +101,7 @@ class MoleculeSimilarity:
         self._kernel = WLSubtreeKernel(
             self.num_iterations, edge_label="edge_attr", compare="minmax", **shared
         ).fit(_coded(distinct)[0])
+        self._kernel.set_output(transform="default")  # whatever scikit-learn's configuration says
         number, generator = len(distinct), np.random.default_rng(0)
         sample = np.sort(generator.choice(number, min(_SAMPLE, number), replace=False))
         others = self._nearest([distinct[k] for k in sample], exclude=sample).similarity

@@ -340,6 +340,7 @@ class KernelMethod(Method, ABC):
         """What counts the environments of atoms that the fitted molecules have."""
         if self._counting is None:
             kernel = WLSubtreeKernel(self.num_layers, edge_label="edge_attr", verbose=False)
+            kernel.set_output(transform="default")  # whatever scikit-learn's configuration says
             self._counting = kernel.fit(self.molecules.graphs())
         return self._counting
 

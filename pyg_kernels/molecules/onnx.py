@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 from argparse import Namespace
+from contextlib import redirect_stderr
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -152,7 +154,8 @@ def exported(estimator: Any) -> Any:
     atoms, bonds, size = Dim("atoms"), Dim("bonds"), Dim("molecules")
     shapes = ({0: atoms}, {1: bonds}, {0: bonds}, {0: size + 1}, {0: size} if number else None)
     try:
-        with quiet(["torch.onnx"], ""), torch.no_grad():  # it misses torchvision
+        # Of torchvision, which is not there, and the graph of what cannot be exported.
+        with quiet(["torch.onnx"], ""), redirect_stderr(io.StringIO()), torch.no_grad():
             return torch.onnx.export(
                 ExportedEnsemble(estimator).eval(),
                 (batch.x, batch.edge_index, batch.edge_attr, batch.ptr, extra),

@@ -95,7 +95,9 @@ def load(folder: str | Path, trust: bool = False) -> Any:
 
     path = Path(folder) / FILE
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} has no {FILE}: it is no saved estimator")
+        within = Path(folder) / "model"
+        known = f"that of the run is {within}" if (within / FILE).is_file() else "it is none"
+        raise FileNotFoundError(f"{folder} has no {FILE} of a saved estimator: {known}")
     settings, arrays = _read(path)
     if settings.get("format") != FORMAT:
         raise ValueError(f"{folder} was saved by another version: fit it again")
@@ -111,7 +113,7 @@ def load(folder: str | Path, trust: bool = False) -> Any:
     if paths and not trust:
         raise ValueError(
             f"{folder} has a network of the import path {paths[0]!r}: loading it runs the code of "
-            "that module; if you trust it, load(folder, trust=True) in Python"
+            "that module; if you trust it, load(folder, trust=True), or --trust of the command"
         )
     if featurizer_by_name(estimator.featurizer).fingerprint != settings["features"]:
         raise ValueError(

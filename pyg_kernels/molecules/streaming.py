@@ -198,7 +198,7 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
     begun = out / f".{BEGUN}" if is_folder else out.with_name(f".{out.name}.{BEGUN}")
     told = {name: getattr(options, name) for name in TOLD if hasattr(options, name)}
     told["content of RUN"] = [run.digest() for run in annotator.runs]
-    compared, made = False, dict[str, str]()
+    compared, made, was_begun = False, dict[str, str](), begun.is_file()
     if options.resume and (any(out.glob("[!.]*")) if is_folder else out.is_file()):
         compared = begun.is_file()
         if compared:
@@ -234,11 +234,15 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
                 say(f"{done:,} molecules done")
             if is_first:  # before it is there, and not if it fails
                 is_first = False
-                if not options.resume:  # else a later --resume would take them for its own
-                    for file in outputs.values():
+                if (
+                    not options.resume
+                ):  # else a later --resume would take those of before for its own
+                    for file in outputs.values() if is_folder else [begun]:
                         file.unlink(missing_ok=True)
-                if is_folder or options.resume or begun.is_file():
+                if is_folder or options.resume:
                     write_begun(begun, told, made)
+        if was_begun and not is_folder:
+            write_begun(begun, told, made)
         for what, number in numbers.items():
             if number:
                 see = ": see the column similarity" if what == distant else ""

@@ -45,10 +45,10 @@ class MoleculeTrees:
 
     def __init__(self, noise: Any, random_state: int) -> None:
         self.noise, self._seed = noise, random_state
-        self._scaler = StandardScaler()  # trees take small variances for none
+        self._scaler = StandardScaler().set_output(transform="default")  # small variances are none
         self._counting = WLSubtreeKernel(
             ITERATIONS, edge_label="edge_attr", min_count=LEAST, verbose=False
-        )
+        ).set_output(transform="default")
 
     def fit(self, graphs: Sequence[Any], y: NDArray[Any]) -> Self:
         """Grows trees on what was measured of targets ``(M, T)``, NaN where they were not."""

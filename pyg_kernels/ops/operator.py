@@ -270,12 +270,17 @@ def is_plain(*tensors: Tensor | None) -> bool:
 
 
 def is_readable(*tensors: Tensor | None) -> bool:
-    """Whether Python may read what tensors hold: not for compilers, nor for slices of a vmap."""
+    """Whether Python may read what tensors hold: not for compilers, nor for slices of a vmap.
+
+    Tensors on ``meta``, and PyTorch's fake ones, which have a type of their own, hold nothing.
+    """
     if torch.compiler.is_compiling():
         return False
-    if not is_plain(*tensors):
+    there = [t for t in tensors if t is not None]
+    usual = all(type(t) in (Tensor, Parameter) and not t.is_meta for t in there)
+    if not usual or not is_plain(*there):
         try:
-            any(bool(tensor.any()) for tensor in tensors if tensor is not None)
+            any(bool(tensor.any()) for tensor in there)
         except RuntimeError:
             return False
     return True

@@ -80,8 +80,7 @@ def _checked_edges(
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"{name} was given beside Edges, which carry their own")
-    if edge_dim is not None and edges.attr is None:
-        raise ValueError(f"edge_attr is missing: the layer was built with edge_dim={edge_dim}")
+    _checked_attr(edges.attr, edge_dim, 0 if edges.attr is None else edges.attr.size(0))
     return edges
 
 

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from pyg_kernels.checks import is_number
+
 
 def checked_rate(rate: float, name: str) -> float:
     """A share of tokens."""
-    known = isinstance(rate, (int, float)) and not isinstance(rate, bool)
-    if not known or not 0.0 < rate < 1.0:
+    if not is_number(rate) or not 0.0 < rate < 1.0:
         raise ValueError(f"{name}={rate!r}: expected a share between 0 and 1")
     return float(rate)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
-from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.checks import checked_choice, checked_count, is_number
 from pyg_kernels.rationale.choices import (
     BernoulliChoice,
     Choice,
@@ -313,8 +313,7 @@ _NO_PART = (
 
 
 def _choice(estimator: str, temperature: float) -> Choice:
-    known = isinstance(temperature, (int, float))
-    if not known or not temperature > 0 or not math.isfinite(temperature):
+    if not is_number(temperature) or not temperature > 0 or not math.isfinite(temperature):
         raise ValueError(f"temperature={temperature!r}: expected a number above 0")
     choices: dict[str, Choice] = {
         "reinforce": BernoulliChoice(),
@@ -325,8 +324,7 @@ def _choice(estimator: str, temperature: float) -> Choice:
 
 
 def _checked_price(price: float, name: str) -> float:
-    known = isinstance(price, (int, float)) and not isinstance(price, bool)
-    if not known or not math.isfinite(price) or price < 0:
+    if not is_number(price) or not math.isfinite(price) or price < 0:
         raise ValueError(f"{name}={price!r}: expected a number of at least 0")
     return float(price)
 

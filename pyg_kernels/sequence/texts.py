@@ -47,7 +47,8 @@ class Texts:
             grid = rows.new_zeros(math.prod(self.shape), rows.size(1))
             rows = grid.index_copy(0, self.index, rows)
         if self.packed is not None:
-            return self.packed._replace(data=rows)
+            _, *order = self.packed  # torch.compile empties what `_replace` gives
+            return PackedSequence(rows, *order)
         return rows.view(*self.shape, rows.size(1))
 
     def arrange(self, numbers: Tensor, name: str) -> Tensor:

@@ -79,6 +79,14 @@ def test_all_tables_and_their_comparison(device: str, tmp_path, call, monkeypatc
     (tmp_path / "slower.json").write_text(json.dumps(content))
     out = printed(call("compare", path.parent, tmp_path / "slower.json"))
     assert [line.split()[-1] for line in out.splitlines()[5:]] == ["1.250"] * len(measured)
+    damaged = {
+        **content,
+        "tables": [{**content["tables"][0], "rows": [{**row, "milliseconds": 0}]}],
+    }
+    (tmp_path / "damaged.json").write_text(json.dumps(damaged))
+    assert_refused(
+        call("compare", path.parent, tmp_path / "damaged.json"), "is damaged or no result"
+    )
     fewer = {
         **content,
         "threads": content.pop("options")["threads"],

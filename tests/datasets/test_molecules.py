@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from pyg_kernels.chem import MolFeaturizer
+from pyg_kernels.chem import MolFeaturizer, OGBFeaturizer
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, MoleculeDataset, column_split
 from tests.chem.nci import readable_nci_smiles
 
@@ -65,6 +65,8 @@ def test_single_molecule_is_what_the_featurizer_gives() -> None:
             assert torch.equal(data[key], expected[key])
         assert torch.equal(data.y.nan_to_num(9), TARGETS[i : i + 1].nan_to_num(9))
         assert data.validate()
+    named = MoleculeDataset.from_smiles(SMILES, featurizer="ogb")
+    assert torch.equal(named[0].x, OGBFeaturizer()(SMILES[0]).x)
 
 
 def test_what_the_data_set_says_of_itself() -> None:

@@ -257,6 +257,7 @@ def test_words_and_punctuation() -> None:
         ("The U.S. lost $1,000.50, 3rd time.", "the u.s. lost $ 1,000.50 , 3rd time ."),
         ("'quoted' o'clock, ain't", "' quoted ' o ' clock , ai n't"),
         ("Zürich\n\t雨 _x_ \u00a0", "zürich 雨 _x_"),
+        ("cafe\u0301, हिन्दी สวัสดี", "caf\u00e9 , हिन्दी สวัสดี"),
         (" \n", ""),
     ):
         assert tokenize(text) == words.split()

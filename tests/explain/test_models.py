@@ -1,5 +1,6 @@
 """Attributions of whole networks add up to the output, layer by layer as by brute force."""
 
+import copy
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -129,6 +130,13 @@ def test_leaves_the_model_as_it_was() -> None:
     for name, value in model.state_dict().items():
         torch.testing.assert_close(value, before[name])
     assert found.nodes.dtype == torch.float32 and not found.output.requires_grad
+
+
+def test_tied_layers_that_were_replaced() -> None:
+    model = build("wl").eval()
+    model.convs[0].walk = copy.deepcopy(model.convs[0].walk)
+    model.convs[0].walk.lins[0].weight.data.mul_(2)
+    assert_adds_up(model, random_graph(0), 0)
 
 
 def test_labels_of_a_wl_network_are_free() -> None:

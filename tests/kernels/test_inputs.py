@@ -360,11 +360,11 @@ def test_modes_and_errors_with_threads() -> None:
 
 LABELS, NUMBERS = ring(x=torch.zeros(3).long()), ring(x=torch.zeros(3))
 CODES = [ring(), ring(dtype=torch.float32), ring(6.0, torch.int64)]
-ONE_HOT = ring(1.0, torch.int64)
+ONE_HOT, SIX = (ring(x=torch.tensor([[number, 0]] * 3)) for number in (1, 6))
 SPARSE = torch.eye(2).to_sparse()
 HETERO = Batch.from_data_list([HeteroData(a={"x": torch.ones(2, 1)})])
 UNSORTED = Batch(x=torch.ones(3, 1), edge_index=RING[:, :0], batch=torch.tensor([0, 1, 0]))
-BOTH_CODES = Batch.from_data_list([ONE_HOT, ONE_HOT, CODES[2]])
+BOTH_CODES = Batch.from_data_list([ONE_HOT, ONE_HOT, SIX])
 WALK, SUBTREES, STRING = RandomWalkKernel(), WLSubtreeKernel(), StringKernel()
 PATHS = [nx.path_graph(2) for _ in range(3)]
 for number, labels in ((1, {0: 1}), (2, {0: 1, 1: "one"})):
@@ -416,7 +416,8 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (WALK, [ring(), ring().to("meta")], "graph 1 is on meta, graph 0 on cpu"),
     (WALK, Batch(x=torch.ones(3, 1)), "the batch has no edge_index"),
     (WALK, [LABELS, LABELS, NUMBERS], r"graph 2 .* labels of one type"),
-    (WALK, CODES, "graph 2 has integers other than 0 and 1 in 'x'"),
+    (WALK, CODES, "graph 2 has one column of integers or others than 0 and 1 in 'x'"),
+    (WALK, [ring(), ring(x=torch.eye(3)[:, :1].bool())], "graph 1 has one column of integers or"),
     (WALK, [ring(x=torch.ones(3, 1, 1))], "one or two dimensions"),
     *(
         (

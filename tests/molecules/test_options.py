@@ -172,9 +172,12 @@ def test_a_flipped_bit_is_an_error_of_one_line(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded_is_told(
     fitted: MoleculeRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(FileNotFoundError, match="no saved estimator"):
+    with pytest.raises(FileNotFoundError, match="of a saved estimator: it is none"):
         load(tmp_path / "missing")
-    fitted.save(tmp_path)
+    fitted.save(tmp_path / "run" / "model")
+    with pytest.raises(FileNotFoundError, match=r"that of the run is .*model"):
+        load(tmp_path / "run")
+    fitted.save(tmp_path, overwrite=True)
     with np.load(tmp_path / "estimator.npz") as found:
         arrays = {name: found[name] for name in found.files if name != "0/noise"}
     np.savez(tmp_path / "estimator.npz", **arrays)

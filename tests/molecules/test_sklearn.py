@@ -8,13 +8,15 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pyg_kernels.kernels import MoleculeSimilarity
 from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, methods
 from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor
 
@@ -88,6 +90,23 @@ def test_search_over_parameters() -> None:
     scores = search.cv_results_["mean_test_score"]
     assert np.isfinite(scores).all() and (scores <= 1).all()
     assert search.best_params_ == {"model": "wl-ridge"}
+
+
+def test_folds_in_processes_of_joblib() -> None:
+    scores = cross_val_score(
+        regressor("wl", standardize=True), SMILES, LOGP, cv=2, n_jobs=2, error_score="raise"
+    )
+    assert np.isfinite(scores).all()
+
+
+def test_a_configuration_for_frames_changes_nothing() -> None:
+    models = [regressor(name).fit(SMILES, LOGP) for name in ("pooled", "wl-ridge")]
+    with config_context(transform_output="pandas"):
+        for model in models:
+            again = clone(model).fit(SMILES, LOGP)
+            np.testing.assert_array_equal(again.predict(SMILES), model.predict(SMILES))
+        similarity = MoleculeSimilarity().fit(SMILES)
+    assert similarity.threshold_ == MoleculeSimilarity().fit(SMILES).threshold_
 
 
 def test_pipeline_on_graph_vectors_and_joblib(tmp_path: Path) -> None:

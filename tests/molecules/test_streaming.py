@@ -206,6 +206,26 @@ def test_environments_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> Non
         assert sizes_of == sorted(sizes_of) and sizes_of[0] < len(batch.x) / 2
 
 
+def test_a_table_is_overwritten_only_when_the_new_one_is_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One's own table is one of those that are overwritten."""
+    table = folder / "own.csv"
+    pd.DataFrame({"smiles": SMILES[:5], "measured": range(5)}).to_csv(table, index=False)
+    before = table.read_bytes()
+
+    def fail(*args: object) -> None:
+        raise OSError("no space left")
+
+    words = "predict +ridge +own.csv --out +own.csv --overwrite"
+    with monkeypatch.context() as full:
+        full.setattr(Path, "replace", fail)
+        assert "no space left" in run(folder, words, status=2)
+    assert table.read_bytes() == before
+    run(folder, words)
+    assert {"measured", "predicted_logp"} <= set(pd.read_csv(table))
+
+
 def test_rounding_keeps_nine_digits() -> None:
     values = np.array([0.1 + 0.2, -123456.789012345, 1e-300, 0.0, np.nan, np.inf, 1e25 / 3, 2 / 3])
     expected = [float(f"{value:.9g}") for value in values]

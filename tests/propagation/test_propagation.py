@@ -61,6 +61,8 @@ TWICE = torch.sparse_coo_tensor(torch.tensor([[1, 1], [0, 0]]), torch.ones(2), (
 WEIGHTS = torch.sparse_coo_tensor(torch.eye(2).long(), torch.tensor([0.5, 2.0]), (3, 3)).coalesce()
 FEATURES = torch.sparse_coo_tensor(torch.eye(2).long(), torch.eye(2), (3, 3, 2)).coalesce()
 
+LABELED = as_edges(torch.eye(2).long(), 3, 3, torch.eye(2), 2)
+
 
 @pytest.mark.parametrize(
     ("edges", "options", "message"),
@@ -71,6 +73,8 @@ FEATURES = torch.sparse_coo_tensor(torch.eye(2).long(), torch.eye(2), (3, 3, 2))
         (FEATURES, {}, "takes no edge features"),
         (NO_EDGES, {"edge_attr": torch.zeros(0, 2), "edge_dim": 2}, "carry their own"),
         (NO_EDGES, {"edge_dim": 2}, "edge_attr is missing"),
+        (LABELED, {}, "takes no edge features"),
+        (LABELED, {"edge_dim": 3}, "has 2 features: expected edge_dim=3"),
         (torch.eye(3).to_sparse_csr(), {"flow": "target_to_source"}, "target_to_source"),
     ],
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -49,6 +50,12 @@ def test_options(build: Callable[..., Any], wrong: dict[str, list[Any]]) -> None
         for value in values:
             with pytest.raises(ValueError, match=re.escape(f"{name}={value!r}: expected")):
                 build(**{name: value})
+
+
+def test_numbers_of_numpy() -> None:
+    half = np.float32(0.5)
+    built = PRICED(coherence=half, temperature=half, estimator="gumbel")
+    assert (built.coherence, UNPRICED(rate=half).control.rate) == (0.5, 0.5)
 
 
 def of_graph(**changes: Any) -> dict[str, Any]:

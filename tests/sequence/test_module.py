@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import BatchNorm1d
 from torch.nn.utils import prune
 from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.rnn import pack_sequence
 
 from tests.promises import assert_same_in_onnx, assert_torch_func
 from tests.sequence.equations import assert_equations
@@ -280,6 +281,15 @@ def test_compiles_in_one_graph() -> None:
 
 
 @pytest.mark.traces
+def test_packed_texts_compiled() -> None:
+    packed = pack_sequence([torch.randn(n, 3) for n in (2, 5, 1)], enforce_sorted=False)
+    for layer in (RCNN.layer(3, 4), RKM.layer(3, 4)):
+        found = torch.compile(layer, backend="eager")(packed)[0]
+        for given, expected in zip(found, layer(packed)[0], strict=True):
+            torch.testing.assert_close(given, expected)
+
+
+@pytest.mark.traces
 def test_compiled_padding_is_zero_and_gives_no_gradient() -> None:
     x, lengths = torch.randn(5, 2, 3), torch.tensor([5, 1])
     layers = torch.nn.ModuleList(
@@ -521,3 +531,18 @@ def test_hooked_maps_need_no_numbers() -> None:
     traced = make_fx(lambda x: rcnn(x)[0])(x)
     close(traced(x), rcnn(x)[0])
     assert rcnn.to("meta")(x.to("meta"))[0].shape == (5, 2, 4)
+
+
+def test_shapes_without_numbers() -> None:
+    """On ``meta``, and of PyTorch's fake tensors."""
+    for how in (torch.device("meta"), FakeTensorMode()):
+        with how:
+            x, mask = torch.randn(5, 2, 3), torch.ones(5, 2, dtype=torch.bool)
+            both, maximum = RCNN.layer(3, 4, bidirectional=True), {"pooling": "max"}
+            for found in (
+                both(x, both.initial_state(2))[0],
+                both(x, mask=mask)[0],
+                both(x, lengths=[5, 2])[0],
+                RCNN.layer(3, 8, combine="add", **maximum)(x)[0],
+            ):
+                assert found.shape == (5, 2, 8)

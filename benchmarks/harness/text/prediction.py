@@ -26,6 +26,7 @@ from pyg_kernels.datasets.text import Vocabulary
 from pyg_kernels.datasets.text.corpus import INTEGER
 
 PREFIXES = 64  # beginnings of a text that are classified together
+MOST_WORDS = 1000  # of a text that is explained: beginnings take quadratic time
 INCHES_A_WORD = 0.42
 MOST_INCHES = 120.0
 
@@ -106,9 +107,10 @@ def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:
     with torch.inference_mode():
         known = (batch.ids > Vocabulary.unknown) & net.embedding(batch.ids).any(dim=1)
         here = net.at_words(batch).softmax(dim=1)
-    beginnings = [words[:number] for number in range(1, len(words) + 1)]
-    so_far = probabilities(classifier, beginnings, PREFIXES)
-    return Explanation(words, known.tolist(), here, so_far, classes)
+    ends = range(1, len(words) + 1)
+    some = (ends[k : k + PREFIXES] for k in range(0, len(words), PREFIXES))
+    parts = [probabilities(classifier, [words[:end] for end in of], PREFIXES) for of in some]
+    return Explanation(words, known.tolist(), here, torch.cat(parts), classes)
 
 
 def probabilities(
@@ -201,7 +203,9 @@ def predicted(
 def _explain(classifier: TextClassifier, texts: Sequence[Sequence[str]], options: Any) -> None:
     if not texts:
         raise InputError("--explain: no text has words")
-    explanations = [explain(classifier, words) for words in texts]
+    if longer := sum(len(words) > MOST_WORDS for words in texts):
+        say(f"{longer} texts are explained as far as their first {MOST_WORDS:,} words")
+    explanations = [explain(classifier, words[:MOST_WORDS]) for words in texts]
     folder = Path(options.explain)
     found = [explanation.table() for explanation in explanations]
     with naming_files(folder):

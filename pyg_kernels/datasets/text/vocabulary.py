@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Self
@@ -12,13 +13,14 @@ from torch import Tensor
 
 PADDING = "<pad>"
 UNKNOWN = "<unk>"
+MARKS = "".join(filter(lambda c: unicodedata.category(c) in ("Mn", "Mc"), map(chr, range(2**17))))
 TOKEN = re.compile(
-    r"""
+    rf"""
     n't\b | '(?:s|m|d|re|ve|ll)\b   # what GloVe writes as words of their own
-    | (?:[^\W\d_]\.){2,}            # u.s.
+    | (?:[^\W\d_]\.){{2,}}          # u.s.
     | \d+(?:[.,]\d+)+               # 1,000.5
     | \w+?(?=n't\b)                 # do before n't
-    | \w+
+    | \w+(?-i:[{MARKS}]+\w*)*       # marks are those of vowels and such
     | [^\w\s]                       # any other character stands alone
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -31,14 +33,14 @@ def tokenize(text: str, lower: bool = True) -> list[str]:
     Numbers keep their commas and points (``1,000.5``), and letters with points between theirs
     (``u.s.``). Contractions are split as in the Penn Treebank and in GloVe's vectors: ``don't``
     gives ``do n't``, ``it's`` gives ``it 's``. Every other character that is not white space is a
-    word of its own, so that ``long-term (see [2])`` has nine.
+    word of its own, so that ``long-term (see [2])`` has nine. Marks stay with letters (NFC).
 
     Args:
         text: the text.
         lower: whether to write all words in lower case, as GloVe's vectors do.
     """
-    text = text.replace("\u2019", "'")
-    return TOKEN.findall(text.lower() if lower else text)
+    text = (text.lower() if lower else text).replace("\u2019", "'")
+    return TOKEN.findall(unicodedata.normalize("NFC", text))
 
 
 class Vocabulary:

@@ -12,6 +12,12 @@ from torch_geometric.nn.conv import MessagePassing
 from pyg_kernels.nn.arguments import checked_aggregation
 from pyg_kernels.ops.edges import Edges
 
+REGISTER_HOOK = [
+    f"register_{part}_forward_{when}"
+    for part in ("propagate", "message", "aggregate")
+    for when in ("pre_hook", "hook")
+]
+
 
 def _taking_messages(name: str) -> Callable[..., Any]:
     """PyG's method of that name, after which the layer takes messages."""
@@ -23,12 +29,17 @@ def _taking_messages(name: str) -> Callable[..., Any]:
     return register
 
 
+def _is_ours(method: Callable[..., Any]) -> bool:
+    return method.__module__.startswith(("pyg_kernels.", "torch_geometric."))
+
+
 class FusedConv(MessagePassing):
     """A layer that sums over neighbours by one op, without a message an edge.
 
     PyG's ``propagate`` takes its place, with the same numbers, where an explainer's edge mask is
-    on (``explain``), and once ``fuse`` is False: a hook on the layer's messages sets that. To
-    fuse again after the hook's removal, set ``fuse``.
+    on (``explain``), and once ``fuse`` is False: a hook on the layer's messages sets that, and a
+    subclass's own ``message``, ``aggregate`` or ``update``. To fuse again after the hook's removal,
+    set ``fuse``.
 
     Args:
         **kwargs: Arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
@@ -36,14 +47,7 @@ class FusedConv(MessagePassing):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(aggr=checked_aggregation(kwargs), **kwargs)
-        self.fuse = True
-
-    register_propagate_forward_pre_hook = _taking_messages("register_propagate_forward_pre_hook")
-    register_propagate_forward_hook = _taking_messages("register_propagate_forward_hook")
-    register_message_forward_pre_hook = _taking_messages("register_message_forward_pre_hook")
-    register_message_forward_hook = _taking_messages("register_message_forward_hook")
-    register_aggregate_forward_pre_hook = _taking_messages("register_aggregate_forward_pre_hook")
-    register_aggregate_forward_hook = _taking_messages("register_aggregate_forward_hook")
+        self.fuse = all(map(_is_ours, (self.message, self.aggregate, self.update)))
 
     @property
     def takes_messages(self) -> bool:
@@ -57,3 +61,7 @@ class FusedConv(MessagePassing):
         if self.flow == "target_to_source":
             index, size = index.flip(0), (size[1], size[0])
         return self.propagate(index, size=size, edge_weight=edges.weight, **kwargs)
+
+
+for _name in REGISTER_HOOK:
+    setattr(FusedConv, _name, _taking_messages(_name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.arguments import Act, checked_aggregation, checked_module
+from pyg_kernels.nn.conv.fused_conv import REGISTER_HOOK
 from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
 from pyg_kernels.nn.conv.random_walk_conv import RandomWalkConv
 from pyg_kernels.nn.conv.walk_conv import NodeFeatures
@@ -146,8 +148,7 @@ class GraphKernelConv(WithWalk, MessagePassing):
         edge_attr: OptTensor = None,
         edge_weight: OptTensor = None,
     ) -> Tensor:
-        nodes_and_edges = self.walk.read(x, edge_index, edge_attr, edge_weight)
-        out = self.lin(self.walk.states(*nodes_and_edges)[-1])
+        out = self.lin(self.walk(x, edge_index, edge_attr, edge_weight))
         out = out if self.norm is None else self.norm(out)
         return out if self.walk.act is None else self.walk.act(out)
 
@@ -158,3 +159,12 @@ class GraphKernelConv(WithWalk, MessagePassing):
             f"order={walk.order}, combine={walk.combine!r}, "
             f"gated={isinstance(walk, GatedWalkConv)})"
         )
+
+
+def _of_walk(name: str) -> Callable[..., Any]:
+    """The walk's method of that name."""
+    return lambda conv, hook: getattr(conv.walk, name)(hook)
+
+
+for _name in REGISTER_HOOK:
+    setattr(GraphKernelConv, _name, _of_walk(_name))

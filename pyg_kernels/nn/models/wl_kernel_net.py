@@ -50,7 +50,9 @@ class WLKernelNet(GraphNet):
         tie_weights: ``'all'`` iterations share every matrix (the authors' code), only the
             ``'relabel'`` matrices :math:`U_1, U_2, V` are shared (the paper), or None.
         readout: ``'sum'`` over all iterations (the paper), the ``'last'`` iteration's states (the
-            authors' code), or ``'concat'``: the iterations' sums over nodes side by side,
+            authors' code; without ``tie_weights='all'`` the walks of earlier iterations then learn
+            nothing, which DDP needs ``find_unused_parameters`` for), or ``'concat'``: the
+            iterations' sums over nodes side by side,
             :math:`h_G = [\sum_v c_n^{(1)}[v], \ldots, \sum_v c_n^{(L)}[v]]`, so that the head sees
             each iteration (the jumping knowledge of Xu et al. 2018,
             https://arxiv.org/abs/1806.03536).
@@ -123,11 +125,11 @@ class WLKernelNet(GraphNet):
             delattr(convs[k], name)
         self.register_load_state_dict_pre_hook(_without_copies)
         self.convs = ModuleList(convs)
-        self._share()
+        self.share()
         width = hidden_channels * (num_iterations if readout == "concat" else 1)
         self.head = GraphHead(width, hidden_channels, out_channels, norm, act)
 
-    def _share(self) -> None:
+    def share(self) -> None:
         """Gives later layers what the first one has now."""
         for k, name in self._shared:
             own, now = self.convs[k].__dict__, getattr(self.convs[0], name)
@@ -136,7 +138,7 @@ class WLKernelNet(GraphNet):
                 own[name] = now
 
     def _states(self, x: Tensor, edges: Edges) -> Tensor:
-        self._share()
+        self.share()
         passes = iterations(self.convs, self.embedding(x), edges, self.dropout, self.training)
         states = [state for _, state in passes]
         if self.readout == "sum":
@@ -146,9 +148,15 @@ class WLKernelNet(GraphNet):
 
 def _without_copies(net: Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
     """Leaves out of a state what later layers share; states of before have it for each."""
-    copies = tuple(f"{prefix}convs.{k}.{name}." for k, name in cast(WLKernelNet, net)._shared)
-    for key in [key for key in state if key.startswith(copies)]:
-        del state[key]
+    net = cast(WLKernelNet, net)
+    for k, name in net._shared:
+        if name in dict(net.convs[k].named_children()):
+            continue  # its own
+        later, first = f"{prefix}convs.{k}.{name}.", f"{prefix}convs.0.{name}."
+        for key in [key for key in state if key.startswith(later)]:
+            original = state.get(first + key.removeprefix(later))
+            if original is not None and (original.is_meta or torch.equal(state[key], original)):
+                del state[key]
 
 
 def build_iterations(

@@ -244,6 +244,11 @@ def test_intervals_of_paired_differences_contain_the_true_one_as_often_as_said()
     assert np.mean(widths) < 0.1  # of errors of about 1, whose own intervals are four times as wide
 
 
+def test_what_rounding_alone_makes_is_no_difference():
+    scores = [[0.1 + 0.2], [0.3]]
+    assert paired_differences(lambda seed, drawn: seed, 6, scores)[1] == (0, 0)
+
+
 def test_what_a_model_has_less_than_the_best_one_on_shared_items():
     """The best has 3 points more on every item: so in every draw. Items that one lacks do not
     count, nor do those of other folds."""

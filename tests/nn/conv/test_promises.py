@@ -162,6 +162,36 @@ def test_hooks_and_replacements_of_the_linear_maps_are_called() -> None:
     assert seen == ["hook"] * 3
 
 
+def test_hooks_and_methods_of_messages_are_called() -> None:
+    """Those of the walk inside another layer, too."""
+
+    class Halved(RandomWalkConv):
+        def message(self, z_j, weight, edge_weight):
+            return z_j / 2
+
+    class Negated(WLKernelConv):
+        def update(self, inputs):
+            return -inputs
+
+    graph = random_graph(0, dtype=torch.float32)
+    args = graph.x, graph.edge_index
+    walk, halved = RandomWalkConv(C, C, combine="add"), Halved(C, C, combine="add")
+    halved.load_state_dict(walk.state_dict())
+    own = walk.lins[1](graph.x)
+    torch.testing.assert_close(halved(*args) - own, (walk(*args) - own) / 2)
+    relabeling, negated = WLKernelConv(C), Negated(C)
+    negated.load_state_dict(relabeling.state_dict())
+    assert not torch.equal(negated(*args), relabeling(*args))
+    layer, calls = GraphKernelConv(C, C, norm=None), list[str]()
+    layer.walk.register_forward_hook(lambda *args: calls.append("walk"))
+    expected = layer(*args)
+    layer.register_message_forward_hook(lambda module, inputs, out: calls.append("message"))
+    torch.testing.assert_close(layer(*args), expected)
+    assert calls == ["walk", "message", "walk"]
+    relabeling.walk.register_forward_hook(lambda module, inputs, out: 0 * out)
+    assert not relabeling(*args, return_states=True)[1].any()
+
+
 def test_a_users_own_activation_is_called() -> None:
     class Shifted(torch.nn.ReLU):
         def forward(self, x):

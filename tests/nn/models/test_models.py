@@ -212,8 +212,21 @@ def test_what_is_tied_is_one_submodule(tie_weights: str | None) -> None:
     predict(model, graph, False)
     assert all(conv.walk in set(model.modules()) for conv in model.convs)
     model.convs[1].walk = own = copy.deepcopy(model.convs[0].walk)  # no longer tied
-    predict(model, graph, False)
+    expected = predict(model, graph, False)
     assert model.convs[1].walk is own
+    own.lins[0].weight.data.mul_(2)
+    state = model.state_dict()
+    own.lins[0].weight.data.mul_(2)
+    model.load_state_dict(state)
+    torch.testing.assert_close(own.lins[0].weight, state["convs.1.walk.lins.0.weight"])
+    assert not torch.equal(predict(model, graph, False), expected)
+
+
+@pytest.mark.parametrize("tied", ["all", "relabel"])
+def test_a_state_of_other_layers_is_refused_where_they_are_tied(tied: str) -> None:
+    state = WLKernelNet(4, 6, 1, tie_weights=None).state_dict()
+    with pytest.raises(RuntimeError, match=r"Unexpected key.*convs.1.relabeling"):
+        WLKernelNet(4, 6, 1, tie_weights=tied).load_state_dict(state)
 
 
 def test_lazy_sizes() -> None:
