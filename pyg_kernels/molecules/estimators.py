@@ -162,14 +162,12 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             examples = Examples(molecules, targets, weight, train, valid, seed)
             parts = []
             for model in models:
-                member = self._member(model, self._divides(model, number), **usual)
-                own = examples if member.task is self.task_ else replace(examples, y=measured)
+                member = self._member(model, **usual)
                 if start_from is not None:
-                    start = start_from._starting(model, number, bool(member.task.spikes))
-                    member.start_from(start, frozen)
-                store.fit_once(member, own, checkpoint)
+                    member.start_from(start_from._starting(model, number), frozen)
+                store.fit_once(member, examples, checkpoint)
                 members.append(member)
-                parts.append(self._validated(member, own))
+                parts.append(self._validated(member, examples))
             held.append((np.where(weight[valid, None] > 0, measured[valid], np.nan), parts))
         self.members_ = members
         self.model_weights_ = methods.stacked_weights(held, self.task_)
@@ -306,15 +304,12 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         if reason:
             raise ValueError(f"distill={self.distill} {reason}")
 
-    def _starting(self, model: str, number: int = 0, divides: bool = False) -> Any:
-        """The member of a model that another estimator's starts from: if there is one, its like."""
+    def _starting(self, model: str, number: int = 0) -> Any:
+        """The member of a model that another estimator's starts from."""
         found = [member for member in self.members_ if member.model == model]
         if not found:
             raise ValueError(f"start_from has no {model!r}, it has {', '.join(self.models_)}")
-        at = number % len(found)
-        ordered = found[at:] + found[:at]
-        alike = [member for member in ordered if bool(member.task.spikes) == divides]
-        return (alike or ordered)[0]
+        return found[number % len(found)]
 
     def _models(self) -> list[str]:
         several = isinstance(self.model, (list, tuple, np.ndarray))
@@ -332,16 +327,11 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             raise ValueError(f"model={self.model!r}: expected different models, at least one")
         return models
 
-    def _divides(self, model: str, number: int) -> bool:
-        """Whether a member of an ensemble learns a target with a spike as two.
+    def _member(self, model: str, divides: bool = True, **usual: Any) -> Any:
+        """A member, not fitted; networks are trained as usual where nothing is given.
 
-        Every other network learns it as one: their errors differ.
+        Unless it divides them, it learns targets with a spike as they are.
         """
-        networks = [name for name in self.models_ if name not in KERNEL_METHODS]
-        return model not in networks or (number + networks.index(model)) % 2 == 0
-
-    def _member(self, model: str, divides: bool, **usual: Any) -> Any:
-        """A member, not fitted; networks are trained as usual where nothing is given."""
         task = self.task_
         if task.spikes and not divides:
             task = Task("regression", len(task.spikes))
@@ -502,7 +492,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             target: Which target, or which of three or more classes. Of a target with a value in
                 ``spikes_``, what it is elsewhere is explained; that it is elsewhere by the targets
                 after the last, one for each of them: of kernel methods the share, of networks its
-                log odds. Networks that learned it as one have no part in either.
+                log odds.
 
         Returns:
             A :class:`MoleculeExplanation`.
@@ -591,8 +581,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             that are not held out.
         hurdle: Whether a target that is often one value is learned as two: what it is elsewhere,
             and whether it is elsewhere. See
-            :class:`~pyg_kernels.molecules.methods.Hurdles`; not where targets are resampled. Of
-            several networks every other one learns it as one: their errors differ.
+            :class:`~pyg_kernels.molecules.methods.Hurdles`; not where targets are resampled.
         distill: How many analogues, for each molecule that is not held out, are predicted by all
             members for one network to learn from, which takes their place (Hinton et al.,
             *Distilling the Knowledge in a Neural Network*, 2015): the first of the models that is

@@ -40,6 +40,7 @@ LOSSES = ("train_loss", "valid_loss")
 TIPS = ("lightning.pytorch", "lightning.fabric")  # on data loaders, which do not apply
 PREDICTED = 2048  # molecules a batch of a prediction
 DECAY = 0.9  # of the exponential schedule, an epoch
+JOINED = 0.1  # how much the error of a joined target counts beside those of its two parts
 PATIENCE = timedelta(days=30)  # for which processes wait for what one of them does alone
 
 
@@ -183,6 +184,8 @@ class Learner(lightning.LightningModule):
             each[:, flags] = F.binary_cross_entropy_with_logits(logits, there, reduction="none")
             if part == LOSSES[1]:  # of the targets alone
                 each, measured = each[:, self.targets], measured[:, self.targets]
+            else:
+                each[:, self.task.num_outputs :] *= JOINED
         weight = measured * batch.weight[:, None]
         loss, total = torch.where(measured, each, 0.0).mul(weight).sum(), weight.sum()
         self.sums[part] = self.sums[part] + torch.stack([loss.detach(), total]).cpu()
