@@ -413,8 +413,8 @@ def _joined_values(
             i, _ = place(int(codes.nonzero()[0]), starts)
             raise ValueError(
                 f"graph {first + i} has one column of integers or others than 0 and 1 in {name!r}, "
-                "whose inner products mean nothing: make them one-hot, or name them as labels "
-                "(node_label, edge_label)"
+                "whose inner products mean nothing: name them as labels (node_label, edge_label), "
+                "make them one-hot, or floating numbers where they are numbers"
             )
     return joined
 

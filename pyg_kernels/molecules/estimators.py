@@ -164,7 +164,8 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             for model in models:
                 member = self._member(model, **usual)
                 if start_from is not None:
-                    member.start_from(start_from._starting(model, number), frozen)
+                    start = start_from._starting(model, number, bool(member.task.spikes))
+                    member.start_from(start, frozen)
                 store.fit_once(member, examples, checkpoint)
                 members.append(member)
                 parts.append(self._validated(member, examples))
@@ -304,12 +305,13 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         if reason:
             raise ValueError(f"distill={self.distill} {reason}")
 
-    def _starting(self, model: str, number: int = 0) -> Any:
-        """The member of a model that another estimator's starts from."""
+    def _starting(self, model: str, number: int = 0, divides: bool = True) -> Any:
+        """The member of a model that another estimator's starts from: if there is one, its like."""
         found = [member for member in self.members_ if member.model == model]
         if not found:
             raise ValueError(f"start_from has no {model!r}, it has {', '.join(self.models_)}")
-        return found[number % len(found)]
+        alike = [member for member in found if bool(member.task.spikes) == divides] or found
+        return alike[number % len(alike)]
 
     def _models(self) -> list[str]:
         several = isinstance(self.model, (list, tuple, np.ndarray))

@@ -191,7 +191,7 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
     """Writes all files with new columns, and warns of molecules that are left out or far.
 
     A hidden file beside them tells with which runs and options they were begun, and of what each
-    was made: ``--resume`` refuses others.
+    was made: ``--resume`` refuses others, and makes anew what was there before.
     """
     out, is_folder = Path(options.out), Path(options.data).is_dir()
     # For a single file it is written only with --resume, which alone reads it.
@@ -211,14 +211,15 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
         outputs = _unfinished(outputs, digests, made, compared)
     if not outputs:
         return
-    made |= {file.name: digests[path] for path, file in outputs.items()}
+    # What is there already is of before until it is replaced.
+    made |= {file.name: digests[path] for path, file in outputs.items() if not file.is_file()}
     done, is_first = 0, True
     distant = f"molecules are far from the training set (similarity below {annotator.limit:.2g})"
     parts = _annotated(annotator, options, list(outputs))
     for path, of_file in groupby(parts, key=lambda part: part[0]):
         numbers: Counter[str] = Counter()
         first: dict[str, list[int]] = {}
-        with TableWriter(outputs[path], options.overwrite, like=path) as writer:
+        with TableWriter(outputs[path], options.overwrite or options.resume, path) as writer:
             for _, frame in of_file:
                 if not len(frame) and not is_folder:
                     raise FileError(f"{path}: there is no row below the header")
@@ -232,16 +233,9 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
                     first[what] = [*first.get(what, ()), *lines][: LISTED + 1]
                 done += len(frame)
                 say(f"{done:,} molecules done")
-            if is_first:  # before it is there, and not if it fails
-                is_first = False
-                if (
-                    not options.resume
-                ):  # else a later --resume would take those of before for its own
-                    for file in outputs.values() if is_folder else [begun]:
-                        file.unlink(missing_ok=True)
-                if is_folder or options.resume:
-                    write_begun(begun, told, made)
-        if was_begun and not is_folder:
+        name = outputs[path].name
+        if (is_folder or options.resume or was_begun) and (is_first or name not in made):
+            made[name], is_first = digests[path], False
             write_begun(begun, told, made)
         for what, number in numbers.items():
             if number:
@@ -253,13 +247,14 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
 def _unfinished(
     outputs: dict[str, Path], digests: dict[str, str], made: dict[str, str], compared: bool
 ) -> dict[str, Path]:
-    """The files that are not there; those that are and were made of another table are an error."""
-    kept = {path: file for path, file in outputs.items() if file.is_file()}
+    """The files that are not made; those that were made of another table are an error."""
+    there = {path: file for path, file in outputs.items() if file.is_file()}
+    kept = {path: file for path, file in there.items() if not compared or file.name in made}
     for path, file in kept.items():
         known, now = made.get(file.name), digests[path]
         if known and now and known != now:
             raise ValueError(f"--resume: {file} was made of another table: remove it")
-        if compared and not (known and now):
+        if compared and not now:
             say(f"warning: it is not known of which table {file} was made")
     if kept:
         say(f"{len(kept)} of {len(outputs)} files are finished and kept")

@@ -281,7 +281,7 @@ class TrainedNetwork(Method):
     def told(self) -> dict[str, Any]:
         weights = {} if self.start is None else self.start.state_dict()
         start = {name: value.numpy(force=True) for name, value in weights.items()}
-        options = {**vars(self.options), "progress": None}
+        options = {**vars(self.options), "progress": None, "joined": JOINED}
         return {**super().told(), **self.sizes, **options, "start": start, "frozen": self.frozen}
 
     def build(self, num_extra: int) -> MoleculeNet:

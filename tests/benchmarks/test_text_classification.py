@@ -19,7 +19,7 @@ from benchmarks.harness import sizes
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.options import parse
-from benchmarks.harness.text import models, options, report
+from benchmarks.harness.text import models, options, prediction, report
 from benchmarks.harness.text.data import CORPORA, load_texts
 from benchmarks.harness.text.options import Texts
 from benchmarks.harness.text.task import TextClassifier, TextTask, text_model_configs
@@ -336,6 +336,12 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     assert whole[scores[0]][0] == pytest.approx(float(table[scores[0]][0]), abs=1e-6)
     output = printed(call("predict", "--checkpoint", out, "--text", "sun", "rain rain"))
     assert re.search(r"sun +very good .*\nrain rain +null ", output)
+    with monkeypatch.context() as short:
+        short.setattr(prediction, "MOST_WORDS", 2)
+        long = ("predict", "--checkpoint", out, "--text", "sun sun rain", "--explain")
+        said = printed(call(*long, tmp_path / "long"))
+    assert "1 texts are explained as far as their first 2 words" in said
+    assert "rain" not in (tmp_path / "long" / "explanation.md").read_text()
     # What cannot be written is refused before anything is, as is what lies there.
     assert_refused(call(*predict, new, "--out", file), "p.csv exists; --overwrite replaces it")
     into = ("--out", tmp_path / "q.csv", "--explain", file, "--overwrite")

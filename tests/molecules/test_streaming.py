@@ -111,7 +111,7 @@ def test_resume_mixes_no_runs_and_options(
     begun = folder / (f"{out}/.begun.json" if data == "parts" else f".{out}.begun.json")
     content = json.loads(begun.read_text())
     begun.write_text(json.dumps({**content, "made": {}}))
-    assert "warning: it is not known of which table" in run(folder, words)
+    assert "finished and kept" not in run(folder, words)  # they may be of before
     begun.write_text("")
     assert ".begun.json is damaged: --overwrite" in run(folder, words, status=2)
     begun.write_text(json.dumps(content))
@@ -212,18 +212,38 @@ def test_a_table_is_overwritten_only_when_the_new_one_is_whole(
     """One's own table is one of those that are overwritten."""
     table = folder / "own.csv"
     pd.DataFrame({"smiles": SMILES[:5], "measured": range(5)}).to_csv(table, index=False)
-    before = table.read_bytes()
+    before, replace, left = table.read_bytes(), Path.replace, [0]
 
-    def fail(*args: object) -> None:
-        raise OSError("no space left")
+    def fail(self: Path, target: Path) -> Path:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError("no space left")
+        return replace(self, target)
 
     words = "predict +ridge +own.csv --out +own.csv --overwrite"
     with monkeypatch.context() as full:
         full.setattr(Path, "replace", fail)
         assert "no space left" in run(folder, words, status=2)
-    assert table.read_bytes() == before
-    run(folder, words)
+        assert table.read_bytes() == before
+        left[0] = 1
+        run(folder, words)
     assert {"measured", "predicted_logp"} <= set(pd.read_csv(table))
+    of_folder = "predict +ridge +parts --far 0 --skip-invalid --out +replaced"
+    run(folder, of_folder)
+    tables = sorted((folder / "replaced").glob("*.gz"))
+    first, second = (table.read_bytes() for table in tables)
+    other = f"{of_folder} --coverage 0.5"
+    with monkeypatch.context() as full:
+        full.setattr(Path, "replace", fail)
+        for left[0], changed in ((0, False), (2, True)):  # none; the first, and that it was begun
+            assert "no space left" in run(folder, f"{other} --overwrite", status=2)
+            assert [t.read_bytes() != b for t, b in zip(tables, (first, second), strict=True)] == [
+                changed,
+                False,
+            ]
+    assert "1 of 2 files are finished and kept" in run(folder, f"{other} --resume")
+    assert tables[1].read_bytes() != second
+    assert "--coverage was 0.5" in run(folder, f"{of_folder} --resume", status=2)
 
 
 def test_rounding_keeps_nine_digits() -> None:

@@ -20,7 +20,7 @@ TOKEN = re.compile(
     | (?:[^\W\d_]\.){{2,}}          # u.s.
     | \d+(?:[.,]\d+)+               # 1,000.5
     | \w+?(?=n't\b)                 # do before n't
-    | \w+(?-i:[{MARKS}]+\w*)*       # marks are those of vowels and such
+    | \w+(?:(?=[^\x00-\x7f])(?-i:[{MARKS}]+)\w*)*  # marks are those of vowels and such
     | [^\w\s]                       # any other character stands alone
     """,
     re.VERBOSE | re.IGNORECASE,

@@ -29,8 +29,9 @@ def _taking_messages(name: str) -> Callable[..., Any]:
     return register
 
 
-def _is_ours(method: Callable[..., Any]) -> bool:
-    return method.__module__.startswith(("pyg_kernels.", "torch_geometric."))
+def _is_ours(layer: type, method: str) -> bool:
+    of = next(kind for kind in layer.__mro__ if method in vars(kind))
+    return of.__module__.startswith(("pyg_kernels.", "torch_geometric."))
 
 
 class FusedConv(MessagePassing):
@@ -47,7 +48,7 @@ class FusedConv(MessagePassing):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(aggr=checked_aggregation(kwargs), **kwargs)
-        self.fuse = all(map(_is_ours, (self.message, self.aggregate, self.update)))
+        self.fuse = all(_is_ours(type(self), name) for name in ("message", "aggregate", "update"))
 
     @property
     def takes_messages(self) -> bool:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList
+from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 
 from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.nn.arguments import Act, checked_combine, checked_dropout
@@ -19,6 +20,7 @@ from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.graph_net import GraphNet
 from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm
 from pyg_kernels.ops.edges import Edges
+from pyg_kernels.ops.operator import is_readable
 from pyg_kernels.walk import Combine
 
 
@@ -155,8 +157,18 @@ def _without_copies(net: Module, state: dict[str, Any], prefix: str, *_: Any) ->
         later, first = f"{prefix}convs.{k}.{name}.", f"{prefix}convs.0.{name}."
         for key in [key for key in state if key.startswith(later)]:
             original = state.get(first + key.removeprefix(later))
-            if original is not None and (original.is_meta or torch.equal(state[key], original)):
+            if original is not None and _is_copy(state[key], original):
                 del state[key]
+
+
+def _is_copy(value: Tensor, original: Tensor) -> bool:
+    """Whether numbers are equal, as far as there are any."""
+    empty = any(map(is_uninitialized_parameter, (value, original)))
+    if value is original or empty or not is_readable(value, original):
+        return True
+    if value.shape != original.shape:
+        return False
+    return torch.allclose(value.to(original), original, rtol=0, atol=0, equal_nan=True)
 
 
 def build_iterations(

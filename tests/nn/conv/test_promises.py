@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -166,6 +166,7 @@ def test_hooks_and_methods_of_messages_are_called() -> None:
     """Those of the walk inside another layer, too."""
 
     class Halved(RandomWalkConv):
+        @wraps(RandomWalkConv.message)
         def message(self, z_j, weight, edge_weight):
             return z_j / 2
 

@@ -205,6 +205,15 @@ def test_what_is_tied_is_one_submodule(tie_weights: str | None) -> None:
             layers = (1, 2, 3) if name == "walk" else (1, 2)  # the last one relabels nothing
             state |= {key.replace("convs.0", f"convs.{k}"): state[key] for k in layers}
     torch.nn.ModuleList([other]).load_state_dict({f"0.{key}": v for key, v in state.items()})
+    unequal = state | {"convs.0.walk.lins.0.weight": torch.full((6, 6), torch.nan)}
+    if tie_weights == "all":  # a network that has diverged, and one without numbers
+        unequal |= {
+            f"convs.{k}.walk.lins.0.weight": torch.full((6, 6), torch.nan) for k in (1, 2, 3)
+        }
+        copy.deepcopy(other).load_state_dict(unequal)
+        lazy = WLKernelNet(-1, 6, 1, tie_weights="all", edge_dim=-1)
+        key, value = next((k, v) for k, v in lazy.state_dict().items() if "edge_lins" in k)
+        lazy.load_state_dict(lazy.state_dict() | {key.replace("convs.0", "convs.1"): value})
     for same in (other, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         torch.testing.assert_close(predict(same, graph, False), expected, rtol=0, atol=0)
         assert (same.convs[1].walk is same.convs[0].walk) == (tie_weights == "all")
