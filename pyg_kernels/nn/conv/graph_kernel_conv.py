@@ -148,7 +148,8 @@ class GraphKernelConv(WithWalk, MessagePassing):
         edge_attr: OptTensor = None,
         edge_weight: OptTensor = None,
     ) -> Tensor:
-        out = self.lin(self.walk(x, edge_index, edge_attr, edge_weight))
+        nodes_and_edges = self.walk.read(x, edge_index, edge_attr, edge_weight)
+        out = self.lin(self.walk.states(*nodes_and_edges)[-1])
         out = out if self.norm is None else self.norm(out)
         return out if self.walk.act is None else self.walk.act(out)
 

@@ -146,13 +146,13 @@ class WLKernelConv(WithWalk, FusedConv):
         edge_weight: OptTensor = None,
         return_states: bool = False,
     ) -> Tensor | tuple[Tensor | None, Tensor]:
-        source, target, edges = self.walk.read(x, edge_index, edge_attr, edge_weight)
+        nodes_and_edges = self.walk.read(x, edge_index, edge_attr, edge_weight)
         if self.relabeling is None:
-            state = self.walk((source, target), edges)
+            state = self.walk.states(*nodes_and_edges)[-1]
             return (None, state) if return_states else state
         if return_states or any(map(is_uninitialized_parameter, self.walk.parameters())):
-            state = self.walk((source, target), edges)
-        label = self._relabeled(self.relabeling, source, target, edges)
+            state = self.walk.states(*nodes_and_edges)[-1]
+        label = self._relabeled(self.relabeling, *nodes_and_edges)
         return (label, state) if return_states else label
 
     def _relabeled(self, maps: Relabeling, source: Tensor, target: Tensor, edges: Edges) -> Tensor:
