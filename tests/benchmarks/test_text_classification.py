@@ -340,7 +340,7 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
         short.setattr(prediction, "MOST_WORDS", 2)
         long = ("predict", "--checkpoint", out, "--text", "sun sun rain", "--explain")
         said = printed(call(*long, tmp_path / "long"))
-    assert "1 texts are explained as far as their first 2 words" in said
+    assert "texts explained as far as their first 2 words: 1" in said
     assert "rain" not in (tmp_path / "long" / "explanation.md").read_text()
     # What cannot be written is refused before anything is, as is what lies there.
     assert_refused(call(*predict, new, "--out", file), "p.csv exists; --overwrite replaces it")

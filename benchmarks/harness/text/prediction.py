@@ -204,7 +204,7 @@ def _explain(classifier: TextClassifier, texts: Sequence[Sequence[str]], options
     if not texts:
         raise InputError("--explain: no text has words")
     if longer := sum(len(words) > MOST_WORDS for words in texts):
-        say(f"{longer} texts are explained as far as their first {MOST_WORDS:,} words")
+        say(f"texts explained as far as their first {MOST_WORDS:,} words: {longer}")
     explanations = [explain(classifier, words[:MOST_WORDS]) for words in texts]
     folder = Path(options.explain)
     found = [explanation.table() for explanation in explanations]
