@@ -200,7 +200,7 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
     told["content of RUN"] = [run.digest() for run in annotator.runs]
     compared, made, was_begun = False, dict[str, str](), begun.is_file()
     if options.resume and (any(out.glob("[!.]*")) if is_folder else out.is_file()):
-        compared = begun.is_file()
+        compared = was_begun
         if compared:
             made = check_begun(begun, told, out)
         else:
@@ -247,14 +247,17 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
 def _unfinished(
     outputs: dict[str, Path], digests: dict[str, str], made: dict[str, str], compared: bool
 ) -> dict[str, Path]:
-    """The files that are not made; those that were made of another table are an error."""
+    """The files that are not made; those that were made of another table are an error.
+
+    Those that are kept without a record count as `made` from then on.
+    """
     there = {path: file for path, file in outputs.items() if file.is_file()}
     kept = {path: file for path, file in there.items() if not compared or file.name in made}
     for path, file in kept.items():
-        known, now = made.get(file.name), digests[path]
+        known, now = made.setdefault(file.name, ""), digests[path]
         if known and now and known != now:
             raise ValueError(f"--resume: {file} was made of another table: remove it")
-        if compared and not now:
+        if compared and not (known and now):
             say(f"warning: it is not known of which table {file} was made")
     if kept:
         say(f"{len(kept)} of {len(outputs)} files are finished and kept")

@@ -82,6 +82,11 @@ def test_a_folder_is_taken_up_again(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert (folder / "again" / "0.csv.gz").stat() == first
     assert len(pd.read_csv(folder / "again" / "1.csv.gz")) == len(ROWS) - 30
     run(folder, words + " --resume")  # nothing is left to do
+    for name in (".begun.json", "1.csv.gz"):
+        (folder / "again" / name).unlink()
+    for _ in range(2):  # what is kept without a record is kept the next time, too
+        assert "warning: it is not known" in run(folder, words + " --resume")
+        assert (folder / "again" / "0.csv.gz").stat() == first
 
 
 @pytest.mark.parametrize("data", ["parts", "new.csv"])

@@ -211,10 +211,6 @@ def test_table_of_scores_and_unknown_words() -> None:
     best = int(found.so_far[-1].argmax())
     assert f"class {best} ({found.so_far[-1, best]:.2f})" in table.text()
     assert explain(classifier(), ["a"]).unknown() == "every word is known"
-    learner, words = classifier(), ["a", "good", "bad"] * 50
-    of_each = [prediction.probabilities(learner, [words[:n]], 1)[0] for n in (1, 64, 65, 150)]
-    found = explain(learner, words).so_far[[0, 63, 64, 149]]
-    torch.testing.assert_close(found, torch.stack(of_each))
 
 
 def test_classes_without_an_order_and_pictures() -> None:
