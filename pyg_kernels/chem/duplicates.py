@@ -106,7 +106,8 @@ def find_duplicates(
 ) -> list[DuplicateMolecule]:
     """The molecules that occur several times, in the order in which they first occur.
 
-    Two molecules are the same if their canonical SMILES are.
+    Two molecules are the same if their canonical SMILES are, which do not have what only an
+    extension of SMILES says: the sense of atropisomers, which stereocenters are racemic, R groups.
 
     Args:
         smiles: M SMILES strings.

@@ -199,8 +199,9 @@ class CodeReader:
         self._begin.extend(map(Chem.Bond.GetBeginAtomIdx, bonds))
         self._end.extend(map(Chem.Bond.GetEndAtomIdx, bonds))
         has_orders = smiles is not None and _SIGNS_OF_TYPES.isdisjoint(smiles)
-        if self.bond_features[0].read not in (None, _TYPE):
-            self.bonds[0].extend(_mapped(self.bond_features[0], bonds))
+        first = self.bond_features[0]
+        if first.read is not _TYPE and (first.read or first.name != "type"):
+            self.bonds[0].extend(_mapped(first, bonds))
         elif has_orders and _NO_METALS.issuperset(elements):
             orders = map(Chem.Bond.GetBondTypeAsDouble, bonds)
             self.bonds[0].extend(map(_TYPE_OF_ORDER.get, orders, repeat(0)))
@@ -222,9 +223,9 @@ class CodeReader:
     def store(self, positions: Sequence[int]) -> MolCodeStore:
         """The molecules read so far, which came from these positions."""
         return MolCodeStore.of_bonds(
-            atoms=encoded(self.atom_features, self.atoms),
+            atoms=encoded(self.atom_features, self.atoms, sum(self._num_atoms)),
             ends=np.array([self._begin, self._end], dtype=np.int64),
-            bonds=encoded(self.bond_features, self.bonds),
+            bonds=encoded(self.bond_features, self.bonds, sum(self._num_bonds)),
             num_atoms=self._num_atoms,
             num_bonds=self._num_bonds,
             positions=positions,
@@ -235,9 +236,11 @@ def _mapped(feature: Feature, items: list[Any]) -> Iterable[int]:
     return [] if feature.read is None else map(feature.read, items)
 
 
-def encoded(features: Sequence[Feature], columns: Sequence[Any]) -> NDArray[np.uint8]:
+def encoded(features: Sequence[Feature], columns: Sequence[Any], n: int) -> NDArray[np.uint8]:
     """``(n, len(features))`` codes of n atoms or bonds, from their values feature by feature."""
-    codes = np.empty((len(columns[0]), len(features)), dtype=np.uint8)
+    codes = np.empty((n, len(features)), dtype=np.uint8)
     for k, (feature, values) in enumerate(zip(features, columns, strict=True)):
+        if len(values) != n:
+            raise ValueError(f"the feature {feature.name!r} has no read, and no reader fills it")
         codes[:, k] = feature.encode(values)
     return codes

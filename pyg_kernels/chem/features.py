@@ -20,7 +20,7 @@ class Feature:
     A property is stored as a small integer *code*, the position of its value in ``choices``. A
     value that is not among them takes the code ``len(choices)`` and, in the float features, a slot
     of its own, if ``has_unknown``. A yes-or-no property (``choices=(False, True)``) fills one
-    column that is 0 or 1, unless ``one_hot``; every other property fills one column a slot.
+    column that is 0 or 1, unless ``one_hot`` or ``has_unknown``; every other one a column a slot.
 
     Args:
         name: what the property is called.
@@ -29,7 +29,7 @@ class Feature:
             number of a ``Chem.BondType``, a count, 0 or 1).
         has_unknown: whether a value that is not among the choices has a slot after them.
         one_hot: whether a yes-or-no property fills a column for no and one for yes.
-        read: RDKit's integer of an atom or a bond.
+        read: RDKit's integer of an atom or a bond; without it the type of a bond is read.
 
     Example:
         >>> from pyg_kernels.chem import Feature
@@ -51,7 +51,8 @@ class Feature:
     @property
     def is_indicator(self) -> bool:
         """Whether the property is yes or no and fills a single column."""
-        return self.choices == (False, True) and not self.one_hot
+        is_bool = all(isinstance(choice, bool) for choice in self.choices)  # (0, 1) is equal
+        return is_bool and self.choices == (False, True) and not (self.one_hot or self.has_unknown)
 
     @property
     def num_codes(self) -> int:

@@ -56,6 +56,8 @@ class MolFeaturizer(Featurizer):
 
     A wildcard atom ``*`` has an unknown element; a dative or quadruple bond an unknown type.
     Hydrogens that the SMILES writes as atoms of their own and RDKit keeps (isotopes, H2) are atoms.
+    The implicit valence does not count hydrogens within brackets, so that ``CO`` and
+    ``[CH3][OH]`` have different features; those of :class:`DefaultFeaturizer` are the same.
 
     Example:
         >>> from pyg_kernels.chem import MolFeaturizer

@@ -80,8 +80,8 @@ def standardize_many(
 
     Returns:
         M SMILES strings, and the molecules that were changed, in their order. A string whose
-        molecule stays the same is returned as it was given, and so is one that RDKit cannot read or
-        standardize: what reads the molecules next reports it.
+        molecule stays the same is returned as it was given, and so is one that RDKit cannot
+        standardize, or cannot read: what reads the molecules next reports the latter.
 
     Raises:
         TypeError: if an item is not a string, or ``smiles`` is a single one.
@@ -119,10 +119,10 @@ def _standardized(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[str, ...]]:
     steps = {
         "cleanup": rdMolStandardize.Cleanup,
         "fragment": rdMolStandardize.LargestFragmentChooser().choose,
-        "charge": rdMolStandardize.Uncharger().uncharge,
+        "charge": _neutralized,
     }
     changed: dict[str, None] = {}
-    before = Chem.MolToSmiles(mol)
+    before = given = Chem.MolToSmiles(mol)
     for _ in range(_ROUNDS):
         first = before
         for name, step in steps.items():
@@ -130,7 +130,7 @@ def _standardized(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[str, ...]]:
                 mol = step(mol)
             except (RuntimeError, ValueError) as error:
                 reason = f"RDKit cannot standardize it ({name}): {error}"
-                raise InvalidSmiles(before, reason) from error
+                raise InvalidSmiles(given, reason) from error
             after = Chem.MolToSmiles(mol)
             if after != before:
                 changed[name] = None
@@ -138,3 +138,9 @@ def _standardized(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[str, ...]]:
         if before == first:
             break
     return mol, tuple(name for name in steps if name in changed)
+
+
+def _neutralized(mol: Chem.Mol) -> Chem.Mol:
+    """The molecule as it is where RDKit would give an atom an impossible valence, as in PF6-."""
+    found = rdMolStandardize.Uncharger().uncharge(mol)
+    return mol if Chem.DetectChemistryProblems(found) else found

@@ -22,8 +22,8 @@ B = TypeVar("B")
 
 def positions_in(indices: Indices, length: int, items: str) -> Tensor:
     """Indices into ``length`` items as a vector of positions from 0 (int64)."""
-    if isinstance(indices, np.ndarray):  # torch cannot read negative strides
-        indices = np.ascontiguousarray(indices)
+    if not isinstance(indices, Tensor):  # torch reads neither negative strides nor a Series
+        indices = np.array(indices)
     positions = torch.as_tensor(indices).cpu()
     if positions.dtype == torch.bool and positions.shape == (length,):
         positions = positions.nonzero().flatten()
@@ -86,8 +86,7 @@ class EpochLoader(Generic[B]):
 
     def assemble(self, indices: Tensor) -> B:
         """The batch of the items at these positions, or this process's share of it."""
-        batch: B = self.dataset.batch(indices)
-        return batch
+        return self.dataset.batch(indices)
 
     def __repr__(self) -> str:
         return (
@@ -259,8 +258,7 @@ class MoleculeLoader(EpochLoader[Batch]):
         missing = self.smallest_share - len(own)
         if self.number == 1 or missing <= 0:
             return own, len(own)
-        # Other items: a batch of equal ones would have variance 0, which batch normalization
-        # divides by.
+        # Other items: of equal ones the variance, by which batch normalization divides, is 0.
         others = torch.arange(len(batch)) % self.number != self.rank
         candidates = torch.cat([batch[others], own])
         stand_ins = candidates[torch.arange(missing) % len(candidates)]
@@ -333,5 +331,4 @@ class TextLoader(EpochLoader["TextBatch"]):
         # By bucket, then by length: one stable sort on a combined key.
         order = order[(place * (int(lengths.max()) + 1) + lengths).argsort(stable=True)]
         batches = list(order.split(self.batch_size))
-        shuffled = torch.randperm(len(batches), generator=generator).tolist()
-        return [batches[k] for k in shuffled]
+        return [batches[k] for k in torch.randperm(len(batches), generator=generator).tolist()]

@@ -121,9 +121,10 @@ class MoleculeDataset(InMemoryDataset):
             TypeError: if an item is not a string, or ``smiles`` is a single one.
         """
         smiles = checked_strings(smiles)
-        values = _as_matrix(np.zeros((len(smiles), 0)) if targets is None else targets)
+        values = as_matrix(np.zeros((len(smiles), 0)) if targets is None else targets)
         names = [f"y{k}" for k in range(values.size(1))] if target_names is None else target_names
-        table = MoleculeTable(smiles, values, list(names), list(range(len(smiles))))
+        names = [names] if isinstance(names, str) else list(names)
+        table = MoleculeTable(smiles, values, names, list(range(len(smiles))))
         dataset = MoleculeDataset(transform=transform, featurizer=featurizer)
         source = "the given sequence (its first line is 0)"
         dataset._read(table, source, skip_invalid, num_workers, progress)
@@ -211,13 +212,13 @@ class MoleculeDataset(InMemoryDataset):
 
     def copy(self, idx: Any = None) -> MoleculeDataset:
         """A view of the molecules at ``idx``, or of all: what is held never changes."""
-        view: MoleculeDataset = self.index_select(slice(None) if idx is None else idx)
-        return view
+        return self.index_select(slice(None) if idx is None else idx)
 
     def index_select(self, idx: Any) -> Any:
-        """A view of the molecules at ``idx``; a list of booleans is a mask."""
-        is_mask = isinstance(idx, list) and any(isinstance(i, bool | np.bool_) for i in idx)
-        return super().index_select(np.array(idx) if is_mask else idx)
+        """A view of the molecules at ``idx``; a mask has one boolean for each."""
+        if np.asarray(idx.cpu() if isinstance(idx, Tensor) else idx).dtype == bool:
+            idx = positions_in(idx, len(self), "molecules")
+        return super().index_select(idx)
 
     def _shown(self) -> _View:
         """What this view shows, picked out once for each selection."""
@@ -356,7 +357,8 @@ class MoleculeBatch(Batch):
         )
 
 
-def _as_matrix(targets: Tensor | np.ndarray | Sequence[Any]) -> Tensor:
+def as_matrix(targets: Tensor | np.ndarray | Sequence[Any]) -> Tensor:
+    """Targets as ``(M, T)`` float64, which float32 can hold."""
     given = targets if isinstance(targets, Tensor) else np.array(targets, dtype=np.float64)
     values = torch.as_tensor(given, dtype=torch.float64)
     values = values.unsqueeze(1) if values.dim() == 1 else values

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from pyg_kernels.chem import MolCodeStore, OGBFeaturizer
-from pyg_kernels.datasets.molecules import MoleculeDataset
+from pyg_kernels.datasets.molecules import MoleculeDataset, as_matrix
 from pyg_kernels.datasets.public_file import downloaded
 from pyg_kernels.datasets.splits import Split
 from pyg_kernels.datasets.table import MoleculeTable
@@ -156,7 +156,7 @@ def _read(folder: Path, file: str, **options: Any) -> Any:
 
 def _numbers(folder: Path, name: str, most: Sequence[float]) -> NDArray[np.int64]:
     """A file of whole numbers, not below 0, whose columns go up to so much."""
-    file = f"raw/{name}.csv.gz"
+    file = f"{name}.csv.gz"
     table = _read(folder, file)
     integer = all(kind.kind in "iu" for kind in table.dtypes)
     if table.shape[1] != len(most) or not integer or bool((table < 0).any(axis=None)):
@@ -173,11 +173,11 @@ def _codes(folder: Path) -> MolCodeStore:
     featurizer = OGBFeaturizer()
     most_atoms = [feature.num_codes - 1 for feature in featurizer.atom_features]
     most_bonds = [feature.num_codes - 1 for feature in featurizer.bond_features]
-    num_atoms = _numbers(folder, "num-node-list", [np.inf])[:, 0]
-    num_bonds = _numbers(folder, "num-edge-list", [np.inf])[:, 0]
-    atoms = _numbers(folder, "node-feat", most_atoms).astype(np.uint8)
-    bonds = _numbers(folder, "edge-feat", most_bonds).astype(np.uint8)
-    ends = _numbers(folder, "edge", [np.inf, np.inf]).T
+    num_atoms = _numbers(folder, "raw/num-node-list", [np.inf])[:, 0]
+    num_bonds = _numbers(folder, "raw/num-edge-list", [np.inf])[:, 0]
+    atoms = _numbers(folder, "raw/node-feat", most_atoms).astype(np.uint8)
+    bonds = _numbers(folder, "raw/edge-feat", most_bonds).astype(np.uint8)
+    ends = _numbers(folder, "raw/edge", [np.inf, np.inf]).T
     rows = (len(num_bonds), num_atoms.sum(), num_bonds.sum(), len(bonds))
     if rows != (len(num_atoms), len(atoms), ends.shape[1], ends.shape[1]):
         raise ValueError("its files in raw have not the same number of rows")
@@ -198,7 +198,7 @@ def _table(folder: Path) -> MoleculeTable:
     number = targets.shape[1]
     return MoleculeTable(
         smiles=mapping["smiles"].tolist(),
-        targets=torch.from_numpy(targets),
+        targets=as_matrix(targets),
         target_names=names if len(names) == number else [f"y{k}" for k in range(number)],
         row_numbers=list(range(2, len(mapping) + 2)),
     )
@@ -206,7 +206,7 @@ def _table(folder: Path) -> MoleculeTable:
 
 def _split(folder: Path, number: int) -> Split:
     """The official split, which has every molecule once."""
-    parts = [_read(folder, f"split/scaffold/{part}.csv.gz")[0] for part in Split._fields]
+    parts = [_numbers(folder, f"split/scaffold/{p}", [np.inf])[:, 0] for p in Split._fields]
     if not np.array_equal(np.sort(np.concatenate(parts)), np.arange(number)):
         raise ValueError("split/scaffold has not each molecule once")
-    return Split(*(torch.from_numpy(part.to_numpy(np.int64, copy=True)) for part in parts))
+    return Split(*(torch.from_numpy(part.copy()) for part in parts))

@@ -155,12 +155,8 @@ class MoleculeShards:
             named = [target_columns] if isinstance(target_columns, str) else target_columns
             target_columns = list(dict.fromkeys(named))
         featurizer = featurizer_by_name(featurizer or "duvenaud")
-        asked = {
-            "smiles_column": smiles_column,
-            "target_columns": target_columns,
-            "split_column": split_column,
-        }
-        path = Path(path)
+        asked = {"smiles_column": smiles_column, "target_columns": target_columns}
+        asked["split_column"], path = split_column, Path(path)
         held = begun(path, Path(folder), featurizer, asked, shard_size)
         if not held.is_complete:
             complete(held, path, featurizer, skip_invalid, num_workers, progress)
@@ -175,12 +171,15 @@ class MoleculeShards:
     @property
     def target_names(self) -> list[str]:
         """The names of the T targets."""
-        names: list[str] = self._held.origin["targets"]
-        return names
+        return list(self._held.origin["targets"])
+
+    @property
+    def targets(self) -> Tensor:
+        """``(M, T)`` float64, NaN where a target is missing: a copy of those in memory."""
+        return self._targets.clone()
 
     @cached_property
-    def targets(self) -> Tensor:
-        """``(M, T)`` float64 in memory, NaN where a target is missing; read when asked for."""
+    def _targets(self) -> Tensor:
         return torch.from_numpy(np.array(self._verified.load("targets")))
 
     @property
@@ -268,7 +267,7 @@ class MoleculeShards:
         stores, smiles = zip(*map(self._unpacked, blocks(positions)), strict=True)
         table = MoleculeTable(
             smiles=[text for block in smiles for text in block],
-            targets=self.targets[positions],
+            targets=self._targets[positions],
             target_names=self.target_names,
             row_numbers=self.row_numbers[positions].tolist() if with_rows else [],
             split_values=self._parts(positions) if with_rows else None,

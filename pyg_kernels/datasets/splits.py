@@ -96,7 +96,7 @@ def scaffold_split(
         members.setdefault(scaffold, []).append(position)
     train, valid, test = (list[int]() for _ in range(3))
     sizes = (second - first, len(smiles) - second)
-    for group in _dealing_order(list(members.values()), min(filter(None, sizes)), seed):
+    for group in _dealing_order(list(members.values()), min(filter(None, sizes), default=0), seed):
         if len(train) + len(group) <= first:
             train += group
         elif len(train) + len(valid) + len(group) <= second:

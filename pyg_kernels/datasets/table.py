@@ -123,7 +123,8 @@ def find_columns(
                 find_column(header, split_column, path, "split_column")
             if target_columns is None:
                 # A column without a name is most often the index that pandas writes by default.
-                others = ("", smiles_column, split_column)
+                flags = frame.select_dtypes(["bool", "boolean"])  # in CSV these are words
+                others = ("", smiles_column, split_column, *flags)
                 wanted = [place for place, name in enumerate(header) if name not in others]
             else:
                 named = [target_columns] if isinstance(target_columns, str) else target_columns

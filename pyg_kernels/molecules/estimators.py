@@ -162,10 +162,9 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             examples = Examples(molecules, targets, weight, train, valid, seed)
             parts = []
             for model in models:
-                member = self._member(model, **usual)
+                member = self._member(model, self.task_, **usual)
                 if start_from is not None:
-                    start = start_from._starting(model, number, bool(member.task.spikes))
-                    member.start_from(start, frozen)
+                    member.start_from(start_from._starting(model, number), frozen)
                 store.fit_once(member, examples, checkpoint)
                 members.append(member)
                 parts.append(self._validated(member, examples))
@@ -202,7 +201,9 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             return None
         model = next(model for model in self.models_ if model not in KERNEL_METHODS)
         LOGGER.info(f"{model} learns what all members predict of {len(new):,} analogues")
-        student = self._member(model, divides=False, **usual)
+        task = self.task_
+        plain = replace(task, num_outputs=len(task.spikes), spikes=()) if task.spikes else task
+        student = self._member(model, plain, **usual)
         student.options = replace(student.options, epochs=math.ceil(student.options.epochs / 2))
         extra = np.concatenate([there.extra, new.extra])
         learned = replace(
@@ -305,13 +306,12 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         if reason:
             raise ValueError(f"distill={self.distill} {reason}")
 
-    def _starting(self, model: str, number: int = 0, divides: bool = True) -> Any:
-        """The member of a model that another estimator's starts from: if there is one, its like."""
+    def _starting(self, model: str, number: int = 0) -> Any:
+        """The member of a model that another estimator's starts from."""
         found = [member for member in self.members_ if member.model == model]
         if not found:
             raise ValueError(f"start_from has no {model!r}, it has {', '.join(self.models_)}")
-        alike = [member for member in found if bool(member.task.spikes) == divides] or found
-        return alike[number % len(alike)]
+        return found[number % len(found)]
 
     def _models(self) -> list[str]:
         several = isinstance(self.model, (list, tuple, np.ndarray))
@@ -329,14 +329,8 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             raise ValueError(f"model={self.model!r}: expected different models, at least one")
         return models
 
-    def _member(self, model: str, divides: bool = True, **usual: Any) -> Any:
-        """A member, not fitted; networks are trained as usual where nothing is given.
-
-        Unless it divides them, it learns targets with a spike as they are.
-        """
-        task = self.task_
-        if task.spikes and not divides:
-            task = Task("regression", len(task.spikes))
+    def _member(self, model: str, task: Task, **usual: Any) -> Any:
+        """A member, not fitted; networks are trained as usual where nothing is given."""
         if model in KERNEL_METHODS:
             return KERNEL_METHODS[model](model, task, self.featurizer, self.num_layers)
         from pyg_kernels.molecules.training import TrainedNetwork, TrainingOptions

@@ -135,8 +135,6 @@ def explained(
     if not 0 <= target < task.num_outputs:
         raise ValueError(f"target={target} with {task.num_outputs} outputs")
     number = len(task.spikes)
-    if number and (target >= number or not np.isnan(task.spikes[target])):
-        members = _that_divide(members)
     kinds = {isinstance(member, KernelMethod) for member, weight in members if weight}
     if target >= number > 0 and len(kinds) > 1:
         raise ValueError(f"target={target} is a share of kernel methods, log odds of networks")
@@ -160,15 +158,6 @@ def explained(
     constant = output - np.array([shares.sum() for shares in atoms])
     best = [sorted(each.items(), key=lambda item: -abs(item[1]))[:k] for each in walks]
     return MoleculeExplanation(molecules.smiles, output, atoms, bonds, best, constant)
-
-
-def _that_divide(members: Sequence[tuple[Any, float]]) -> list[tuple[Any, float]]:
-    """The members that learned a target with a spike as two, with weights of the sum 1."""
-    found = [(member, weight) for member, weight in members if member.task.spikes]
-    total = sum(weight for _, weight in found)
-    if not total:
-        raise ValueError("no model with a weight learned what the target is elsewhere")
-    return [(member, weight / total) for member, weight in found]
 
 
 def _of_network(member: Any, molecules: Molecules, k: int, target: int) -> Iterator[_Parts]:

@@ -19,7 +19,7 @@ from pyg_kernels.molecules.methods import KERNEL_METHODS, Examples, KernelMethod
 from pyg_kernels.molecules.networks import NETWORKS
 
 FILE = "estimator.npz"
-FORMAT = 6
+FORMAT = 7
 SHARED = ("extra_mean", "extra_scale", "model_weights", "scores")
 Arrays = dict[str, NDArray[Any]]
 
@@ -49,7 +49,6 @@ def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
         "classes": [c.tolist() for c in getattr(estimator, "each_classes_", [])],
         "teachers": estimator.teachers_,
         "members": [member.model for member in estimator.members_],
-        "divided": [bool(member.task.spikes) for member in estimator.members_],
     }
     arrays = {name: getattr(estimator, f"{name}_") for name in SHARED}
     if estimator.training_ is not None:
@@ -133,13 +132,12 @@ def load(folder: str | Path, trust: bool = False) -> Any:
     if "smiles" in settings:
         molecules = Molecules(settings["smiles"], estimator.columns_, arrays["extra"])
         estimator.training_ = molecules, arrays["targets"], arrays["weight"]
-    estimator.teachers_ = settings.get("teachers", [])
+    estimator.teachers_ = settings["teachers"]
     estimator.models_ = list(dict.fromkeys(settings["members"]))
     if unknown := {*estimator.models_} - {*KERNEL_METHODS, *NETWORKS, *paths}:
         raise ValueError(f"{folder} has models that are unknown here: {', '.join(sorted(unknown))}")
     for place, model in enumerate(settings["members"]):
-        divided = settings["divided"][place]
-        member, start = estimator._member(model, divided), f"{place}/"
+        member, start = estimator._member(model, estimator.task_), f"{place}/"
         own = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
         member.noise = own.pop("noise")
         member.restore(own)

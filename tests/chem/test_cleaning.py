@@ -33,6 +33,7 @@ KNOWN = {
         "C[N+](C)(C)CC(OP(=O)([O-])O)C(=O)O",
         ("cleanup", "charge"),
     ),
+    "F[P-](F)(F)(F)(F)F.[K+]": ("F[P-](F)(F)(F)(F)F", ("fragment",)),  # PF5 has no place for H
     "F/C=C/F": ("F/C=C/F", ()),
     "OCC": ("CCO", ()),
     "*C": ("*C", ()),

@@ -300,6 +300,17 @@ def test_features_of_ones_own() -> None:
     for name in ("atom_features", "bond_features"):
         with pytest.raises(ValueError, match="at least one feature of atoms and one of bonds"):
             type("None", (Own,), {name: ()})()("C")
+        unread = (Feature("ring", (False, True), (0, 1), False),)
+        with pytest.raises(ValueError, match="the feature 'ring' has no read"):
+            type("Unread", (Own,), {name: unread})()("CC")
+
+
+def test_a_count_of_0_or_1_is_no_yes_or_no() -> None:
+    hydrogens = Feature("hydrogens", (0, 1), (0, 1), True, read=Chem.Atom.GetTotalNumHs)
+    ring = Feature("ring", (False, True), (0, 1), True, read=Chem.Atom.IsInRing)
+    assert (hydrogens.width, ring.width, hydrogens.is_indicator, ring.is_indicator) == (3, 3, 0, 0)
+    assert not Feature("count", (0, 1), (0, 1), False).is_indicator
+    assert Feature("ring", (False, True), (0, 1), False).is_indicator
 
 
 def test_wrong_types_are_named() -> None:

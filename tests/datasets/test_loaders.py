@@ -6,6 +6,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch_geometric.loader import DataLoader
@@ -45,7 +46,8 @@ def test_goes_through_the_given_items_only(loader: Any) -> None:
     number = len(loader().dataset)
     mask = torch.arange(number) % 7 == 3
     places = list(range(3, number, 7))
-    for given in (places, [*places[:-1], places[-1] - number], mask, mask.numpy()):
+    negative = [*places[:-1], places[-1] - number]
+    for given in (places, negative, mask, mask.numpy(), pd.Series(places, places)):
         assert order(loader(given)) == places
     shuffled = order(loader(range(2, 12), batch_size=3, shuffle=True))
     assert sorted(shuffled) == list(range(2, 12)) != shuffled

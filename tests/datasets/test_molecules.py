@@ -157,6 +157,8 @@ def test_refused() -> None:
         (molecules.batch, ([True, False],), ValueError, "mask"),
         (molecules.batch, ([len(SMILES)],), IndexError, "out of range"),
         (molecules.batch, ([-len(SMILES) - 1],), IndexError, "out of range"),
+        (molecules.__getitem__, ((True, False),), ValueError, f"mask of {len(SMILES)} booleans"),
+        (molecules.__getitem__, (torch.ones(99).bool(),), ValueError, r"torch.bool of shape \(99,"),
         (MADE, (["C", "CC"], [1.0]), ValueError, "targets must have 2 rows"),
         (MADE, (["C"], [1.0], ["a", "b"]), ValueError, "target_names must have 1 names"),
         (MADE, (["C"], torch.zeros(1, 1, 1)), ValueError, r"\(M, T\)"),
@@ -214,7 +216,9 @@ def test_unreadable_lines_stop_it_or_are_skipped_and_listed(path: Path) -> None:
 def test_an_empty_cell_of_parquet_is_no_molecule(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "x.parquet"
-    pd.DataFrame({"smiles": ["CCO", None, "CC"], "y": [1, 2, 3]}).to_parquet(path)
+    frame = pd.DataFrame({"smiles": ["CCO", None, "CC"], "y": [1, 2, 3], "tested": [True] * 3})
+    frame.to_parquet(path)
+    assert MoleculeCSV(path, skip_invalid=True).target_names == ["y"]
     with pytest.raises(InvalidMolecules, match=r"on line 2; .* line 2 ''"):
         MoleculeCSV(path)
     molecules = MoleculeCSV(path, skip_invalid=True)

@@ -233,7 +233,9 @@ def test_files_of_another_content_are_named(esol: Path) -> None:
         ("raw/edge-feat", "0,0\n", "raw/edge-feat.csv.gz must have 3 whole numbers"),
         ("raw/graph-label", "1\n", "do not belong together"),
         ("raw/graph-label", "high\n", "could not convert string to float"),
+        ("raw/graph-label", "1e300\n" * len(SMILES), r"range of float32 or NaN, not 1e\+300"),
         ("mapping/mol", "y,smiles\n1,C\n", "do not belong together"),
+        ("split/scaffold/test", "a\n0\n", "scaffold/test.csv.gz must have 1 whole numbers a row"),
         ("split/scaffold/test", "0\n", "split/scaffold has not each molecule once"),
     ):
         path = esol / "ogbg_molesol" / f"{file}.csv.gz"

@@ -127,6 +127,7 @@ def test_what_the_shards_say_of_themselves_and_columns_that_are_read_when_asked_
     assert (len(shards), repr(shards)) == (M, f"MoleculeShards({M})")
     assert (shards.target_names, shards.skipped) == (["a", "b"], [])
     assert shards.targets.dtype == torch.float64
+    shards.targets.zero_()  # a copy
     assert torch.equal(shards.targets.nan_to_num(7), molecules.targets.nan_to_num(7))
     assert shards.featurizer == MolFeaturizer()
     assert shards.row_numbers.tolist() == molecules.row_numbers
@@ -145,7 +146,7 @@ def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
     shards = MoleculeShards(folder)
     shards.batch(range(M))
     assert len(list(shards.smiles)) == len(shards.row_numbers) == M
-    for name in vars(shards).keys() - {"targets", "_offsets", "folder", "_dictionary"}:
+    for name in vars(shards).keys() - {"_targets", "_offsets", "folder", "_dictionary"}:
         value = getattr(shards, name)
         assert not hasattr(value, "__len__") or len(value) <= 6
     assert (shards._offsets.dtype, len(shards._offsets)) == (np.uint32, M + 1)

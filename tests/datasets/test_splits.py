@@ -84,6 +84,7 @@ def test_refused() -> None:
             [3],
             "random split leaves no molecules for a part: train 2, valid 0",
         ),
+        (scaffold_split, [[]], "scaffold split leaves no molecules for a part: train 0"),
         (scaffold_split, [["CCO", "CC", "C"]], "scaffold split leaves no molecules for a part: tr"),
         (scaffold_split, [["CCO", "C(C"]], r"C\(C"),
     ):

@@ -40,6 +40,10 @@ def test_holds_out_a_share_of_each_class() -> None:
     assert "20% of each class held out of training (seed 3)" in corpus.split
     assert torch.equal(again.parts["valid"], valid)
     assert not torch.equal(other.parts["valid"], valid)
+    parts = {"train": range(700), "test": [700]}
+    numbers = TextCorpus([["w"]] * 701, torch.arange(701) % 7, parts)
+    numbers.hold_out(0.29)  # 28.999999999999996 of 100
+    assert numbers.labels[numbers.parts["valid"]].bincount().tolist() == [29] * 7
     corpus.hold_out(0.5)  # it has one now
     assert torch.equal(corpus.parts["valid"], valid)
 

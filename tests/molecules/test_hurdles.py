@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 
 from pyg_kernels.datasets import ChEMBLSulfonamides
-from pyg_kernels.molecules.explanation import explained
 from pyg_kernels.molecules.inputs import read_molecules
 from pyg_kernels.molecules.methods import Hurdles, Outputs, Task, mixture_of
 from pyg_kernels.molecules.training import JOINED, LOSSES, Learner, TrainingOptions
@@ -119,43 +118,17 @@ def test_several_targets_some_of_them_with_a_spike(potencies: Potencies, tmp_pat
         fitted.explain(smiles[:2], target=5)
 
 
-def test_estimators_of_before_have_networks_that_learned_a_target_as_one(
-    potencies: Potencies, tmp_path: Path
-) -> None:
+def test_members_are_a_mixture_of_what_each_joins(potencies: Potencies, tmp_path: Path) -> None:
     smiles, y = potencies
-    fitted, as_one = (
-        regressor(["wl-ridge", "wl", "graph-kernel"], ensemble_size=2, hurdle=hurdle).fit(smiles, y)
-        for hurdle in (True, False)
-    )
+    fitted = regressor(["wl-ridge", "wl", "graph-kernel"], ensemble_size=2).fit(smiles, y)
     assert all(member.task.spikes for member in fitted.members_)
-    for place in (2, 4):
-        fitted.members_[place] = as_one.members_[place]
     found = fitted.predict(smiles[:9], return_std=True)
     molecules = read_molecules(smiles[:9])
     parts = [member.task.hurdles.joined(member.outputs(molecules)) for member in fitted.members_]
-    assert all(part.mean.shape == (9, 1) for part in parts)
     mixture = mixture_of(parts, fitted.member_weights())
     np.testing.assert_allclose(found, (mixture.mean[:, 0], mixture.variance[:, 0] ** 0.5))
     again = reloaded(fitted, tmp_path).predict(smiles[:9], return_std=True)
     np.testing.assert_array_equal(again, found)
-    # what the target is elsewhere is explained by those that learned it
-    fitted.model_weights_[:] = 0, 0.25, 0.75
-    three = read_molecules(smiles[:3])
-    for target in (0, 1):
-        found = fitted.explain(smiles[:3], target=target)
-        one, other = (
-            explained([(fitted.members_[place], 1.0)], fitted.task_, three, 5, target).output
-            for place in (1, 5)
-        )
-        np.testing.assert_allclose(found.output, 0.25 * one + 0.75 * other)
-    fitted.model_weights_[:] = 0.5, 0, 0.5  # the network learned it as one in the first part
-    fitted.members_, fitted.ensemble_size = fitted.members_[:3], 1
-    share = fitted.explain(smiles[:3], target=1).output
-    ridge = explained([(fitted.members_[0], 1.0)], fitted.task_, three, 5, 1).output
-    np.testing.assert_allclose(share, ridge)
-    fitted.model_weights_[:] = 0
-    with pytest.raises(ValueError, match="no model with a weight learned what the target is"):
-        fitted.explain(smiles[:3])
 
 
 def test_spikes_are_those_of_the_rows_that_are_learned(potencies: Potencies) -> None:

@@ -67,6 +67,7 @@ class TextCorpus:
             if not text:
                 raise ValueError(f"text {number} has no words")
         self.texts = [list(words_of(text)) for text in texts]
+        labels = labels.tolist() if isinstance(labels, Tensor) else labels
         self.classes = _in_order(set(labels))
         place = {name: index for index, name in enumerate(self.classes)}
         self.labels = torch.tensor([place[name] for name in labels], dtype=torch.long)
@@ -132,7 +133,7 @@ def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
     taken = torch.zeros(len(labels), dtype=torch.bool)
     for index in labels.unique():
         members = shuffled[labels[shuffled] == index]
-        taken[members[: max(0, min(int(fraction * len(members)), len(members) - 1))]] = True
+        taken[members[: max(0, min(int(fraction * len(members) + 1e-6), len(members) - 1))]] = True
     return taken
 
 
