@@ -332,7 +332,7 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path) -> None:
         ("the 1 2 3\nbad 1 y z\nof 1 2 3\n", "at line 2: could not convert string to float: 'z'"),
         ("bad x y 3\nof 1 2 3\n", "at line 1: could not convert string to float: 'x'"),
         ("2 3\nthe 1 2 3\nbad x 2 3\n", "word2vec's text format, at line 3: could not convert"),
-        (LINES.encode() + "é 1 2 3".encode("latin-1"), "is not in GloVe's text format"),
+        (LINES.encode() + "é 1 2 3".encode("latin-1"), "line 8: 'utf-8' codec can't decode"),
         (gzip.compress(LINES.encode() * 500)[:60], "is not in GloVe's text format"),
     ):
         data = content.encode() if isinstance(content, str) else content

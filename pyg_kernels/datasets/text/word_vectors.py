@@ -71,10 +71,11 @@ def read_word_vectors(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
     rows: dict[int, np.ndarray] = {}
     kind, number, size, announced, words = "GloVe", 0, 0, None, 0
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                fields = line.rstrip().rsplit(" ", size or -1)
-                if number == 1 and COUNTS.fullmatch(line.rstrip()):
+        with opened(path, "rb") as file:
+            for number, raw in enumerate(file, start=1):
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip()
+                fields = line.rsplit(" ", size or -1)
+                if number == 1 and COUNTS.fullmatch(line):
                     kind, (announced, size) = "word2vec", map(int, fields)
                     if size < 2:
                         raise ValueError(f"it announces {size} numbers a word, not 2 or more")
@@ -98,8 +99,7 @@ def read_word_vectors(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
     vectors = torch.zeros(len(vocabulary), size)
     for place, vector in rows.items():
         vectors[place] = torch.from_numpy(vector)
-    found = torch.tensor([place in rows for place in range(len(vocabulary))])
-    return WordVectors(vectors, found)
+    return WordVectors(vectors, torch.tensor([place in rows for place in range(len(vocabulary))]))
 
 
 def _check(fields: list[str], size: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -163,8 +164,12 @@ class GraphKernelConv(WithWalk, MessagePassing):
 
 
 def _of_walk(name: str) -> Callable[..., Any]:
-    """The walk's method of that name."""
-    return lambda conv, hook: getattr(conv.walk, name)(hook)
+    """The walk's method of that name; a hook is given the layer, as with PyG's layers."""
+    return lambda conv, hook: getattr(conv.walk, name)(partial(_hooked, conv, hook))
+
+
+def _hooked(conv: GraphKernelConv, hook: Callable[..., Any], walk: Any, *args: Any) -> Any:
+    return hook(conv, *args)
 
 
 for _name in REGISTER_HOOK:

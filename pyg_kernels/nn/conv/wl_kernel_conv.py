@@ -66,7 +66,8 @@ class WLKernelConv(WithWalk, FusedConv):
         \sigma(V [h_u, e_{uv}])\Bigr)
 
     The layer gives the new labels; the walk, which they do not read, is taken only for
-    ``return_states=True``. To stack layers, give each a norm,
+    ``return_states=True``: without it the walk's maps get no gradients, for which
+    ``DistributedDataParallel`` needs ``find_unused_parameters``. To stack layers, give each a norm,
     ``norm=torch.nn.BatchNorm1d(channels)``: labels are sums and grow from layer to layer otherwise.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from functools import partial, wraps
@@ -183,11 +184,13 @@ def test_hooks_and_methods_of_messages_are_called() -> None:
     relabeling, negated = WLKernelConv(C), Negated(C)
     negated.load_state_dict(relabeling.state_dict())
     assert not torch.equal(negated(*args), relabeling(*args))
-    layer, calls = GraphKernelConv(C, C, norm=None), list[str]()
+    layer, calls = GraphKernelConv(C, C, norm=None), list[torch.nn.Module]()
     expected = layer(*args)
-    layer.register_message_forward_hook(lambda module, inputs, out: calls.append("message"))
+    layer.register_message_forward_hook(lambda module, inputs, out: calls.append(module))
     torch.testing.assert_close(layer(*args), expected)
-    assert calls == ["message"]
+    copied = copy.deepcopy(layer)
+    torch.testing.assert_close(copied(*args), expected)
+    assert calls[0] is layer and calls[1] is copied and len(calls) == 2
 
 
 def test_a_users_own_activation_is_called() -> None:
