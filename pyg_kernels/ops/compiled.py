@@ -107,6 +107,7 @@ def array(tensor: Tensor | None, like: Tensor | None = None, dims: int = 2) -> n
     if tensor is None:
         assert like is not None
         return _empty(like.dtype, dims)
+    tensor = tensor.resolve_neg()
     if not tensor.is_contiguous():
         tensor = tensor.contiguous()
     return tensor.numpy() if not tensor.requires_grad else tensor.detach().numpy()

@@ -28,7 +28,8 @@ class Operator:
 
     It is registered through :mod:`torch.library`, so that ``torch.compile``, ``torch.export`` and
     autograd know it. The definition serves the transforms of ``torch.func``, forward-mode
-    derivatives, second derivatives and ONNX.
+    derivatives, second derivatives and ONNX; ``torch.func.grad`` goes around ``torch.compile``, not
+    into what it compiles.
 
     Args:
         name: Its name, after ``pyg_kernels::``.
@@ -94,8 +95,11 @@ class Operator:
         """The outputs, those that the backward reads included unless the definition ran."""
         if torch.onnx.is_in_onnx_export() or torch.jit.is_tracing():
             return self._defined(*args)
-        if not torch.compiler.is_compiling():
-            tensors = [t for t in args[: self._num_tensors] if t is not None]
+        tensors = [t for t in args[: self._num_tensors] if t is not None]
+        if torch.compiler.is_compiling():
+            if _has_tangents(*tensors):
+                return self._defined(*args)
+        else:
             if not is_plain(*tensors):
                 return self._defined(*args)
             own = all(type(t) in (Tensor, Parameter) and not t.is_meta for t in tensors)
@@ -264,9 +268,12 @@ def is_plain(*tensors: Tensor | None) -> bool:
             tensor.untyped_storage()
         except NotImplementedError:
             return False
-        if forward_ad.unpack_dual(tensor).tangent is not None:
-            return False
-    return True
+    return not _has_tangents(*tensors)
+
+
+def _has_tangents(*tensors: Tensor | None) -> bool:
+    there = (tensor for tensor in tensors if tensor is not None)
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in there)
 
 
 def is_readable(*tensors: Tensor | None) -> bool:

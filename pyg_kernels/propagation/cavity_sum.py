@@ -75,7 +75,8 @@ def cavity_sum(
         s_{i \to j} = \sum_{k \in \mathcal{N}(i) \setminus j} w_{k \to i}\, \nu_{k \to i}
 
     as the total at i less the messages from j: every one of them, where edges are parallel, and
-    at a self-loop those of the node's self-loops.
+    at a self-loop those of the node's self-loops. A message that is not finite leaves NaN where it
+    is taken off again, one far larger than the others their rounding error.
 
     Args:
         message: One row an edge, shape :obj:`(E, D)`.

@@ -139,10 +139,11 @@ class SequenceEncoder(Module):
 
 
 def _mean(states: Tensor, text: Tensor, lengths: Tensor, selection: Tensor | None) -> Tensor:
+    total = states.to(torch.promote_types(states.dtype, torch.float32))  # half would overflow
     if selection is None:
-        total, count = states, lengths.to(states.dtype)
+        count = lengths.to(total.dtype)
     else:
-        weight = selection.to(states.dtype)
-        total, count = states * weight.unsqueeze(1), global_add_pool(weight, text, len(lengths))
+        weight = selection.to(total.dtype)
+        total, count = total * weight.unsqueeze(1), global_add_pool(weight, text, len(lengths))
     total = global_add_pool(total, text, len(lengths))
-    return total / torch.where(count > 0, count, 1.0).unsqueeze(1)
+    return (total / torch.where(count > 0, count, 1.0).unsqueeze(1)).to(states.dtype)

@@ -251,6 +251,16 @@ def test_as_pytorch_knows_it(green: Any) -> None:
     assert_torch_func(lambda *given: [kernel_expansion(*given, green, BANDWIDTH)], *tensors)
 
 
+def test_units_that_there_are_not_and_negative_views() -> None:
+    none = torch.zeros(5, 0).requires_grad_()
+    out = kernel_expansion(none, torch.zeros(0, 2), torch.zeros(0, 2), "relu", BANDWIDTH)
+    (slope,) = torch.autograd.grad(out, none, torch.zeros(5, 0), create_graph=True)
+    assert slope.shape == (5, 0)
+    a = torch.complex(draw(0, 40, 3), draw(3, 40, 3)).conj().imag  # a lazy minus
+    given = draw(1, 3, 5), draw(2, 3, 5), "relu", BANDWIDTH
+    torch.testing.assert_close(kernel_expansion(a, *given), kernel_expansion(a.clone(), *given))
+
+
 @pytest.mark.parametrize("green", GREENS)
 def test_two_threads_at_once(green: str) -> None:
     def run(seed: int) -> list[Tensor]:

@@ -31,6 +31,8 @@ def test_kinds_are_found_only_where_no_gradient_is_needed() -> None:
     _, slope = torch.func.jvp(output, (attr,), (attr,))
     expected = torch.func.vjp(output, attr)[1](torch.ones(6, 4).double())[0]
     torch.testing.assert_close(slope.sum(), (expected * attr).sum())
+    compiled = torch.compile(lambda v: torch.func.jvp(output, (v,), (v,))[1], backend="eager")
+    torch.testing.assert_close(compiled(attr), slope)
 
 
 def test_parallel_entries_of_an_adjacency_are_added_up() -> None:

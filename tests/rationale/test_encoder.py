@@ -92,6 +92,15 @@ def test_mean_and_max_in_part() -> None:
     assert torch.autograd.grad(found.sum(), weight)[0].isfinite().all()
 
 
+def test_means_in_half_precision() -> None:
+    """Of more tokens, and of larger sums, than it has numbers."""
+    x, ptr = torch.full((70_000, SIZE), 50.0), torch.tensor([0, 70_000])
+    encoder = SequenceEncoder(RCNN(SIZE, 3, order=1, act=None, decay=0.0), 3, 1, "mean").half()
+    for selection in (None, torch.full((len(x),), 0.5, dtype=torch.half)):
+        found = encoder(x.half(), ptr, selection=selection)
+        close(found[0], encoder.head(encoder.layer(x[:1].half())[0][0]), rtol=1e-2)
+
+
 def test_dropout() -> None:
     torch.manual_seed(0)
     encoder = SequenceEncoder(RCNN(SIZE, 50), 50, 1, dropout=0.5)

@@ -49,8 +49,9 @@ class RandomWalkConv(WalkConv):
         non_backtracking: Whether walks never turn back: none goes along :math:`u \to v \to u`
             (Mahé et al. 2004). Each step then leaves out, for the edge along which a walk goes on,
             the states that came from its target: those of all parallel edges, and for a loop those
-            of the node's loops. Theorem 3 holds with the kernel of these walks. At orders 1 and 2
-            it changes nothing.
+            of the node's loops. They are taken off the sum of all: one that is not finite leaves
+            NaN, one far larger than the others their rounding error. Theorem 3 holds with the
+            kernel of these walks. At orders 1 and 2 it changes nothing.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:

@@ -98,7 +98,8 @@ def least_offset(green: Green, dtype: torch.dtype) -> float:
 
 def read_pieces(a: Tensor, pieces: Pieces, green: Green) -> Tensor:
     """The functions' values at inputs, :obj:`(N, U)`; where there is one function, all units'."""
-    columns = a.reshape(-1, pieces.centers.size(0)).t()
+    units = pieces.centers.size(0)
+    columns = a.reshape(-1 if units else 0, units).t()
     places = torch.searchsorted(pieces.centers.detach(), columns.detach().contiguous())
     # Gathered in double precision, for the sums of gradients over the inputs of a piece.
     origins, values, slopes = (

@@ -8,7 +8,7 @@ The tokens of which each largest sum is made are kept: its derivative is a sum o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ def forward(form: Any, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, 
     z, grown, won, made = (t.zero_() for t in _like(form, layout, tensors))
     made -= 1
     pool, powers, sources = _given(layout, tensors)
-    place = torch.arange(grown.size(2), dtype=x.dtype).unsqueeze(1)
+    place = torch.arange(grown.size(2), dtype=x.dtype, device=x.device).unsqueeze(1)
     each = [j * channels for j in range(order)]
     pairs = [(j * (order - 1) + i) * channels for j in range(order - 1) for i in range(j + 1)]
     written = [(z.flatten(1), at) for at in each[:-1]]
@@ -184,15 +184,16 @@ def _given(layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, Tensor, Tens
     x, decay, table, seen = tensors
     order, texts, size, channels = table.shape
     pool = x.reshape(layout.num_rows * order, channels)
-    own = len(pool) + torch.arange(order * texts * size).view(order, texts, size)
+    number = partial(torch.arange, device=x.device)
+    own = len(pool) + number(order * texts * size).view(order, texts, size)
     pool = torch.cat((pool, table.reshape(-1, channels))) if size else pool
-    starts, j = torch.arange(size + layout.num_steps), torch.arange(order).view(-1, 1, 1)
+    starts, j = number(size + layout.num_steps), number(order).view(-1, 1, 1)
     since = starts - seen.unsqueeze(1)
     token = (layout.start.unsqueeze(1) + since * layout.stride) * order
     sources = torch.where(
         since + j < 0, F.pad(own, (0, layout.num_steps)), torch.where(j > 0, -1, token)
     )
-    exponents = torch.arange(1 - order, len(starts) + 1).clamp(min=0).unsqueeze(1)
+    exponents = number(1 - order, len(starts) + 1).clamp(min=0).unsqueeze(1)
     powers = decay.expand(channels) ** exponents
     is_slow = powers < torch.finfo(x.dtype).tiny  # subnormal
     return pool, torch.where(is_slow, 0, powers), sources
