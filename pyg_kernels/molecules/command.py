@@ -64,6 +64,8 @@ def main(words: Sequence[str] | None = None) -> int:
             for library in ("OMP", "MKL", "OPENBLAS"):  # read when the library loads
                 os.environ[f"{library}_NUM_THREADS"] = str(options.threads)
             import_module("torch").set_num_threads(options.threads)
+        if os.getcwd() not in sys.path:  # of networks of one's own, by import path
+            sys.path.append(os.getcwd())
         module = import_module(f"pyg_kernels.molecules.{MODULES.get(name, 'runs')}")
         getattr(module, name)(options)
     except KeyboardInterrupt:

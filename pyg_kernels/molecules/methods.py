@@ -177,7 +177,10 @@ def standardization(y: Numbers, task: Task, weight: Numbers) -> tuple[Numbers, N
     measured = (~np.isnan(y) & (weight[:, None] > 0)).any(0)
     if not measured.all():
         place = int(np.flatnonzero(~measured)[0])
-        raise ValueError(f"target {place} was not measured on any of the {len(y)} molecules to fit")
+        raise ValueError(
+            f"target {place} was not measured on any of the {len(y)} molecules to fit whose weight "
+            "is above 0"
+        )
     if task.kind != "regression":
         return np.zeros(y.shape[1]), np.ones(y.shape[1])
     # A column counts as constant by the sum of its weights: they must not be large.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,27 @@ def begin(out: Path, options: Namespace) -> None:
     else:
         out.mkdir(parents=True, exist_ok=True)
         write_begun(out / BEGUN, told)
+
+
+@contextmanager
+def replacing(out: Path, files: Sequence[str], resume: bool) -> Iterator[None]:
+    """Within it a run takes the place of a finished one, whose files are put back if it fails.
+
+    The first file says that a run is finished. Of one that is interrupted, or goes on, what there
+    is stays.
+    """
+    there = [file for file in files if (out / file).is_file()]
+    kept = {} if resume else {file: (out / file).read_bytes() for file in there}
+    try:
+        yield
+    except Exception:
+        if files[0] in kept:
+            for file in files:
+                (out / file).unlink(missing_ok=True)
+            for file, content in kept.items():
+                (out / file).write_bytes(content)
+            say(f"{out} is what it was")
+        raise
 
 
 def write_begun(path: Path, told: dict[str, Any], made: Mapping[str, str] | None = None) -> None:

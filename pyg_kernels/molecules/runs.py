@@ -19,7 +19,13 @@ from pyg_kernels.datasets.public_file import file_sha256
 from pyg_kernels.molecules.command import METRICS, say
 from pyg_kernels.molecules.estimators import MoleculeClassifier, MoleculeRegressor
 from pyg_kernels.molecules.inputs import read_weights
-from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
+from pyg_kernels.molecules.resuming import (
+    BEGUN,
+    begin,
+    begun_output,
+    output_folder,
+    replacing,
+)
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
 from pyg_kernels.molecules.store import FILE, load
 from pyg_kernels.molecules.training_data import (
@@ -57,32 +63,33 @@ def train(options: Namespace) -> None:
     )
     estimator, name = made_estimator(options, data), split_name(options)
     parts = checked_parts(splits(data, options), estimator, data, start, options.freeze)
-    begin(out, options)  # from here on, what an earlier run has left is gone
-    if options.resume and (out / SETTINGS).is_file():
-        say(f"{out} is finished")
-        return
-    if not options.resume:
-        shutil.rmtree(out / MEMBERS, ignore_errors=True)
-    for file in (SETTINGS, *CHANGES):  # the first is written last: without it, this is no run
-        (out / file).unlink(missing_ok=True)
     scored, predicted = [], []
-    for part in parts:
-        models = ", ".join(options.model)
-        say(f"{name}, {part.label}: fitting {models} to {len(part.fitted):,} molecules ...")
-        fit_part(
-            estimator, data, part,
-            start_from=start, frozen=options.freeze, checkpoint=out / MEMBERS,
-        )  # fmt: skip
-        for target, spike in zip(data.names, estimator.task_.spikes, strict=False):
-            if not np.isnan(spike):
-                say(f"{target} is often {spike:g}: learned as its values elsewhere, and where")
-        if len(part.test):
-            warn_of_intervals(estimator, data, COVERAGE)
-            found = predictions(estimator, data, data.molecules.part(part.test), COVERAGE)
-            told = {"split": name, "part": part.label}
-            scored += [{**told, **scores} for scores in scores_of(data, part.test, found)]
-            described = data.described(part.test).assign(part=part.label)
-            predicted.append(pd.concat([described, pd.DataFrame(found).apply(rounded)], axis=1))
+    with replacing(out, (SETTINGS, BEGUN, *CHANGES), options.resume):
+        begin(out, options)
+        if options.resume and (out / SETTINGS).is_file():
+            say(f"{out} is finished")
+            return
+        if not options.resume:
+            shutil.rmtree(out / MEMBERS, ignore_errors=True)
+        for file in (SETTINGS, *CHANGES):  # the first is written last: without it, this is no run
+            (out / file).unlink(missing_ok=True)
+        for part in parts:
+            models = ", ".join(options.model)
+            say(f"{name}, {part.label}: fitting {models} to {len(part.fitted):,} molecules ...")
+            fit_part(
+                estimator, data, part,
+                start_from=start, frozen=options.freeze, checkpoint=out / MEMBERS,
+            )  # fmt: skip
+            for target, spike in zip(data.names, estimator.task_.spikes, strict=False):
+                if not np.isnan(spike):
+                    say(f"{target} is often {spike:g}: learned as its values elsewhere, and where")
+            if len(part.test):
+                warn_of_intervals(estimator, data, COVERAGE)
+                found = predictions(estimator, data, data.molecules.part(part.test), COVERAGE)
+                told = {"split": name, "part": part.label}
+                scored += [{**told, **scores} for scores in scores_of(data, part.test, found)]
+                described = data.described(part.test).assign(part=part.label)
+                predicted.append(pd.concat([described, pd.DataFrame(found).apply(rounded)], axis=1))
     estimator.save(out / MODEL, overwrite=True)
     tables = {
         PREDICTIONS: pd.concat(predicted),
@@ -337,6 +344,8 @@ def explain(options: Namespace) -> None:
     frame = read_table(options.data, options.limit, encoding=options.encoding)
     column = find_column(frame.columns, options.smiles_column, options.data, "--smiles-column")
     molecules, frame = read_rows(frame, column, options.data, options.skip_invalid)
+    if not len(molecules):
+        raise FileError(f"{options.data}: no molecule can be read")
     extra = extra_numbers(frame, run.extra_columns, options.data)
     say(f"explaining {target} of the first {len(molecules)} molecules ...")
     for name in outputs[len(run.names) :]:

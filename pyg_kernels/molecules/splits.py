@@ -142,6 +142,9 @@ def _scored(data: Data, groups: Rows | None, options: Namespace) -> Iterator[Par
 
 def _group_split(groups: Rows, fractions: tuple[float, ...], seed: int) -> tuple[Rows, ...]:
     _, valid, test = fractions
+    there, needed = len(np.unique(groups)), 2 + (valid > 0)
+    if there < needed:
+        raise ValueError(f"--groups-column: there are {there} groups, the parts need {needed}")
     rows = np.arange(len(groups))
     outer = GroupShuffleSplit(1, test_size=test, random_state=seed)
     rest, last = next(outer.split(rows, groups=groups))

@@ -87,7 +87,13 @@ class Annotator(ABC):
         molecules, known = read_rows(frame, column, path, *how, tell=False)
         columns: Columns = {name: np.zeros(0) for name in self.new}
         if len(known):
-            columns = self._columns(known, molecules, path)
+            try:
+                columns = self._columns(known, molecules, path)
+            except ValueError as error:
+                if isinstance(error, FileError):
+                    raise
+                where = f"{path}, lines {known.index[0]} to {known.index[-1]}"
+                raise FileError(f"{where}: {error}") from error
         found = pd.DataFrame(rounded(np.stack(list(columns.values()), 1)), known.index)
         added = found.set_axis(list(columns), axis=1).reindex(frame.index)
         return path, pd.concat([frame, added], axis=1)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -83,6 +84,8 @@ def test_bad_input_is_one_line_and_status_2(
     (folder / "vector.csv").write_text("smiles,v0\nC,1\n")
     (folder / "w.csv").write_text("smiles,y,w,n\nC,1,1,1\nCC,2,,1\nCCC,3,1,-1\n")
     (folder / "none.csv").write_text("smiles\n\n\n")
+    (folder / "odd.csv").write_text("smiles\nC(\n")
+    (folder / "huge.csv").write_text("smiles,extra\nC,1.79e308\n")
     (folder / "empty").mkdir()
     for words, expected in (
         ("train +no.csv --target-columns y --out +o", "no.csv: No such file"),
@@ -102,6 +105,10 @@ def test_bad_input_is_one_line_and_status_2(
         ("predict +ridge +new.csv --out +no/o.csv", "folder that exists"),
         ("explain +ridge +no.csv --out +o", "no.csv: No such file"),
         ("explain +net +new.csv --target y --out +o", "--target y"),
+        (
+            "predict +extra +huge.csv --out +o.csv",
+            "huge.csv, lines 2 to 2: Input X contains inf",
+        ),
         ("embed +ridge +no.csv --out +o.csv", "no.csv: No such file"),
         ("report +no", "no such folder"),
         ("report +empty", "no finished run"),
@@ -116,6 +123,8 @@ def test_bad_input_is_one_line_and_status_2(
         assert_one_line(said, words.split()[0])
         assert expected in said and not capsys.readouterr().out
         assert not (folder / "o").exists() and not (folder / "o.csv").exists()
+    said = run(folder, "explain +net +odd.csv --skip-invalid --out +o", status=2)
+    assert "odd.csv: no molecule can be read" in said and not (folder / "o").exists()
     for words in (
         "train x --out o --target-columns y --folds 1",
         "train x --out o --target-columns y --seed -1",
@@ -360,7 +369,10 @@ def test_add_your_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "nets.py").write_text(snippet("mypkg/nets.py"))
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["/nowhere", *filter(None, sys.path)])
+    pd.DataFrame({"smiles": RINGS * 2, "y": [*LOGP, *LOGP]}).to_csv("m.csv", index=False)
+    run(tmp_path, "train m.csv --target-columns y --model mypkg.nets:Net --epochs 1 --out run")
     fitted = MoleculeRegressor("mypkg.nets:Net", **SMALL).fit(RINGS, LOGP)
     assert fitted.transform(RINGS[:3]).shape == (3, SMALL["hidden_channels"])
 

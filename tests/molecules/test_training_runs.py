@@ -169,7 +169,9 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
     part = np.array(["train", "valid", "test"])[np.minimum(frame.index % 5, 2)]
     late = np.where(part == "train", np.nan, 1.0)
     frame = frame.assign(twice=1 + frame.index % 2, part=part, once=part == "test", late=late)
+    frame["same"], frame["some"] = "a", (frame.index > 1).astype(float)
     frame["one"] = np.where(frame.index == 0, 1.0, np.nan)
+    frame["two"] = np.where(frame.index < 2, frame.index, np.nan)
     frame.to_csv(folder / "m.csv", index=False)
     train(folder, "run", "y --model mean")
     before = {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
@@ -188,9 +190,13 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
         ("--model wl-ridge --groups-column kind --fractions 0.9 0.1 0", "fractions must be three"),
         ("--target-columns once --split column --split-column part", "has 1 classes"),
         ("--model wl-ridge --groups-column kind --fractions 0.8 0.8 0.1", "add up to 1"),
+        ("--model mean --groups-column same", "--groups-column: there are 1 groups, the parts n"),
+        ("--model random-walk --dropout 0.2 --epochs 1", "random-walk has none"),  # by `fit`
+        ("--target-columns two y --weight-column some", "to fit whose weight is above 0"),
     ):
         assert message in train(folder, "run", f"y --overwrite {words}", status=2)
         assert before == {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
+    run(folder, "predict +run +m.csv --out +p.csv")
 
 
 def test_what_an_estimator_has_saved_is_taken_as_a_run(folder: Path) -> None:
