@@ -191,7 +191,7 @@ class Cell:
             "classes": None if data.is_regression else [["0", "1"]] * len(learned),
             "extra_columns": [],
             "model": estimator.models_,
-            "ensemble_size": estimator.ensemble_size,
+            "ensemble_size": len(estimator.members_) // len(estimator.models_),
             "split": self.split.name,
             "seed": self.seed,
         }

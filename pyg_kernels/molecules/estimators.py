@@ -131,10 +131,14 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             learned[self._validation(measured, validation, None)] = False
         targets = self._divided(measured, learned)
         usual: dict[str, Any] = {}
+        size = self.ensemble_size
         if self._models() == [AUTO]:
-            chosen, usual = recipe(self.task_, len(molecules), bool((weight != 1).any()))
-            models = chosen if start_from is None else models
-            LOGGER.info(f"auto is {', '.join(models)} here, of {len(molecules):,} molecules")
+            chosen, least, usual = recipe(self.task_, len(molecules), bool((weight != 1).any()))
+            models, size = chosen if start_from is None else models, max(size, least)
+            several = f", {size} of each" if size > 1 else ""
+            LOGGER.info(
+                f"auto is {', '.join(models)}{several} here, of {len(molecules):,} molecules"
+            )
             if self.distill:
                 self._check_distill(models, start_from)
         self.check_data(models, molecules, weight, start_from)
@@ -151,7 +155,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         everything = np.arange(len(molecules))
         members: list[Any] = []
         held = []
-        for number in range(self.ensemble_size):
+        for number in range(size):
             valid = self._validation(targets, validation, random)
             if self.distill:  # else some would teach what they have learned of what others hold out
                 validation = valid
@@ -552,7 +556,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             these by the task and the number of molecules:
             :func:`~pyg_kernels.molecules.recipe.recipe`.
         ensemble_size: How many members a model has, each with its own seed and, without `distill`,
-            its own validation part.
+            its own validation part; ``'auto'`` has at least two for 10,000 numbers to learn.
         epochs: Of networks, at most; None: 60, of ``'auto'`` 25 from 10,000 molecules on.
         featurizer: The features of networks: ``'default'``, ``'duvenaud'``, ``'ogb'`` or a
             :class:`~pyg_kernels.chem.Featurizer`.

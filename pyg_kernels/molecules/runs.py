@@ -42,7 +42,7 @@ from pyg_kernels.tables import FileError, TableWriter, find_column, read_table
 SETTINGS, SCORES, PREDICTIONS, TRAINING, MODEL, MEMBERS = (
     "run.json", "metrics.json", "predictions.csv", "training.csv", "model", "members",
 )  # fmt: skip
-TOLD = ("extra_columns", "ensemble_size", "seed")  # options in the settings of a run
+TOLD = ("extra_columns", "seed")  # options in the settings of a run
 COVERAGE = 0.9  # of the intervals whose coverage is scored
 DIGITS = 9  # significant ones of the numbers that are written
 
@@ -101,6 +101,7 @@ def train(options: Namespace) -> None:
     given = {name: getattr(options, name) for name in TOLD}
     settings = {"targets": data.names, "classes": data.classes, "task": data.task, **given}
     settings |= {"data": str(options.data), "split": name, "model": estimator.models_}
+    settings["ensemble_size"] = len(estimator.members_) // len(estimator.models_)
     settings["teachers"] = estimator.teachers_
     for file, content in ((SCORES, {**settings, "scores": scored}), (SETTINGS, settings)):
         (out / file).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -37,8 +37,9 @@ def test_task_and_number_decide() -> None:
         (Task("regression", 50), 5_001, False, NETWORKS),  # 51 of 100 MB, and trees of 3.5 GB
         (CLASSES, 50_000, False, NETWORKS),
     ):
-        found, training = recipe.recipe(task, number, weighted)
+        found, least, training = recipe.recipe(task, number, weighted)
         assert found == models and bool(training) == (number == 50_000), (task, number)
+        assert least == (2 if training and task == ONE else 1)
 
 
 def test_it_is_the_models_that_it_stands_for(tmp_path: Path) -> None:
@@ -72,6 +73,12 @@ def test_many_molecules_are_trained_on_in_fewer_epochs(monkeypatch: pytest.Monke
         with pytest.raises(ValueError, match="enough"):
             made.fit(SMILES, LOGP)
     assert seen == [(25, 7, 0.005), (60, 64, 0.001)]
+    monkeypatch.undo()
+    for name in ("LARGE_FROM", "NETWORKS_FROM"):
+        monkeypatch.setattr(recipe, name, 40)
+    for size, number in ((1, 2), (3, 3)):
+        fitted = regressor("auto", ensemble_size=size).fit(SMILES, LOGP)
+        assert [member.model for member in fitted.members_] == NETWORKS * number
 
 
 def test_the_command_says_what_it_is(folder: Path) -> None:
