@@ -29,7 +29,8 @@ class Feature:
             number of a ``Chem.BondType``, a count, 0 or 1).
         has_unknown: whether a value that is not among the choices has a slot after them.
         one_hot: whether a yes-or-no property fills a column for no and one for yes.
-        read: RDKit's integer of an atom or a bond; without it the type of a bond is read.
+        read: RDKit's integer of an atom or a bond. The first feature of bonds, if its name is
+            ``'type'``, needs none.
 
     Example:
         >>> from pyg_kernels.chem import Feature

@@ -123,8 +123,7 @@ class MoleculeDataset(InMemoryDataset):
         smiles = checked_strings(smiles)
         values = as_matrix(np.zeros((len(smiles), 0)) if targets is None else targets)
         names = [f"y{k}" for k in range(values.size(1))] if target_names is None else target_names
-        names = [names] if isinstance(names, str) else list(names)
-        table = MoleculeTable(smiles, values, names, list(range(len(smiles))))
+        table = MoleculeTable(smiles, values, np.atleast_1d(names).tolist(), [*range(len(smiles))])
         dataset = MoleculeDataset(transform=transform, featurizer=featurizer)
         source = "the given sequence (its first line is 0)"
         dataset._read(table, source, skip_invalid, num_workers, progress)
@@ -216,9 +215,10 @@ class MoleculeDataset(InMemoryDataset):
 
     def index_select(self, idx: Any) -> Any:
         """A view of the molecules at ``idx``; a mask has one boolean for each."""
-        if np.asarray(idx.cpu() if isinstance(idx, Tensor) else idx).dtype == bool:
-            idx = positions_in(idx, len(self), "molecules")
-        return super().index_select(idx)
+        mask = np.asarray(idx.cpu() if isinstance(idx, Tensor) else idx)
+        if mask.dtype == bool and mask.shape != (len(self),):
+            raise ValueError(f"a mask has {len(self)} booleans here, not the shape {mask.shape}")
+        return super().index_select(mask if mask.dtype == bool else idx)
 
     def _shown(self) -> _View:
         """What this view shows, picked out once for each selection."""

@@ -556,7 +556,8 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             these by the task and the number of molecules:
             :func:`~pyg_kernels.molecules.recipe.recipe`.
         ensemble_size: How many members a model has, each with its own seed and, without `distill`,
-            its own validation part; ``'auto'`` has at least two for 10,000 numbers to learn.
+            its own validation part; ``'auto'`` has two at least, in regression from 10,000
+            molecules on.
         epochs: Of networks, at most; None: 60, of ``'auto'`` 25 from 10,000 molecules on.
         featurizer: The features of networks: ``'default'``, ``'duvenaud'``, ``'ogb'`` or a
             :class:`~pyg_kernels.chem.Featurizer`.

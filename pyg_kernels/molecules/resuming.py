@@ -62,20 +62,16 @@ def begin(out: Path, options: Namespace) -> None:
 
 
 @contextmanager
-def replacing(out: Path, files: Sequence[str], resume: bool) -> Iterator[None]:
-    """Within it a run takes the place of a finished one, whose files are put back if it fails.
+def replacing(out: Path, files: Sequence[str], members: Path) -> Iterator[None]:
+    """Puts the files of a finished run back if an error comes before a member of the next one.
 
-    The first file says that a run is finished. Of one that is interrupted, or goes on, what there
-    is stays.
+    The first file says that a run is finished. Later the next one is there, to be resumed.
     """
-    there = [file for file in files if (out / file).is_file()]
-    kept = {} if resume else {file: (out / file).read_bytes() for file in there}
+    kept = {file: (out / file).read_bytes() for file in files if (out / file).is_file()}
     try:
         yield
     except Exception:
-        if files[0] in kept:
-            for file in files:
-                (out / file).unlink(missing_ok=True)
+        if files[0] in kept and not any(members.glob("*")):
             for file, content in kept.items():
                 (out / file).write_bytes(content)
             say(f"{out} is what it was")

@@ -64,7 +64,7 @@ def train(options: Namespace) -> None:
     estimator, name = made_estimator(options, data), split_name(options)
     parts = checked_parts(splits(data, options), estimator, data, start, options.freeze)
     scored, predicted = [], []
-    with replacing(out, (SETTINGS, BEGUN, *CHANGES), options.resume):
+    with replacing(out, (SETTINGS, BEGUN, *CHANGES), out / MEMBERS):
         begin(out, options)
         if options.resume and (out / SETTINGS).is_file():
             say(f"{out} is finished")

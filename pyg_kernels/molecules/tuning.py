@@ -79,29 +79,9 @@ def tune(options: Namespace) -> None:
     metric = _metric(options, data)
     made = runs.made_estimator(options, data)
     parts = runs.checked_parts(splits.searched(data, options), made, data)
-    with resuming.replacing(out, (BEST, resuming.BEGUN, JOURNAL), options.resume):
-        resuming.begin(out, options)
-        if not options.resume:
-            for file in (BEST, JOURNAL):
-                (out / file).unlink(missing_ok=True)
-        study = _searched(out, options, metric, (space, first), data, parts)
-    _write(study, out, options, metric)
-    say(
-        f"wrote {out}: {BEST}, {TRIALS}, {PICTURE}; next: pyg-kernels train {options.data} "
-        f"--config {out / BEST} --out RUN"
-    )
-
-
-def _searched(
-    out: Path,
-    options: Namespace,
-    metric: str,
-    searched: tuple[dict[str, Any], dict[str, Any]],
-    data: Data,
-    parts: Sequence[splits.Part],
-) -> Any:
-    """The study, with as many trials as wanted; one at least has succeeded."""
-    space, first = searched
+    resuming.begin(out, options)
+    if not options.resume:
+        (out / JOURNAL).unlink(missing_ok=True)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(
         storage=optuna.storages.JournalStorage(JournalFileBackend(str(out / JOURNAL))),
@@ -140,7 +120,11 @@ def _searched(
         study.optimize(score, callbacks=[partial(_announce, metric), enough])
     if not any(trial.state == TrialState.COMPLETE for trial in study.trials):
         raise ValueError(f"no trial of {options.trials} has succeeded; the last one: {reason}")
-    return study
+    _write(study, out, options, metric)
+    say(
+        f"wrote {out}: {BEST}, {TRIALS}, {PICTURE}; next: pyg-kernels train {options.data} "
+        f"--config {out / BEST} --out RUN"
+    )
 
 
 def _announce(metric: str, study: optuna.Study, trial: Any) -> None:

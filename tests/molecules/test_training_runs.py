@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from pyg_kernels.molecules import MoleculeClassifier, load, store
+from pyg_kernels.molecules.resuming import replacing
 from pyg_kernels.molecules.training_data import read_rows, read_targets
 from pyg_kernels.tables import FileError
 from tests.molecules.sets import AROMATIC, LOGP, NETWORK, SMALL, SMILES, regressor, run, train
@@ -197,6 +198,19 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
         assert message in train(folder, "run", f"y --overwrite {words}", status=2)
         assert before == {path: path.read_bytes() for path in (folder / "run").glob("*.*")}
     run(folder, "predict +run +m.csv --out +p.csv")
+
+
+def test_a_run_that_fails_replaces_a_finished_one_once_it_has_a_member(tmp_path: Path) -> None:
+    members, finished = tmp_path / "members", tmp_path / "run.json"
+    finished.write_text("old")
+    for has_member in (False, True):
+        with pytest.raises(OSError, match="full"), replacing(tmp_path, ("run.json",), members):
+            finished.unlink()
+            if has_member:
+                members.mkdir()
+                (members / "0.npz").touch()
+            raise OSError("full")
+        assert finished.is_file() != has_member
 
 
 def test_what_an_estimator_has_saved_is_taken_as_a_run(folder: Path) -> None:
