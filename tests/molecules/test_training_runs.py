@@ -203,13 +203,17 @@ def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:
 def test_a_run_that_fails_replaces_a_finished_one_once_it_has_a_member(tmp_path: Path) -> None:
     members, finished = tmp_path / "members", tmp_path / "run.json"
     finished.write_text("old")
+
+    def fail(has_member: bool) -> None:
+        finished.unlink()
+        members.mkdir(exist_ok=True)
+        if has_member:
+            (members / "0.npz").touch()
+        raise OSError("full")
+
     for has_member in (False, True):
         with pytest.raises(OSError, match="full"), replacing(tmp_path, ("run.json",), members):
-            finished.unlink()
-            if has_member:
-                members.mkdir()
-                (members / "0.npz").touch()
-            raise OSError("full")
+            fail(has_member)
         assert finished.is_file() != has_member
 
 
