@@ -80,10 +80,10 @@ class Edges:
         return self._order("source", self.source, self.num_sources)
 
     def _order(self, side: str, node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-        kept = self._orders.get(side)
-        compiling = torch.compiler.is_compiling()
+        kept, compiling = self._orders.get(side), torch.compiler.is_compiling()
+        trains = not (compiling or torch.is_inference_mode_enabled())
         # They may be read in a backward later, also those that were compiled for inference.
-        if kept is None or (kept[0].is_inference() and not torch.is_inference_mode_enabled()):
+        if kept is None or (trains and kept[0].is_inference()):
             with nullcontext() if compiling else torch.inference_mode(False):
                 self._orders[side] = sort_by_node(node, num_nodes)
         return self._orders[side]
