@@ -40,6 +40,7 @@ LOSSES = ("train_loss", "valid_loss")
 TIPS = ("lightning.pytorch", "lightning.fabric")  # on data loaders, which do not apply
 PREDICTED = 2048  # molecules a batch of a prediction
 DECAY = 0.9  # of the exponential schedule, an epoch
+JOINED = 0.1  # how much the error of a joined target counts beside those of its two parts
 PATIENCE = timedelta(days=30)  # for which processes wait for what one of them does alone
 
 
@@ -145,8 +146,8 @@ class MoleculeBatches(MoleculeLoader):
 class Learner(lightning.LightningModule):
     """What Lightning trains: squared errors, or cross-entropies, of what was measured.
 
-    Of a target with a spike the squared error elsewhere and the cross-entropy of whether it is
-    elsewhere are trained, and the squared error of the two joined is validated.
+    Of a target with a spike it is the sum of three: the squared error elsewhere, the cross-entropy
+    of whether it is elsewhere, and the squared error of the two joined, which alone is validated.
     """
 
     def __init__(
@@ -155,6 +156,8 @@ class Learner(lightning.LightningModule):
         super().__init__()
         self.net, self.task, self.options = net, task, options
         self.spikes = torch.tensor(spikes, dtype=torch.float32)
+        joined = task.num_outputs + np.arange(len(task.hurdles.targets))
+        self.targets = [*self.spikes.isnan().nonzero()[:, 0].tolist(), *joined]
         self.sums = dict.fromkeys(LOSSES, torch.zeros(2))
         self.patience = options.patience or max(10, options.epochs // 3)
         self.lowest, self.best_epoch = math.inf, -1
@@ -165,9 +168,8 @@ class Learner(lightning.LightningModule):
     def losses(self, batch: Batch, part: str) -> tuple[Tensor, Tensor]:
         """The weighted sum of a batch's losses, and of the weights of what was measured."""
         out, y = self.net(batch), batch.y
-        divides = self.task.spikes and part == LOSSES[0]
-        if self.task.spikes and not divides:
-            out, y = self._joined(out, y)
+        if self.task.spikes:
+            out, y = self._with_joined(out, y)
         measured = ~y.isnan()
         known = torch.where(measured, y, 0.0)
         if self.task.kind == "regression":
@@ -176,24 +178,26 @@ class Learner(lightning.LightningModule):
             each = F.binary_cross_entropy_with_logits(out, known, reduction="none")
         else:
             each = F.cross_entropy(out, known[:, 0].long(), reduction="none")[:, None]
-        if divides:
-            logits, there = (values[:, len(self.spikes) :] for values in (out, known))
-            crossed = F.binary_cross_entropy_with_logits(logits, there, reduction="none")
-            each = torch.cat([each[:, : len(self.spikes)], crossed], 1)
+        if self.task.spikes:
+            flags = slice(len(self.spikes), self.task.num_outputs)
+            logits, there = out[:, flags], known[:, flags]
+            each[:, flags] = F.binary_cross_entropy_with_logits(logits, there, reduction="none")
+            if part == LOSSES[1]:  # of the targets alone
+                each, measured = each[:, self.targets], measured[:, self.targets]
+            else:
+                each[:, self.task.num_outputs :] *= JOINED
         weight = measured * batch.weight[:, None]
         loss, total = torch.where(measured, each, 0.0).mul(weight).sum(), weight.sum()
         self.sums[part] = self.sums[part] + torch.stack([loss.detach(), total]).cpu()
         return loss, total
 
-    def _joined(self, out: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Predictions and targets, those with a spike joined again, (M, T) each."""
+    def _with_joined(self, out: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs and targets, and after them those of the targets with a spike, joined again."""
         hurdles, number = self.task.hurdles.targets, len(self.spikes)
         spikes = self.spikes[hurdles].to(out.device)
         joined, _ = methods.joined_moments(out[:, hurdles], 0.0, out[:, number:].sigmoid(), spikes)
         whole = torch.where(y[:, number:] == 0, spikes, y[:, hurdles])
-        out, y = out[:, :number].clone(), y[:, :number].clone()
-        out[:, hurdles], y[:, hurdles] = joined, whole
-        return out, y
+        return torch.cat([out, joined], 1), torch.cat([y, whole], 1)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, total = self.losses(batch, LOSSES[0])
@@ -277,7 +281,7 @@ class TrainedNetwork(Method):
     def told(self) -> dict[str, Any]:
         weights = {} if self.start is None else self.start.state_dict()
         start = {name: value.numpy(force=True) for name, value in weights.items()}
-        options = {**vars(self.options), "progress": None}
+        options = {**vars(self.options), "progress": None, "joined": JOINED}
         return {**super().told(), **self.sizes, **options, "start": start, "frozen": self.frozen}
 
     def build(self, num_extra: int) -> MoleculeNet:

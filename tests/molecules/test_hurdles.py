@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from pyg_kernels.molecules.inputs import read_molecules
 from pyg_kernels.molecules.methods import Hurdles, Outputs, Task, mixture_of
-from pyg_kernels.molecules.training import LOSSES, Learner, TrainingOptions
+from pyg_kernels.molecules.training import JOINED, LOSSES, Learner, TrainingOptions
 from tests.molecules.sets import regressor, reloaded, run, train
 
 Numbers = np.ndarray[Any, Any]
@@ -85,9 +85,9 @@ def test_networks_learn_values_elsewhere_and_classes() -> None:
     classes = F.binary_cross_entropy_with_logits(out[:2, 2], y[:2, 2], reduction="none")
     elsewhere = 2 * (out[1, 1] - 0.5) ** 2
     loss, total = learner.losses(batch, LOSSES[0])
-    assert total == 2 + 2 + 3
+    assert total == 2 + 2 + 3 + 3
     of_parts = classes[0] + 2 * classes[1] + elsewhere
-    torch.testing.assert_close(loss, of_first + of_parts)
+    torch.testing.assert_close(loss, of_first + of_parts + JOINED * of_joined)
     loss, total = learner.losses(batch, LOSSES[1])
     assert total == 2 + 3
     torch.testing.assert_close(loss, of_first + of_joined)
