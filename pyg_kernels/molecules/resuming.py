@@ -71,7 +71,8 @@ def replacing(out: Path, files: Sequence[str], members: Path) -> Iterator[None]:
     try:
         yield
     except Exception:
-        if files[0] in kept and not any(members.glob("*")):
+        finished = files[0] in kept and not (out / files[0]).is_file()
+        if finished and not any(members.glob("*")):
             for file, content in kept.items():
                 (out / file).write_bytes(content)
             say(f"{out} is what it was")

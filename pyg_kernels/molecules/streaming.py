@@ -89,9 +89,9 @@ class Annotator(ABC):
         if len(known):
             try:
                 columns = self._columns(known, molecules, path)
+            except FileError:
+                raise
             except ValueError as error:
-                if isinstance(error, FileError):
-                    raise
                 where = f"{path}, lines {known.index[0]} to {known.index[-1]}"
                 raise FileError(f"{where}: {error}") from error
         found = pd.DataFrame(rounded(np.stack(list(columns.values()), 1)), known.index)

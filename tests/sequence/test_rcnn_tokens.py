@@ -243,3 +243,14 @@ def test_gradients_of_many_tokens_in_single_precision(options: Any, shape: tuple
     for name, found in single.named_parameters():
         error = (found.grad.double() - exact[name].grad).abs().max() / exact[name].grad.abs().max()
         assert error < (1e-6 if name.endswith("bias") else 1e-5)  # others are PyTorch's products
+
+
+def test_maxima_of_sums_whatever_the_default_device() -> None:
+    rcnn = RCNN(SIZE, 3, pooling="max", combine="add").double()
+    x = random_text(4, 2, SIZE).requires_grad_()
+    expected = rcnn(x)[0]
+    (wanted,) = torch.autograd.grad(expected.sum(), x)
+    with torch.device("meta"):
+        output = rcnn(x)[0]
+        (slope,) = torch.autograd.grad(output.sum(), x)
+    close((output, slope), (expected, wanted))
