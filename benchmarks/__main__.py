@@ -33,15 +33,17 @@ def main(words: Sequence[str] | None = None) -> int:
     """Prints the list, or the report of a folder."""
     word, *more = (sys.argv[1:] if words is None else words) or [""]
     if word == "report":
-        return exit_status("benchmarks report", lambda: report(*more[:1] or ["."]))
+        return exit_status("benchmarks report", lambda: report(*more or ["."]))
     print("python -m benchmarks.NAME --help\npython -m benchmarks report DIR\n")
     for name, (purpose, duration) in COMMANDS.items():
         print(f"  {name:20} {purpose} ({duration})")
     return 0
 
 
-def report(folder: str) -> NoReturn:
+def report(folder: str, *others: str) -> NoReturn:
     """Prints and writes the tables and pictures of what lies finished in a results folder."""
+    if others:
+        raise InputError(f"report takes one folder, not {folder}, {', '.join(others)}")
     path = Path(folder, "configuration.json")
     with as_input_error():
         text = path.read_text(encoding="utf-8")

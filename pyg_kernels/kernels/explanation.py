@@ -29,7 +29,8 @@ class Explanation:
         shares: Their parts.
         kernels: The number of each one's kernel in the sum of kernels.
         atoms: The parts of the nodes, ``(N,)``: that of each pattern, divided equally among its
-            occurrences, and there among the nodes. An environment's node is its center.
+            occurrences, and there among the nodes. An environment's node is its center. Empty where
+            no kernel counts patterns.
         others: The parts of kernels that count no patterns, by their number in the sum.
         bias: The part of no kernel.
     """

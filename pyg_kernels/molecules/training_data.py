@@ -249,8 +249,9 @@ def _merged(data: Data) -> Data:
     place = key.groupby(list(key.columns), sort=False, dropna=False).ngroup().to_numpy()
     if data.classes is None:
         weight = rows["weight"].to_numpy() if "weight" in rows else np.ones(len(rows))
+        shares = y.notna().mul(weight, axis=0)
         # Where every measurement has the weight 0 they count alike.
-        shares = y.notna().mul(np.maximum(weight, np.finfo(float).tiny), axis=0)
+        shares = shares.where(shares.groupby(place).transform("sum") > 0, y.notna().astype(float))
         mean = (shares * y).groupby(place).sum() / shares.groupby(place).sum()
     else:
         mean = y.groupby(place).first().where(y.groupby(place).nunique() == 1)

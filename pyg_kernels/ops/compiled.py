@@ -47,13 +47,12 @@ def kernel(function: Callable[..., None]) -> Callable[..., None]:
         if called:
             dispatcher(*args)
             return
-        notice = threading.Timer(_SECONDS_OF_SILENCE, _say_once)
-        notice.daemon = True
-        notice.start()
+        done = threading.Event()
+        threading.Thread(target=_tell, args=(dispatcher, done), daemon=True).start()
         try:
             dispatcher(*args)
         finally:
-            notice.cancel()
+            done.set()
         called = True
 
     return call
@@ -157,9 +156,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
 
 
+def _tell(dispatcher: Any, done: threading.Event) -> None:
+    """Says that kernels are compiled, where it takes long and they are not only loaded."""
+    while not done.wait(_SECONDS_OF_SILENCE):
+        if dispatcher.stats.cache_misses:
+            _say_once("; the next run finds them" if dispatcher.stats.cache_path else "")
+
+
 @functools.cache
-def _say_once() -> None:
-    _log.warning("pyg_kernels: compiling kernels for this processor; the next run finds them.")
+def _say_once(kept: str) -> None:
+    _log.warning("pyg_kernels: compiling kernels for this processor%s.", kept)
 
 
 def _dispatcher(function: Callable[..., None]) -> Callable[..., None]:

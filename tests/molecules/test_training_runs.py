@@ -59,6 +59,9 @@ def test_merged_duplicates(folder: Path) -> None:
     train(folder, "groups", f"y {words} --groups-column group")
     merged = pd.read_csv(folder / "groups" / "merged.csv")
     assert list(merged["lines"]) == ["2 50", "3 51", "4 52", "5 53"]
+    grouped.assign(y=1.2e-16, weight=np.arange(len(grouped)) % 2).to_csv(folder / "m.csv")
+    train(folder, "weighted", f"y {words} --weight-column weight")
+    assert set(pd.read_csv(folder / "weighted" / "merged.csv")["y"]) == {1.2e-16}
 
 
 def test_duplicates_across_parts_and_empty_groups_are_warned_of(folder: Path) -> None:

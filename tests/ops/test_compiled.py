@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +51,25 @@ def test_errors_of_any_thread_reach_the_caller(where: int) -> None:
 
     with pytest.raises(MemoryError, match="too large"):
         compiled.run(fail, 3, MUCH)
+
+
+def _add_one(first: int, last: int, out: np.ndarray) -> None:
+    out[first:last] += 1
+
+
+def test_compiling_is_told_and_loading_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr(compiled, "_cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(compiled.numba.config, "CACHE_DIR", "")
+    for times in (1, 0):
+        compiled._say_once.cache_clear()
+        caplog.clear()
+        dispatcher, over = compiled._dispatcher(_add_one), iter([False, True])
+        dispatcher(0, 3, np.zeros(3))
+        compiled._tell(dispatcher, SimpleNamespace(wait=lambda _, over=over: next(over)))
+        assert caplog.text.count("the next run finds them") == times
+    compiled._say_once.cache_clear()
 
 
 def _sum_in_child() -> None:
