@@ -1,4 +1,4 @@
-"""Checks of arguments that kernels and layers share: the value, or an error that names it."""
+"""Checks of arguments of kernels and layers: they return the value or raise an error naming it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a real number, which True and False are not."""
+    """Whether a value is a real number; True and False do not count as numbers."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
@@ -22,7 +22,7 @@ def checked_count(value: Any, name: str, least: int = 1) -> int:
 
 
 def checked_choice(value: Any, name: str, choices: Iterable[Any]) -> Any:
-    """One of two or more choices, of the same type: 1 is not True."""
+    """The value if it is one of two or more choices and has the same type: 1 is not True."""
     value = value.item() if isinstance(value, np.generic) else value
     known = list(choices)
     kind = str if isinstance(value, str) else type(value)

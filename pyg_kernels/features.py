@@ -1,6 +1,6 @@
-"""Random features: frozen layers as unbiased maps of their kernels.
+"""Random features: untrained layers as unbiased feature maps of their kernels.
 
-The only module that knows both the layers and the exact kernels.
+This is the only module that knows both the layers and the exact kernels.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import RCNN, RCNNCell
 
 _STEP, _FEATURE = 0x2545F4914F6CDD1D, 0x5851F42D4C957F2D
-_EDGES = 1 << 20  # steps of edge maps are numbered from here on, those of nodes from 0
+_EDGES = 1 << 20  # the steps of edge maps are numbered from here on, the steps of node maps from 0
 _ELEMENTS = 2**23  # most numbers in the states of a batch
 _ROW_BYTES = 64  # bytes that a node takes for each feature
 _LABELED_ROWS = 2048  # most rows of a batch whose labels become one-hot vectors
@@ -45,39 +45,38 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         \hat\phi(G) = m^{-1/2} \sum_v c_n[v], \qquad
         \mathbb{E} \langle \hat\phi(G), \hat\phi(G') \rangle = K(G, G')
 
-    with the states :math:`c_n` of a :class:`~pyg_kernels.nn.RandomWalkConv` of m channels and decay
-    :math:`\sqrt\lambda`, whose weights are independent and :math:`\pm 1` with equal probability:
-    by theorem 3 of Lei et al. 2017 each channel is the kernel's feature map projected on a random
-    tensor product. Walks turn back in the layer where they do in the kernel. On texts the layer is
-    an unnormalised :class:`~pyg_kernels.sequence.RCNN` of decay :math:`\lambda`, read at the last
-    token for ``weighting='end'``; for ``'span'`` its states ``z`` are summed. With ``sum_orders``
-    the states of all orders are summed.
+    with the states :math:`c_n` of a :class:`~pyg_kernels.nn.RandomWalkConv` that has m channels and
+    decay :math:`\sqrt\lambda`. Its weights are independent and :math:`\pm 1` with equal
+    probability: by theorem 3 of Lei et al. 2017, each channel is the kernel's feature map projected
+    on a random tensor product. Walks may turn back in the layer if they may in the kernel. For
+    texts, the layer is an unnormalised :class:`~pyg_kernels.sequence.RCNN` of decay
+    :math:`\lambda`: ``weighting='end'`` reads its state at the last token, ``'span'`` sums its
+    states ``z``. With ``sum_orders``, the states of all orders are summed.
 
-    n objects cost O(n m), where a Gram matrix costs O(n²): a linear model on the features stands in
-    for a kernel method where no Gram matrix fits. The error of
-    :math:`\langle \hat\phi(G), \hat\phi(G') \rangle` falls as :math:`1 / \sqrt m`; with a single
-    feature its standard deviation is at most
-    :math:`3^{d/2} \sqrt{K(G, G) K(G', G')}` with the number d of random factors of a walk: n, or
-    2n - 1 with edge features.
+    The features of n objects cost O(n m), a Gram matrix O(n²): a linear model on the features
+    replaces a kernel method where the Gram matrix would be too large. The error of
+    :math:`\langle \hat\phi(G), \hat\phi(G') \rangle` falls as :math:`1 / \sqrt m`. With a single
+    feature its standard deviation is at most :math:`3^{d/2} \sqrt{K(G, G) K(G', G')}`, where d is
+    the number of random factors of a walk: n for walks of n nodes, or 2n - 1 with edge features.
 
     Args:
         kernel: A :class:`~pyg_kernels.kernels.RandomWalkKernel` or
-            :class:`~pyg_kernels.kernels.StringKernel`, which also says what is read of a graph, the
-            floating type, and the working memory; None: ``RandomWalkKernel()``.
-        n_components: m.
-        random_state: A seed of the weights, of which an equal one gives equal features in every
-            process and on every device; a NumPy ``RandomState`` that draws one at each ``fit``, or
-            None for NumPy's own.
+            :class:`~pyg_kernels.kernels.StringKernel`; None for ``RandomWalkKernel()``. It also
+            sets which attributes of a graph are read, the floating type and the working memory.
+        n_components: The number of features m.
+        random_state: The seed of the weights: an integer, which gives the same features in every
+            process and on every device; a NumPy ``RandomState``, from which each ``fit`` draws a
+            seed; or None for NumPy's global ``RandomState``.
 
-    ``fit`` learns the size of the inputs alone; ``transform`` gives ``(n, m)`` numbers.
+    ``fit`` only learns the form of the inputs; ``transform`` returns features of shape ``(n, m)``.
 
     Attributes:
         seed_: After ``fit``, the seed of the weights.
 
     Raises:
-        TypeError: If the kernel is another one; on items that are no graphs or texts.
-        ValueError: For ``combine='add'``, cosine normalisation, a decay above 1 or ``order=None``,
-            which no such layer has; on inputs as for the kernel.
+        TypeError: If the kernel is of another class, or an item is not a graph or a text.
+        ValueError: If the kernel has ``combine='add'``, cosine normalisation, a decay above 1 or
+            ``order=None``, for which there is no such layer; for inputs that the kernel refuses.
 
     Example:
         >>> from sklearn.linear_model import Ridge
@@ -100,7 +99,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     random_state: int | np.random.RandomState | None = None
 
     def __sklearn_tags__(self) -> Any:
-        """Says that the input is that of the kernel."""
+        """Declares the same input tags as the kernel."""
         tags = super().__sklearn_tags__()
         kernel = self.kernel if isinstance(self.kernel, Kernel) else RandomWalkKernel()
         tags.input_tags = kernel.__sklearn_tags__().input_tags
@@ -111,7 +110,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return int(self.n_components)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Reads a collection for the kind and size of its features."""
+        """Learns the kind and size of the features of a collection."""
         kernel = self._checked_kernel()
         self._start(kernel._read(X))
         return self
@@ -151,7 +150,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return kernel
 
     def _start(self, collection: Any) -> None:
-        """Keeps the form of a collection, and a seed."""
+        """Keeps the form of a collection and sets the seed."""
         if isinstance(self.random_state, Integral):
             self.seed_: int = checked_count(self.random_state, "random_state", least=0)
         else:
@@ -165,7 +164,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             rows = min(rows, _LABELED_ROWS)
         found = torch.empty(len(collection), self.n_components, dtype=collection.dtype)
         module: Any = None
-        known: Sequence[Tensor] = ()  # the columns of nodes, and of edges, that it reads
+        known: Sequence[Tensor] = ()  # the columns of nodes, and of edges, that the module reads
         with torch.no_grad(), full_precision():
             for start, stop in consecutive_runs(collection.sizes.tolist(), max(1, rows)):
                 part = collection.part(torch.arange(start, stop))
@@ -245,7 +244,7 @@ def _of_texts(kernel: StringKernel, texts: Texts, layer: Module, tokens: Tensor)
 
 
 def _read(part: Graphs | Texts) -> list[tuple[Tensor, Tensor]]:
-    """The vectors of nodes, and of edges that have some, or of tokens, with columns' names."""
+    """The vectors of tokens, or of nodes and any edges, each with the names of its columns."""
     if isinstance(part, Texts):
         return [_vectors(part.values, None, part.dtype)]
     found = [_vectors(part.x, part.node_label, part.dtype)]
@@ -255,7 +254,7 @@ def _read(part: Graphs | Texts) -> list[tuple[Tensor, Tensor]]:
 
 
 def _vectors(values: Tensor, labels: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Vectors as they are, labels one-hot, their tensor product with both; and columns' names."""
+    """The vectors, or one-hot labels, or the tensor product of both; and the columns' names."""
     if values.dim() == 2:
         names = torch.arange(values.size(1), device=values.device)
         if labels is None:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 SEPARATORS = (",", ";", "\t")
 PARQUET = (".parquet", ".pq")
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-# Of all tables that are read.
+# The endings of all tables that can be read.
 ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
-# Names of files that are no such tables.
+# The endings of files that are refused.
 OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip", ".feather", ".zst")
 _NO_TEXT = {
     b"\x1f\x8b": "compressed: its name is to end in .gz",
@@ -58,26 +58,26 @@ def stream_table(
     """The rows of a table, a bounded number at a time. The file is read once: it may be a pipe.
 
     Args:
-        path: a CSV, separated by tabs where its name has the ending ``.tsv``, else by commas,
-            semicolons or tabs, whichever its first line has most of; compressed where its name ends
-            in ``.gz``, ``.bz2`` or ``.xz``. Parquet where it ends in ``.parquet`` or ``.pq``.
-        rows: of a frame at most; None for all in one.
-        encoding: of a CSV.
+        path: a CSV, compressed if its name ends in ``.gz``, ``.bz2`` or ``.xz``, or Parquet if it
+            ends in ``.parquet`` or ``.pq``. A CSV has tabs between cells if its name has the ending
+            ``.tsv``, else commas, semicolons or tabs, whichever its first line has most of.
+        rows: the most rows of a frame; None for all rows in one.
+        encoding: the encoding of a CSV.
         header: whether the first row names the columns; otherwise they are numbers, and commas
             separate them.
         strict: whether to refuse rows with fewer cells than the first, and text behind a closing
             quote. Otherwise missing cells are empty.
-        keep_blank: whether blank rows of a table of one column, but those at its end, are rows.
+        keep_blank: whether to keep the blank rows of a table of one column, except at its end.
 
     Yields:
-        Frames, one at least. The index is the line on which a row begins, the first being line 1
-        (the row of a Parquet file, counted from 1). Cells of a CSV are strings as they stand there.
-        Rows without any content are left out, above the first also those of white space.
-        Of a Parquet file an index with a name is a column, but never a range.
+        At least one frame. Its index is the line on which a row begins, counted from 1 (for
+        Parquet, the row, counted from 1). Cells of a CSV are the strings in the file. Empty rows
+        are left out; above the first row, also rows of white space. In a Parquet file, an index
+        with a name becomes a column, unless it is a range.
 
     Raises:
         OSError: if it cannot be opened.
-        FileError: if it is no such table, when the place that shows it is reached.
+        FileError: if it is not such a table; raised at the place in the file that shows it.
         ImportError: without pandas or, for Parquet, pyarrow.
     """
     pandas = _pandas()
@@ -101,7 +101,7 @@ def stream_table(
 
 
 def read_table(path: str | Path, rows: int | None = None, **options: Any) -> DataFrame:
-    """The first rows of a table, or all: one at least, as :func:`stream_table` gives them."""
+    """The first rows of a table, or all, as :func:`stream_table` yields them; raises if none."""
     with closing(stream_table(path, rows, **options)) as frames:
         frame = next(frames)
     if not len(frame):
@@ -126,7 +126,7 @@ def _pandas() -> Any:
 
 
 def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV and the lines on which they begin; below the first also empty ones."""
+    """The rows of a CSV and the lines on which they begin; after the first, also empty rows."""
     line, width, is_read = 1, 0, False
 
     def lines(some: Iterable[str]) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
             separator = _separator(top[-1], path) if header else SEPARATORS[0]
             reader = csv.reader(lines(chain(top, file)), delimiter=separator, strict=strict)
             for row in reader:
-                if is_read:  # the row asked for a line behind the last one
+                if is_read:  # the reader asked for a line after the last one
                     raise FileError(f"{path}, line {line}: its quote does not end in the file")
                 if not width and not any(map(str.strip, row)):
                     line = reader.line_num + 1
@@ -155,7 +155,7 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
                     raise FileError(
                         f"{path}, line {line}: it has {len(row)} cells, the first row {width}"
                     )
-                # A quote that was meant as itself begins a cell with tabs and line breaks.
+                # A quote that is meant literally begins a cell with tabs and line breaks.
                 if (
                     separator == "\t"
                     and reader.line_num > line
@@ -183,7 +183,7 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
 def _filled(
     rows: Iterator[tuple[int, list[str]]], keep_blank: bool
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows with any content; of one column with `keep_blank` also those between them."""
+    """The rows with content; with `keep_blank`, also blank rows of one column between them."""
     blank: list[tuple[int, list[str]]] = []
     for line, row in rows:
         if any(row):
@@ -200,7 +200,7 @@ def opened(path: Path) -> IO[bytes]:
 
 
 def _not_in(encoding: str, path: Path) -> str:
-    """What is wrong with a file that has no text in an encoding, by its first bytes."""
+    """What is wrong with a file that cannot be decoded, by its first bytes."""
     start = b""
     if path.is_file():  # a pipe cannot be read again
         with path.open("rb") as file:
@@ -222,7 +222,7 @@ def _is_tabbed(path: Path) -> bool:
 
 
 def _separator(header: str, path: Path) -> str:
-    """A tab by its name; else what the first line has most of, a comma where it has none."""
+    """A tab if the name says so; else what the first line has most of, by default a comma."""
     if _is_tabbed(path):
         return "\t"
     outside_quotes = "".join(header.split('"')[::2])
@@ -279,7 +279,7 @@ def pyarrow_parquet(path: Path) -> Any:
 def find_column(
     columns: Iterable[Any], wanted: str | None, path: str | Path, option: str = ""
 ) -> Any:
-    """The column of that name; the one called ``smiles``, in any case, if `wanted` is None."""
+    """The column `wanted`; if None, the one whose name is or contains ``smiles``, in any case."""
     names = list(columns)
     listed = ", ".join(repr(shortened(str(name), 40)) for name in names)
     asked = f" ({option})" if option else ""
@@ -298,12 +298,12 @@ def find_column(
 
 
 def missing(cells: Series, words: Iterable[str] = MISSING) -> NDArray[Any]:
-    """Which cells have nothing, or one of these words, in any case."""
+    """Which cells are empty, or have one of these words in upper or lower case."""
     return (cells.isna() | cells.astype(str).str.strip().str.lower().isin(words)).to_numpy(bool)
 
 
 def as_numbers(cells: Series) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Cells as numbers, NaN where they are missing, and which are neither, ``(n,)`` each."""
+    """Cells as numbers (NaN: missing), and which are neither missing nor finite, ``(n,)`` each."""
     pandas = _pandas()
     known = cells.mask(missing(cells))
     if not pandas.api.types.is_numeric_dtype(known):  # a date is no number
@@ -340,7 +340,7 @@ def listed(numbers: Any) -> str:
 
 
 def refuse_existing(path: str | Path, overwrite: bool) -> Path:
-    """The path, unless something is there that is not to be overwritten."""
+    """The path; raises if something is there that is not to be overwritten."""
     path = Path(path)
     there = any(path.iterdir()) if path.is_dir() else path.exists()
     if there and not overwrite:
@@ -349,7 +349,7 @@ def refuse_existing(path: str | Path, overwrite: bool) -> Path:
 
 
 def table_files(folder: Path) -> list[Path]:
-    """The tables in a folder, by their names; hidden files are none."""
+    """The tables in a folder, sorted by name, without hidden files."""
     found = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS))
     found = [path for path in found if path.is_file() and not path.name.startswith(".")]
     if not found:
@@ -358,10 +358,10 @@ def table_files(folder: Path) -> list[Path]:
 
 
 def csv_text(frame: DataFrame, separator: str = ",", header: bool = True) -> str:
-    """A table as CSV that is read as it was.
+    """A table as CSV that reads back unchanged.
 
-    Python's writer leaves carriage returns without quotes, which end a row for readers, and a
-    header with other separators would be taken apart at these.
+    Python's writer does not quote carriage returns, which end a row for readers. Readers would also
+    split a header at other separators. Such tables are written with quotes.
     """
     how: dict[str, Any] = {"sep": separator, "header": header, "lineterminator": "\n"}
     text: str = frame.to_csv(index=False, **how)
@@ -372,20 +372,20 @@ def csv_text(frame: DataFrame, separator: str = ",", header: bool = True) -> str
 
 
 class TableWriter:
-    """Writes a table row by row; under its own name it appears only when it is whole.
+    """Writes a table row by row; the file gets its name only when it is whole.
 
-    CSV, with tabs where the name begins its endings with ``.tsv``, compressed where it ends in
-    ``.gz``, ``.bz2`` or ``.xz``; Parquet where it ends in ``.parquet`` or ``.pq``.
+    Parquet if the name ends in ``.parquet`` or ``.pq``, else CSV: with tabs if the name has the
+    ending ``.tsv``, compressed if it ends in ``.gz``, ``.bz2`` or ``.xz``.
 
     Args:
         path: the file.
-        overwrite: whether it may be there already.
-        like: a file whose columns keep their types, if both are Parquet; types of other columns are
-            those of the first rows.
+        overwrite: whether the file may exist already.
+        like: a file from which columns of the same names take their types, if both are Parquet;
+            other columns have the types of the first rows.
 
     Raises:
-        FileError: if it is there, or a folder is, or its folder is not; or if its name ends as that
-            of a spreadsheet, say.
+        FileError: if the file exists and `overwrite` is false, it is a folder, its folder does not
+            exist, or its name has the ending of another format, such as a spreadsheet.
         ImportError: for Parquet without pyarrow.
     """
 
@@ -407,7 +407,7 @@ class TableWriter:
         return self
 
     def write(self, frame: DataFrame) -> None:
-        """Adds rows, with the columns of those before."""
+        """Adds rows, which have the columns of those before."""
         is_first = self._file is None
         names = list(frame.columns)
         self._names = names if is_first else self._names

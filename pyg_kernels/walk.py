@@ -1,14 +1,14 @@
 r"""The recurrence that every layer of this library evaluates.
 
-For projections :math:`P_j = W^{(j)} f`, one a step, and a linear operator :math:`S_j` that carries
-states along edges,
+For projections :math:`P_j = W^{(j)} f`, one per step, and a linear operator :math:`S_j` that
+carries states along edges,
 
 .. math::
     z_1 = P_1, \qquad z_j = S_j(\sigma(z_{j-1})) \circ P_j, \quad j = 2, \ldots, n,
 
 where :math:`\circ` is the product or the sum and :math:`\sigma` the identity or an activation.
-:math:`z_n` sums over all walks of n nodes against learned reference walks (Lei et al. 2017,
-eqs. 4, 6 and 8). On graphs S sums over neighbours; on sequences over the tokens before.
+:math:`z_n` sums, over all walks of n nodes, their comparison with learned reference walks (Lei et
+al. 2017, eqs. 4, 6 and 8). On graphs, S sums over neighbours; on sequences, over earlier tokens.
 """
 
 from __future__ import annotations
@@ -48,5 +48,5 @@ def walk(
 
 
 def combined(arrived: Tensor, projection: Tensor, combine: Combine) -> Tensor:
-    """What arrives at a step, multiplied by its projection or added to it."""
+    """Multiplies what arrives at a step by the projection of the step, or adds the two."""
     return arrived * projection if combine == "mul" else arrived + projection

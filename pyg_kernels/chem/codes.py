@@ -113,16 +113,16 @@ class MolCodeStore:
         num_bonds: NDArray[np.int64] | Sequence[int],
         positions: Sequence[int] | None = None,
     ) -> MolCodeStore:
-        """The store of molecules whose bonds are given once each.
+        """Makes the store of molecules whose bonds are each given once.
 
         Args:
             atoms: ``(sum of N, C)`` codes.
             ends: ``(2, bonds)``, the atoms that each bond joins, counted from 0 within each
                 molecule.
             bonds: ``(bonds, B)`` codes.
-            num_atoms: of each of M molecules.
-            num_bonds: of each of M molecules.
-            positions: of each of M molecules; 0, 1, ... by default.
+            num_atoms: the number of atoms of each of M molecules.
+            num_bonds: the number of bonds of each of M molecules.
+            positions: the position of each of M molecules; 0, 1, ... by default.
         """
         atom_ptr = pointers(num_atoms)
         ends = np.concatenate([ends, ends[::-1]], axis=1)  # in both directions

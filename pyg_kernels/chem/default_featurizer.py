@@ -48,17 +48,17 @@ _ATOM_LABELS = {"R": 1, "S": 2, "r": 3, "s": 4}
 # Lower case: the bond keeps its label in the mirror image by way of chiral substituents.
 _BOND_LABELS = {"E": 1, "Z": 2, "e": 1, "z": 2}
 _UNKNOWN = 5
-# What a SMILES with stereochemistry contains: of atoms, of bonds, or an extension behind it.
+# Signs of stereochemistry in a SMILES: of atoms, of bonds, or of an extension behind it.
 _SIGNS_OF_STEREO = frozenset("@/\\|")
-# Of comparisons of substituents. A molecule that needs more has no label and takes the unknown
-# slot; those of natural products need some hundred.
+# Most comparisons of substituents in a molecule. One that needs more has no labels and takes the
+# unknown slot. Natural products need some hundred.
 _MOST_COMPARISONS = 100_000
 
 
 class DefaultReader(CodeReader):
-    """Adds stereochemistry, which no atom or bond tells before all of them are labeled."""
+    """Adds stereochemistry, which can be read only after the whole molecule is labeled."""
 
-    _has_stereo = True  # the molecule that is read
+    _has_stereo = True  # whether the molecule being read may have stereochemistry
 
     def read(self, mol: Chem.Mol, smiles: str | None = None) -> None:
         """Appends one sanitised molecule, after its stereochemistry has been labeled."""
@@ -81,7 +81,7 @@ class DefaultReader(CodeReader):
 def label_stereo(mol: Chem.Mol, smiles: str | None = None) -> bool:
     """Labels atoms and bonds by the rules of Cahn, Ingold and Prelog, in place.
 
-    False where the SMILES that it was, if it was one, has no stereochemistry to be labeled.
+    Returns False if the molecule comes from a SMILES that has no stereochemistry to label.
     """
     if smiles is not None and _SIGNS_OF_STEREO.isdisjoint(smiles):
         return False
@@ -141,11 +141,11 @@ class DefaultFeaturizer(Featurizer):
     ================= ===== ==========================================================
 
     Stereo labels are those of Cahn, Ingold and Prelog, by RDKit's ``rdCIPLabeler`` (the algorithm
-    of Hanson et al. 2018): other than RDKit's chiral tags they depend on the molecule alone, not on
-    the order of its atoms; r and s are pseudoasymmetric centers, such as those of cis- and
-    trans-1,4-dimethylcyclohexane. *None* is a center or bond without stereo, or whose stereo the
-    molecule does not specify; *unknown* one whose stereo has no such label, as that of
-    square-planar platinum, atropisomers and bonds that are marked as either.
+    of Hanson et al. 2018). Unlike RDKit's chiral tags, they depend on the molecule alone, not on
+    the order of its atoms. The labels r and s are for pseudoasymmetric centers, such as those of
+    cis- and trans-1,4-dimethylcyclohexane. *None* is a center or bond that has no stereo or whose
+    stereo is not specified. *Unknown* is one whose stereo has no such label: square-planar
+    platinum, atropisomers, and bonds that are marked as either.
 
     Example:
         >>> from pyg_kernels.chem import DefaultFeaturizer

@@ -51,11 +51,11 @@ class MergedMolecules(NamedTuple):
 def canonical_smiles(smiles: Sequence[str], num_workers: int | None = None) -> list[str]:
     """RDKit's canonical SMILES of each molecule, with stereochemistry and isotopes.
 
-    Numbers of atom maps are left out.
+    Atom map numbers are left out.
 
     Args:
         smiles: M SMILES strings.
-        num_workers: the number of processes; None for one a core where there are many molecules.
+        num_workers: the number of processes; None: one per core if there are many molecules.
 
     Raises:
         InvalidSmiles: if a string cannot be read.
@@ -80,7 +80,7 @@ def murcko_scaffolds(smiles: Sequence[str], num_workers: int | None = None) -> l
 
     Args:
         smiles: M SMILES strings.
-        num_workers: the number of processes; None for one a core where there are many molecules.
+        num_workers: the number of processes; None: one per core if there are many molecules.
 
     Returns:
         M canonical SMILES; '' for a molecule without rings.
@@ -106,17 +106,17 @@ def find_duplicates(
 ) -> list[DuplicateMolecule]:
     """The molecules that occur several times, in the order in which they first occur.
 
-    Two molecules are the same if their canonical SMILES are, which do not have what only an
-    extension of SMILES says: the sense of atropisomers, which stereocenters are racemic, R groups.
+    Two molecules are the same if their canonical SMILES are. These lack what only an extension of
+    SMILES says: the sense of atropisomers, which stereocenters are racemic, and R groups.
 
     Args:
         smiles: M SMILES strings.
-        parts: the positions, or the mask, that make up each part of a split, such as a
-            :class:`~pyg_kernels.datasets.Split`.
-        num_workers: as of :func:`canonical_smiles`.
+        parts: the parts of a split, such as a :class:`~pyg_kernels.datasets.Split`, each given by
+            its positions or by a mask.
+        num_workers: see :func:`canonical_smiles`.
 
     Returns:
-        Those within a part and those across; :attr:`DuplicateMolecule.is_across` tells them apart.
+        Duplicates within a part and across parts; :attr:`DuplicateMolecule.is_across` tells which.
 
     Raises:
         InvalidSmiles: if a string cannot be read.
@@ -151,16 +151,16 @@ def find_duplicates(
 def merge_duplicates(
     smiles: Sequence[str], y: ArrayLike, num_workers: int | None = None
 ) -> MergedMolecules:
-    """Every molecule once, with the mean of the targets that were measured of it.
+    """Every molecule once, with the mean of each of its measured targets.
 
     Args:
         smiles: n SMILES strings.
         y: (n,) or (n, T) targets, NaN where one was not measured.
-        num_workers: as of :func:`canonical_smiles`.
+        num_workers: see :func:`canonical_smiles`.
 
     Returns:
-        The molecules in the order in which they first occur; a target is NaN where no occurrence
-        has it.
+        The molecules in the order in which they first occur. A target is NaN where it was never
+        measured.
 
     Raises:
         InvalidSmiles: if a string cannot be read.

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 _ELEMENT, _TYPE = Chem.Atom.GetAtomicNum, Chem.Bond.GetBondType
 _BOND_NUMBER = {bond_type: int(bond_type) for bond_type in Chem.BondType.values.values()}
-# A bond's order is read in a fifth of the time of its type, and is as good as that for the bonds of
+# Reading a bond's order takes a fifth of the time of its type. It tells the type of all bonds of
 # SMILES but dative ones: those have a sign of their own, or an atom of a metal.
 _TYPE_OF_ORDER = {
     1.0: int(Chem.BondType.SINGLE),
@@ -29,7 +29,7 @@ _TYPE_OF_ORDER = {
 }
 _SIGNS_OF_TYPES = frozenset("<>|$")
 _LINE_BREAKS = frozenset("\r\n")
-# Of elements that need no brackets; of another valence they do, where they have hydrogens.
+# Of elements that need no brackets. With another valence, atoms with hydrogens do need them.
 _USUAL_VALENCE = {5: 3, 6: 4, 7: 3, 8: 2, 9: 1, 15: 3, 16: 2, 17: 1, 35: 1, 53: 1}
 _NO_METALS = frozenset((1, 5, 6, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53))
 
@@ -110,7 +110,7 @@ def sanitized(molecule: str | Chem.Mol) -> Chem.Mol:
 
 
 def atoms_and_bonds(mol: Chem.Mol) -> tuple[list[Any], list[Any]]:
-    """Those of a molecule, by their numbers: in half the time of GetAtoms and GetBonds."""
+    """All atoms and bonds, by their indices: this takes half the time of GetAtoms and GetBonds."""
     atoms = map(mol.GetAtomWithIdx, range(mol.GetNumAtoms()))
     return list(atoms), list(map(mol.GetBondWithIdx, range(mol.GetNumBonds())))
 
@@ -118,11 +118,11 @@ def atoms_and_bonds(mol: Chem.Mol) -> tuple[list[Any], list[Any]]:
 def _molecule(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
     """The molecule, if there is one and it has atoms."""
     text = smiles.strip()
-    if not _LINE_BREAKS.isdisjoint(text):  # RDKit would take what follows one for a name
+    if not _LINE_BREAKS.isdisjoint(text):  # RDKit would read what follows a break as a name
         return None
     try:
         mol = Chem.MolFromSmiles(text, sanitize=sanitize)
-    except UnicodeEncodeError:  # a lone surrogate, which has no UTF-8, RDKit's encoding
+    except UnicodeEncodeError:  # a lone surrogate, which RDKit's encoding, UTF-8, does not have
         return None
     if mol is None or mol.GetNumAtoms() == 0:
         return None
@@ -132,10 +132,10 @@ def _molecule(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
 
 
 def _clear_maps(mol: Chem.Mol) -> None:
-    """Takes the numbers of atom maps away, which tell molecules apart that are the same.
+    """Removes atom map numbers, by which equal molecules would differ.
 
-    With them go the brackets that they need, in which hydrogens are explicit, and the marks of
-    stereo centers whose neighbors differ by their numbers alone.
+    It also removes the brackets that the numbers need, in which hydrogens are explicit, and the
+    marks of stereo centers whose neighbors differ by their numbers alone.
     """
     mapped = [atom for atom in mol.GetAtoms() if atom.GetAtomMapNum()]
     if not mapped:
@@ -150,7 +150,7 @@ def _clear_maps(mol: Chem.Mol) -> None:
         usual = _USUAL_VALENCE.get(atom.GetAtomicNum())
         if atom.GetTotalValence() != usual or any(others) or chiral:
             continue
-        for explicit in (False, True):  # where the usual number is another, it stays
+        for explicit in (False, True):  # explicit only where the implicit number would differ
             atom.SetNumExplicitHs(hydrogens * explicit)
             atom.SetNoImplicit(explicit)
             atom.UpdatePropertyCache()
@@ -172,7 +172,7 @@ class CodeReader:
     """Collects atoms and bonds of molecules in flat lists, then encodes them all at once.
 
     Calls into RDKit are nearly the whole cost, so each property is mapped over atoms or bonds that
-    were listed once. A subclass says which molecules have no codes, or reads in another way.
+    were listed once. A subclass can refuse molecules that have no codes, or read in another way.
     """
 
     def __init__(self, atom_features: Sequence[Feature], bond_features: Sequence[Feature]) -> None:
@@ -187,11 +187,11 @@ class CodeReader:
         self._end: list[int] = []
 
     def refusal(self, mol: Chem.Mol) -> str:
-        """Why a sanitised molecule has no codes; empty where it has."""
+        """Why a sanitised molecule has no codes; empty if it has codes."""
         return ""
 
     def read(self, mol: Chem.Mol, smiles: str | None = None) -> None:
-        """Appends one sanitised molecule that is not refused, and its SMILES if it was one."""
+        """Appends one sanitised molecule that is not refused; `smiles` is what it was read from."""
         atoms, bonds = atoms_and_bonds(mol)
         elements = list(map(Chem.Atom.GetAtomicNum, atoms))
         self.read_atoms(atoms, elements)
@@ -216,7 +216,7 @@ class CodeReader:
             column.extend(elements if feature.read is _ELEMENT else _mapped(feature, atoms))
 
     def read_bonds(self, bonds: list[Any]) -> None:
-        """Appends the properties of its bonds but the first; each bond is there once."""
+        """Appends all properties but the first of the bonds of one molecule, each bond once."""
         for column, feature in zip(self.bonds[1:], self.bond_features[1:], strict=True):
             column.extend(_mapped(feature, bonds))
 

@@ -17,10 +17,10 @@ Choice = str | int | bool
 class Feature:
     """One categorical property of an atom or a bond, and the columns that it fills.
 
-    A property is stored as a small integer *code*, the position of its value in ``choices``. A
-    value that is not among them takes the code ``len(choices)`` and, in the float features, a slot
-    of its own, if ``has_unknown``. A yes-or-no property (``choices=(False, True)``) fills one
-    column that is 0 or 1, unless ``one_hot`` or ``has_unknown``; every other one a column a slot.
+    A property is stored as a small integer *code*, the position of its value in ``choices``. Other
+    values have the code ``len(choices)``; with ``has_unknown`` they have a slot of their own in the
+    float features. A yes-or-no property (``choices=(False, True)``) fills one column with 0 or 1,
+    unless ``one_hot`` or ``has_unknown`` is set. Every other property fills one column per slot.
 
     Args:
         name: what the property is called.
@@ -29,8 +29,8 @@ class Feature:
             number of a ``Chem.BondType``, a count, 0 or 1).
         has_unknown: whether a value that is not among the choices has a slot after them.
         one_hot: whether a yes-or-no property fills a column for no and one for yes.
-        read: RDKit's integer of an atom or a bond. The first feature of bonds, if its name is
-            ``'type'``, needs none.
+        read: the function that gives RDKit's integer for an atom or a bond. The first feature of
+            bonds needs none if its name is ``'type'``.
 
     Example:
         >>> from pyg_kernels.chem import Feature
@@ -52,7 +52,7 @@ class Feature:
     @property
     def is_indicator(self) -> bool:
         """Whether the property is yes or no and fills a single column."""
-        is_bool = all(isinstance(choice, bool) for choice in self.choices)  # (0, 1) is equal
+        is_bool = all(isinstance(choice, bool) for choice in self.choices)  # (0, 1) is equal, too
         return is_bool and self.choices == (False, True) and not (self.one_hot or self.has_unknown)
 
     @property
@@ -75,7 +75,7 @@ class Feature:
 
 
 def numbers(name: str, choices: Iterable[int], read: Callable[[Any], int] | None) -> Feature:
-    """A count or a charge, one slot a number and one for all others."""
+    """A count or a charge, with one slot per number and one for all others."""
     values = tuple(choices)
     return Feature(name, values, values, has_unknown=True, read=read)
 

@@ -23,9 +23,9 @@ from pyg_kernels.chem.processes import map_chunks
 class Featurizer:
     """From SMILES to integer codes, and from codes to one-hot features of atoms and bonds.
 
-    A subclass has a ``name`` by which it is asked for, a ``version``, which changes whenever its
-    codes do, ``atom_features`` and ``bond_features`` in the order of their columns, and, if its
-    features cannot read themselves, a :class:`~pyg_kernels.chem.encoding.CodeReader` of its own.
+    A subclass has a ``name`` by which it is chosen, a ``version`` that changes whenever its codes
+    do, and ``atom_features`` and ``bond_features`` in the order of their columns. If they have no
+    ``read``, it also has a ``reader``, its own :class:`~pyg_kernels.chem.encoding.CodeReader`.
 
     Example:
         >>> from rdkit import Chem
@@ -41,7 +41,7 @@ class Featurizer:
 
     See Also:
         :class:`Feature`, a column of it; :class:`DefaultFeaturizer`, :class:`MolFeaturizer` and
-        :class:`OGBFeaturizer`, those that are there.
+        :class:`OGBFeaturizer`, the built-in featurisers.
     """
 
     name: ClassVar[str]
@@ -61,7 +61,7 @@ class Featurizer:
         return sum(feature.width for feature in self.bond_features)
 
     def new_reader(self) -> CodeReader:
-        """What finds the codes of molecules."""
+        """A new reader, which finds the codes of molecules."""
         return self.reader(self.atom_features, self.bond_features)
 
     def description(self) -> dict[str, Any]:
@@ -104,13 +104,13 @@ class Featurizer:
 
         Args:
             smiles: SMILES strings.
-            num_workers: the number of processes; 0 for none but this one; None for one a core, or
-                none where the molecules are too few to gain from it.
+            num_workers: the number of processes; 0: only this one; None: one per core, or only
+                this one where the molecules are too few to gain from more.
             progress: whether to show a progress bar on standard error.
 
         Returns:
             The molecules that can be read, in the given order, and the strings that cannot, with
-            their positions. An empty string is one of the latter.
+            their positions. An empty string cannot be read.
 
         Raises:
             TypeError: if an item is not a string, or ``smiles`` is a single one.
@@ -124,7 +124,7 @@ class Featurizer:
         return store, [row for _, rows in chunks for row in rows]
 
     def expand_atoms(self, codes: Tensor) -> Tensor:
-        """Float features of atoms: ``(N, C)`` codes, one a feature, to ``(N, atom_dim)`` float32.
+        """Turns ``(N, C)`` codes of atoms, one per feature, into ``(N, atom_dim)`` float32.
 
         Raises:
             ValueError: if ``codes`` has another shape.
@@ -132,7 +132,7 @@ class Featurizer:
         return _expanded(codes, self.atom_features)
 
     def expand_bonds(self, codes: Tensor) -> Tensor:
-        """Float features of directed bonds: ``(E, B)`` codes, one a feature, to ``(E, bond_dim)``.
+        """Turns ``(E, B)`` codes of directed bonds, one per feature, into ``(E, bond_dim)`` floats.
 
         Raises:
             ValueError: if ``codes`` has another shape.

@@ -13,7 +13,7 @@ FEATURIZERS: dict[str, type[Featurizer]] = {
 
 
 def featurizer_by_name(featurizer: str | Featurizer) -> Featurizer:
-    """The featuriser of this name; one that is given is returned.
+    """The featuriser of this name; a featuriser is returned as it is.
 
     Args:
         featurizer: ``'default'``: :class:`DefaultFeaturizer`; ``'duvenaud'``:

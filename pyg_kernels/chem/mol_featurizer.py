@@ -19,7 +19,7 @@ ATOM_FEATURES: tuple[Feature, ...] = (
     elements(ELEMENTS),
     numbers("degree", range(6), Chem.Atom.GetDegree),
     numbers("hydrogens", range(5), Chem.Atom.GetTotalNumHs),
-    # Asked for as the number of implicit hydrogens it is the same in every RDKit.
+    # Read as the number of implicit hydrogens, it is the same in every version of RDKit.
     numbers("implicit valence", range(6), Chem.Atom.GetNumImplicitHs),
     indicator("aromatic", Chem.Atom.GetIsAromatic),
 )
@@ -54,10 +54,10 @@ class MolFeaturizer(Featurizer):
     in ring          1     0 or 1
     ================ ===== ==========================================================
 
-    A wildcard atom ``*`` has an unknown element; a dative or quadruple bond an unknown type.
+    A wildcard atom ``*`` has an unknown element; a dative or quadruple bond has an unknown type.
     Hydrogens that the SMILES writes as atoms of their own and RDKit keeps (isotopes, H2) are atoms.
-    The implicit valence does not count hydrogens within brackets, so that ``CO`` and
-    ``[CH3][OH]`` have different features; those of :class:`DefaultFeaturizer` are the same.
+    The implicit valence does not count hydrogens within brackets, so ``CO`` and ``[CH3][OH]`` have
+    different features. With :class:`DefaultFeaturizer` they have the same features.
 
     Example:
         >>> from pyg_kernels.chem import MolFeaturizer

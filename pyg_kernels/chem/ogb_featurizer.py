@@ -48,7 +48,7 @@ STEREO = frozenset(OGB_BOND_FEATURES[1].values)
 
 
 class OGBReader(CodeReader):
-    """Reads what ogb's ``smiles2graph`` reads of atoms and bonds."""
+    """Reads the properties of atoms and bonds that ogb's ``smiles2graph`` reads."""
 
     def refusal(self, mol: Chem.Mol) -> str:
         """Names a bond stereo that newer versions of RDKit have and ogb does not know."""
@@ -61,14 +61,14 @@ class OGBReader(CodeReader):
 class OGBFeaturizer(Featurizer):
     r"""Atom and bond features of the Open Graph Benchmark (Hu et al. 2020), as one-hots.
 
-    The codes are ogb's integer features, nine an atom and three a bond. The float features are the
-    one-hots :math:`e_i` of all of them side by side, so that a linear map without bias,
+    The codes are ogb's integer features, nine per atom and three per bond. The float features are
+    the one-hots :math:`e_i` of all codes, concatenated. Then a linear map without bias,
 
     .. math:: W f = \sum_i W_i e_i(\text{code}_i),
 
-    is ogb's ``AtomEncoder`` (``BondEncoder``) whose i-th embedding table is the transpose of the
-    i-th block of columns of W: a network whose first map is linear has ogb's encoders as its input
-    layer.
+    is ogb's ``AtomEncoder`` (or ``BondEncoder``) with the transpose of the i-th block of columns of
+    W as its i-th embedding table. So a network whose first map is linear has ogb's encoders as its
+    input layer.
 
     Atoms, 174 columns, in this order; *misc* is ogb's slot for all other values:
 

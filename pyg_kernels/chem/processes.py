@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 CHUNK_SIZE = 512
 AHEAD = 4  # chunks for each process that are sent before a result is awaited
-# Below so many molecules starting processes costs more than it saves: forking is cheap, a spawned
+# With fewer molecules, starting processes costs more than it saves. Forking is cheap; a spawned
 # process first imports torch.
 FEWEST_FOR_PROCESSES = {"fork": 2000, "spawn": 20000, "forkserver": 20000}
 
@@ -33,7 +33,7 @@ def map_chunks(
     num_workers: int | None = None,
     progress: bool = False,
 ) -> list[Result]:
-    """:func:`stream_chunks` of the chunks of so many items, each with its start."""
+    """The results of :func:`stream_chunks` on chunks of the items, each given with its start."""
     chunks = ((start, items[start : start + CHUNK_SIZE]) for start in chunk_starts(len(items)))
     return list(stream_chunks(function, chunks, len(items), num_workers, progress))
 
@@ -47,9 +47,9 @@ def stream_chunks(
 ) -> Generator[Result, None, None]:
     """``function(chunk) for chunk in chunks``, in order, on several processes.
 
-    Chunks are drawn as processes become free, so that only a few of them and of their results are
-    held at a time, however many there are. Where processes are forked they have the function as it
-    is here; spawned ones are sent it once.
+    Chunks are drawn as processes become free, so that only a few chunks and results are held at a
+    time, however many there are. Forked processes inherit the function as it is here; spawned
+    processes are sent it once.
     """
     if num_items is None:
         num_workers = _num_processes(num_workers or 0, 0)
@@ -71,7 +71,7 @@ def chunk_starts(num_items: int) -> range:
 def _num_processes(num_workers: int | None, num_items: int) -> int:
     if num_workers is not None and num_workers < 0:
         raise ValueError(f"num_workers must be None, 0 or a positive number, not {num_workers}")
-    # Daemons may not start processes, and one of several, as joblib's are, starts no more of them.
+    # Daemons may not start processes, and workers that called `work_alone` start none.
     known = _start_method() in FEWEST_FOR_PROCESSES
     if multiprocessing.current_process().daemon or _works_alone or not known:
         return 0
@@ -81,7 +81,7 @@ def _num_processes(num_workers: int | None, num_items: int) -> int:
         return 0
     import joblib
 
-    return int(joblib.cpu_count())  # that this process may use
+    return int(joblib.cpu_count())  # cores that this process may use
 
 
 def _in_processes(
@@ -89,7 +89,7 @@ def _in_processes(
     chunks: Iterable[tuple[Any, Any]],
     num_workers: int,
 ) -> Generator[tuple[int, Result], None, None]:
-    """The length and the result of each chunk, with at most so many chunks on their way."""
+    """The length and the result of each chunk; few chunks are with the processes at a time."""
     if num_workers <= 1:
         yield from ((len(chunk[1]), function(chunk)) for chunk in chunks)
         return
@@ -119,20 +119,20 @@ def _in_processes(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_function: Callable[[Any], Any]  # of this process, one of several
+_function: Callable[[Any], Any]  # what this process, one of several, applies to chunks
 _works_alone = False
 
 
 def work_alone() -> None:
-    """Has this process, which is one of several, read molecules without starting others."""
+    """Makes this process, which is one of several, read molecules without starting others."""
     global _works_alone
     _works_alone = True
 
 
 def _start(function: Callable[[Any], Any]) -> None:
-    """Takes up the function, and leaves an interrupt from the keyboard to the first process.
+    """Stores the function, and leaves interrupts from the keyboard to the first process.
 
-    This process ends with the one that started it, which may be killed without a word.
+    This process ends when the one that started it ends, even if that one is killed.
     """
     global _function
     _function = function
@@ -153,7 +153,7 @@ def _call(chunk: tuple[Any, Any]) -> Any:
 
 
 def _start_method() -> str:
-    """The one that the program has set; if none, fork on Linux (no import to repeat)."""
+    """The start method that the program has set; if none, fork on Linux (no import to repeat)."""
     chosen = multiprocessing.get_start_method(allow_none=True)
     if chosen is None and sys.platform == "linux":
         return "fork"

@@ -12,7 +12,7 @@ from pyg_kernels.chem.codes import InvalidSmiles
 from pyg_kernels.chem.encoding import checked_strings, parse, sanitized
 from pyg_kernels.chem.processes import map_chunks
 
-_ROUNDS = 5  # at most
+_ROUNDS = 5  # most rounds of all steps
 
 
 class StandardizedRow(NamedTuple):
@@ -40,13 +40,13 @@ def standardize(molecule: Chem.Mol) -> Chem.Mol: ...
 
 
 def standardize(molecule: str | Chem.Mol) -> str | Chem.Mol:
-    """The molecule cleaned up, its largest fragment alone, neutralized where it can be.
+    """Cleans up a molecule, keeps only its largest fragment, and neutralizes it where possible.
 
-    RDKit's ``rdMolStandardize``: ``Cleanup`` (explicit hydrogens removed, metals disconnected,
-    functional groups drawn in one way, acids ionized from the strongest on), then
-    ``LargestFragmentChooser``, then ``Uncharger``; of a molecule that these change again and again
-    until they do not, so that what is standardized stays as it is. Tautomers and stereochemistry
-    stay as they are.
+    The steps are those of RDKit's ``rdMolStandardize``: ``Cleanup`` (explicit hydrogens removed,
+    metals disconnected, functional groups drawn in one way, acids ionized from the strongest on),
+    then ``LargestFragmentChooser``, then ``Uncharger``. They are repeated until they change nothing
+    more (at most five times), so that a standardized molecule stays as it is. Tautomers and
+    stereochemistry stay as they are.
 
     Args:
         molecule: a SMILES string, or an RDKit molecule, which is left as it is.
@@ -76,12 +76,12 @@ def standardize_many(
 
     Args:
         smiles: M SMILES strings.
-        num_workers: the number of processes; None for one a core where there are many molecules.
+        num_workers: the number of processes; None: one per core if there are many molecules.
 
     Returns:
-        M SMILES strings, and the molecules that were changed, in their order. A string whose
-        molecule stays the same is returned as it was given, and so is one that RDKit cannot
-        standardize, or cannot read: what reads the molecules next reports the latter.
+        M SMILES strings, and the molecules that were changed, in their order. A string is returned
+        as it was given if its molecule stays the same, or if RDKit cannot standardize or read it.
+        Strings that cannot be read are reported by whatever reads the molecules next.
 
     Raises:
         TypeError: if an item is not a string, or ``smiles`` is a single one.
@@ -141,6 +141,6 @@ def _standardized(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[str, ...]]:
 
 
 def _neutralized(mol: Chem.Mol) -> Chem.Mol:
-    """The molecule as it is where RDKit would give an atom an impossible valence, as in PF6-."""
+    """Neutralizes a molecule unless that gives an atom an impossible valence, as in PF6-."""
     found = rdMolStandardize.Uncharger().uncharge(mol)
     return mol if Chem.DetectChemistryProblems(found) else found

@@ -1,7 +1,7 @@
 """Data sets of molecules and of texts, their splits and fast loaders.
 
-Those of molecules need RDKit (``pip install 'pyg_kernels[mol]'``), which is imported when the first
-of them is asked for; those of texts, :mod:`pyg_kernels.datasets.text`, do not.
+Data sets of molecules need RDKit (``pip install 'pyg_kernels[mol]'``), which is imported when the
+first of them is used. Those of texts, :mod:`pyg_kernels.datasets.text`, do not.
 """
 
 from importlib import import_module
@@ -44,7 +44,7 @@ _MODULES = ("molecules", "ogb", "published", "shards")  # of the names that need
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import_module("pyg_kernels.chem")  # says what to install where RDKit is not
+    import_module("pyg_kernels.chem")  # if RDKit is missing, says what to install
     for module in _MODULES:
         found = vars(import_module(f"{__name__}.{module}"))
         globals().update({key: found[key] for key in __all__ if key in found})

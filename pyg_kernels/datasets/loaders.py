@@ -1,4 +1,4 @@
-"""Batches for training: epochs over molecules or texts that can be taken up again."""
+"""Batches for training: epochs over molecules or texts that can be resumed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class EpochLoader(Generic[B]):
     With ``shuffle`` the order of a pass is drawn from ``seed`` plus the number of the epoch.
     """
 
-    items: ClassVar[str]  #: What the data set has, in the plural.
+    items: ClassVar[str]  #: What the items are called, in the plural.
 
     def __init__(
         self, dataset: Any, indices: Indices | None, batch_size: int, shuffle: bool, seed: int
@@ -60,11 +60,11 @@ class EpochLoader(Generic[B]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next pass the one with this number."""
+        """Sets the number of the next pass."""
         self.epoch = epoch
 
     def __len__(self) -> int:
-        """The number of batches a pass."""
+        """The number of batches in a pass."""
         return -(-len(self.indices) // self.batch_size)
 
     def __iter__(self) -> Iterator[B]:
@@ -74,13 +74,13 @@ class EpochLoader(Generic[B]):
             yield self.assemble(indices)
 
     def order(self, generator: torch.Generator) -> Tensor:
-        """The positions of a pass in their order, whose draws are the generator's."""
+        """The positions of a pass in their order; random draws use the generator."""
         if not self.shuffle:
             return self.indices
         return self.indices[torch.randperm(len(self.indices), generator=generator)]
 
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
-        """The positions of each batch of a pass, whose draws are the generator's."""
+        """The positions of each batch of a pass; random draws use the generator."""
         order, size = self.order(generator), self.batch_size
         return (order[start : start + size] for start in range(0, len(self) * size, size))
 
@@ -98,14 +98,14 @@ class EpochLoader(Generic[B]):
 class UniformBins:
     r"""Draws items so that every bin of a value is equally likely, whatever the values' density.
 
-    The k-th bin holds the items with :math:`k w \le y < (k + 1) w`; of the bins that hold any, each
-    draw takes one at random, and one of its items at random, with replacement. So Dai et al. 2016
-    and Lei et al. 2017, section 6.3, draw training molecules of the Clean Energy Project, whose
-    efficiencies are distributed unevenly, to put more emphasis on the high ones.
+    The k-th bin holds the items with :math:`k w \le y < (k + 1) w`; each draw takes at random one
+    of the bins that are not empty, then one of its items, with replacement. This is how Dai et al.
+    2016 and Lei et al. 2017, section 6.3, draw training molecules of the Clean Energy Project,
+    whose efficiencies are distributed unevenly, to put more emphasis on the high ones.
 
     Args:
         values: (M,) the value of each item.
-        width: of a bin, in the values' units.
+        width: the width of a bin, in the values' units.
 
     Attributes:
         bins: (M,) the bin of each item, from 0; bins without items are not counted.
@@ -161,28 +161,28 @@ class UniformBins:
 class MoleculeLoader(EpochLoader[Batch]):
     """Goes through a data set in batches, each assembled by :meth:`MoleculeDataset.batch`.
 
-    Takes the place of ``torch_geometric.loader.DataLoader``, with the same batches, and needs no
-    worker processes. Each pass is an epoch: with ``shuffle`` its permutation is drawn from ``seed``
-    plus the number of the epoch, so that a run can be taken up again at any epoch
-    (:meth:`set_epoch`) with the batches that it would have had.
+    It replaces ``torch_geometric.loader.DataLoader``, gives the same batches, and needs no worker
+    processes. Each pass is an epoch. With ``shuffle``, its permutation is drawn from ``seed`` plus
+    the number of the epoch. A run can then be resumed at any epoch (:meth:`set_epoch`) with the
+    same batches as without the interruption.
 
-    Where several processes train together, each has a loader with the same arguments but for its
-    ``share``, and goes through its own molecules of every batch: r, r + R, ... A share never has
-    fewer than ``smallest_share`` molecules, since no process may wait for another: molecules of
-    the same batch stand in at its end, with NaN for all targets. In one process there are none.
+    When several processes train together, each has a loader with the same arguments except
+    ``share``, and goes through its own molecules of every batch: r, r + R, ... So that no process
+    waits for another, a share has at least ``smallest_share`` molecules: others of the batch are
+    appended as stand-ins, with NaN for all targets. A single process has no stand-ins.
 
     Args:
         dataset: a :class:`~pyg_kernels.datasets.MoleculeDataset` or
             :class:`~pyg_kernels.datasets.MoleculeShards`.
         indices: the positions to go through, or a mask; all by default.
-        batch_size: molecules a batch of all processes together; the last batch may have fewer.
-        shuffle: whether each epoch has an order of its own.
-        seed: of the orders.
+        batch_size: molecules per batch, over all processes together; the last batch may have fewer.
+        shuffle: whether each epoch has a random order of its own.
+        seed: the seed of the orders.
         drop_last: whether to leave out a last batch that has fewer molecules.
         share: the rank r of this process, from 0, and the number R of processes.
-        smallest_share: molecules of a share at least, with those that stand in.
-        bins: of the molecules at ``indices``, in their order; each pass then draws as many
-            molecules as there are, with replacement, so that every bin is equally likely. Its draw
+        smallest_share: the least number of molecules of a share, including stand-ins.
+        bins: the bins of the molecules at ``indices``, in their order. Each pass then draws as many
+            molecules as there are, with replacement, so that every bin is equally likely. The draw
             depends on ``seed`` and epoch as an order does; ``shuffle`` has no effect.
 
     Attributes:
@@ -235,11 +235,11 @@ class MoleculeLoader(EpochLoader[Batch]):
         self.bins = bins
 
     def __len__(self) -> int:
-        """The number of batches a pass."""
+        """The number of batches in a pass."""
         return len(self.indices) // self.batch_size if self.drop_last else super().__len__()
 
     def order(self, generator: torch.Generator) -> Tensor:
-        """The positions of a pass in their order, whose draws are the generator's."""
+        """The positions of a pass in their order; random draws use the generator."""
         if self.bins is None:
             return super().order(generator)
         return self.indices[self.bins.draw(len(self.indices), generator)]
@@ -253,12 +253,12 @@ class MoleculeLoader(EpochLoader[Batch]):
         return batch
 
     def own_rows(self, batch: Tensor) -> tuple[Tensor, int]:
-        """This process's rows of a batch, those that stand in last, and how many are its own."""
+        """This process's rows of a batch, with stand-ins last, and how many are its own."""
         own = batch[self.rank :: self.number]
         missing = self.smallest_share - len(own)
         if self.number == 1 or missing <= 0:
             return own, len(own)
-        # Other items: of equal ones the variance, by which batch normalization divides, is 0.
+        # Others first: equal items have the variance 0, by which batch normalization divides.
         others = torch.arange(len(batch)) % self.number != self.rank
         candidates = torch.cat([batch[others], own])
         stand_ins = candidates[torch.arange(missing) % len(candidates)]
@@ -268,18 +268,18 @@ class MoleculeLoader(EpochLoader[Batch]):
 class TextLoader(EpochLoader["TextBatch"]):
     """Goes through texts in batches, put together without a loop over texts or words.
 
-    Epochs and their orders are as with :class:`MoleculeLoader`. With ``shuffle`` and ``bucket``
-    above 1, each ``bucket`` batches' worth of texts in that order is sorted by length before it is
-    cut into batches, which are then shuffled: texts of a batch are of similar length, and little is
-    padded where a model pads.
+    Epochs and their orders are as in :class:`MoleculeLoader`. With ``shuffle`` and ``bucket`` above
+    1, the texts in that order are taken ``bucket * batch_size`` at a time, sorted by length, and
+    cut into batches. All batches are then shuffled. The texts of a batch have similar lengths, so
+    models that pad need little padding.
 
     Args:
         texts: the texts.
         indices: the positions to go through, or a mask; all by default.
-        batch_size: texts a batch; the last batch may have fewer.
-        shuffle: whether each epoch has an order of its own.
-        seed: of the orders.
-        bucket: batches' worth of texts that are sorted by length together.
+        batch_size: texts per batch; one batch may have fewer.
+        shuffle: whether each epoch has a random order of its own.
+        seed: the seed of the orders.
+        bucket: the number of batches whose texts are sorted by length together.
 
     Attributes:
         epoch: the number of the next pass, from 0.
@@ -322,7 +322,7 @@ class TextLoader(EpochLoader["TextBatch"]):
         self.bucket = bucket
 
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
-        """The positions of each batch of a pass, whose draws are the generator's."""
+        """The positions of each batch of a pass; random draws use the generator."""
         if not self.shuffle or self.bucket == 1:
             return super().batches(generator)
         order = self.order(generator)

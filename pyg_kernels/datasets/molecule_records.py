@@ -1,9 +1,9 @@
 """Molecules as compressed byte records.
 
-A record holds, in this order and compressed as one raw stream of zlib: the numbers N of atoms and B
-of bonds (uint32), the N rows of atom codes, for each bond how far its lower atom is from its higher
-one, the higher atoms (uint32), the B rows of bond codes, the SMILES in UTF-8. Records of a folder
-share a dictionary, in which the compressor finds what molecules have in common.
+A record is one raw zlib stream of, in this order: the numbers N of atoms and B of bonds (uint32),
+the N rows of atom codes, each bond's higher atom minus its lower atom, the higher atoms (uint32),
+the B rows of bond codes, and the SMILES in UTF-8. Records of a folder share a dictionary, in which
+the compressor finds what molecules have in common.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SIZES = struct.Struct("<II")
 
 
 def pack(codes: MolCodes, smiles: str) -> bytes:
-    """The record of a molecule, not compressed."""
+    """The uncompressed record of a molecule."""
     once = codes.edge_index[0] < codes.edge_index[1]  # sorted by target, the higher atom
     low, high = codes.edge_index[:, once].astype("<u4")
     parts = (codes.atoms, high - low, high, codes.bonds[once])

@@ -24,11 +24,11 @@ class InvalidMolecules(ValueError):  # noqa: N818
     """SMILES strings that cannot be read, found while a data set was made.
 
     Attributes:
-        rows: every one of them, with its line in the file.
+        rows: all of these strings, each with its line in the file.
     """
 
     def __init__(self, rows: Sequence[InvalidRow], total: int, source: str) -> None:
-        super().__init__(rows, total, source)  # what pickle makes another of
+        super().__init__(rows, total, source)  # pickle makes a copy from these
         self.rows = list(rows)
 
     def __str__(self) -> str:
@@ -101,16 +101,16 @@ class MoleculeDataset(InMemoryDataset):
         transform: Callable[[Data], Any] | None = None,
         featurizer: str | Featurizer | None = None,
     ) -> MoleculeDataset:
-        """Makes a data set of molecules that are at hand.
+        """Makes a data set from SMILES strings.
 
         Args:
             smiles: M SMILES strings.
             targets: (M, T) or (M,) numbers in the range of float32, NaN where missing; None for
                 T = 0.
             target_names: T names; ``y0, y1, ...`` by default.
-            skip_invalid: leave out the strings that cannot be read (listed in ``skipped`` with
-                their positions) rather than raise.
-            num_workers, progress, transform, featurizer: as of :class:`MoleculeCSV`.
+            skip_invalid: leave out the strings that cannot be read, instead of raising; ``skipped``
+                lists them with their positions.
+            num_workers, progress, transform, featurizer: as in :class:`MoleculeCSV`.
 
         Returns:
             The data set; its ``row_numbers`` are positions in ``smiles``, from 0.
@@ -118,7 +118,7 @@ class MoleculeDataset(InMemoryDataset):
         Raises:
             InvalidMolecules: if a string cannot be read and ``skip_invalid`` is False.
             ValueError: if the targets do not fit, or no molecule is left.
-            TypeError: if an item is not a string, or ``smiles`` is a single one.
+            TypeError: if an item is not a string, or ``smiles`` is a single string.
         """
         smiles = checked_strings(smiles)
         values = as_matrix(np.zeros((len(smiles), 0)) if targets is None else targets)
@@ -210,7 +210,7 @@ class MoleculeDataset(InMemoryDataset):
         )
 
     def copy(self, idx: Any = None) -> MoleculeDataset:
-        """A view of the molecules at ``idx``, or of all: what is held never changes."""
+        """A view of the molecules at ``idx``, or of all; it shares the data, which never change."""
         return self.index_select(slice(None) if idx is None else idx)
 
     def index_select(self, idx: Any) -> Any:
@@ -236,7 +236,7 @@ class MoleculeDataset(InMemoryDataset):
         num_workers: int | None = None,
         progress: bool = False,
     ) -> None:
-        """Holds the molecules of a table that are valid, and their rows of it."""
+        """Encodes the valid molecules of a table, and keeps them with their rows."""
         store, invalid = self.featurizer.encode_many(table.smiles, num_workers, progress)
         skipped = table.lines_of(invalid)
         if skipped and not skip_invalid:
@@ -275,18 +275,18 @@ class MoleculeCSV(MoleculeDataset):
         path: the file; see :func:`~pyg_kernels.tables.stream_table`. It may be a pipe.
         smiles_column: the column of SMILES.
         target_columns: the columns of targets. None takes every other column that has a name
-            and holds numbers (a column without one is most often a mere index); an empty sequence
-            takes none, which is all that prediction needs.
-        split_column: a column that says of each molecule to which part it belongs, kept as
+            and holds numbers (a column without a name is most often an index). An empty sequence
+            takes none, which suffices for prediction.
+        split_column: a column that names the part to which each molecule belongs, kept as
             ``split_values`` for :func:`~pyg_kernels.datasets.column_split`.
-        skip_invalid: leave out the SMILES that cannot be read (listed in ``skipped``, with their
-            lines) rather than raise.
+        skip_invalid: leave out the SMILES that cannot be read, instead of raising; ``skipped``
+            lists them with their lines.
         num_workers: the number of processes, as in
             :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
         progress: whether to show a progress bar.
         transform: applied to each molecule as it is taken out.
         featurizer: the features, also by name (``'duvenaud'``).
-        encoding: of a CSV.
+        encoding: the encoding of a CSV.
 
     Raises:
         FileNotFoundError: if there is no such file.
@@ -358,7 +358,7 @@ class MoleculeBatch(Batch):
 
 
 def as_matrix(targets: Tensor | np.ndarray | Sequence[Any]) -> Tensor:
-    """Targets as ``(M, T)`` float64, which float32 can hold."""
+    """Targets as ``(M, T)`` float64; raises if they exceed the range of float32."""
     given = targets if isinstance(targets, Tensor) else np.array(targets, dtype=np.float64)
     values = torch.as_tensor(given, dtype=torch.float64)
     values = values.unsqueeze(1) if values.dim() == 1 else values

@@ -21,7 +21,7 @@ from pyg_kernels.datasets.table import MoleculeTable
 from pyg_kernels.tables import DAMAGE
 
 FOLDER = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/"
-#: Of each set its archive and OGB's measure; OGB splits all of them by scaffolds.
+#: The archive of each set and OGB's metric; OGB splits all sets by scaffolds.
 SETS = {
     "ogbg-molbace": ("bace", "rocauc"),
     "ogbg-molbbbp": ("bbbp", "rocauc"),
@@ -52,8 +52,8 @@ class OGBMolecules(MoleculeDataset):
 
     Attributes:
         name: what OGB calls the set, such as ``'ogbg-molesol'``.
-        eval_metric: how OGB measures predictions: ``'rmse'`` of a regression, ``'rocauc'`` or
-            ``'ap'`` of binary classifications.
+        eval_metric: OGB's metric: ``'rmse'`` for a regression, ``'rocauc'`` or ``'ap'`` for binary
+            classifications.
     """
 
     name: str
@@ -79,12 +79,12 @@ def ogb_dataset(
 ) -> OGBMolecules:
     """A molecule set of the Open Graph Benchmark with its official split.
 
-    The published files are read as they are and left as they are; the package ogb is not needed.
+    The published files are read without being changed; the package ogb is not needed.
 
     Args:
-        name: such as ``'ogbg-molesol'``; ``-`` and ``_`` are the same.
-        root: the folder in which OGB keeps the set's own folder, ``ogbg_molesol``. If that is not
-            there, its archive is downloaded (OGB publishes no checksums) and unpacked there.
+        name: such as ``'ogbg-molesol'``; ``-`` and ``_`` are equivalent.
+        root: the folder in which OGB keeps the set's own folder, ``ogbg_molesol``. If that folder
+            is missing, its archive is downloaded (OGB publishes no checksums) and unpacked there.
         transform: applied to each molecule as it is taken out.
 
     Returns:
@@ -96,7 +96,7 @@ def ogb_dataset(
     Raises:
         ValueError: if OGB has no molecule set of this name, or its files are incomplete, damaged
             or do not belong together.
-        OSError: if it is not there and cannot be downloaded.
+        OSError: if the set is not there and cannot be downloaded.
 
     Example:
         >>> from pyg_kernels.datasets import ogb_dataset
@@ -155,7 +155,7 @@ def _read(folder: Path, file: str, **options: Any) -> Any:
 
 
 def _numbers(folder: Path, name: str, most: Sequence[float]) -> NDArray[np.int64]:
-    """A file of whole numbers, not below 0, whose columns go up to so much."""
+    """A file of whole numbers, not below 0; its columns have the maxima `most`."""
     file = f"{name}.csv.gz"
     table = _read(folder, file)
     integer = all(kind.kind in "iu" for kind in table.dtypes)

@@ -1,4 +1,4 @@
-"""Files that their authors publish: found where they lie, downloaded otherwise, read."""
+"""Files that their authors publish: found locally or downloaded, and read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zipfile import BadZipFile
 
 
 def find_file(root: str | Path, *names: str) -> Path | None:
-    """A file so called in ``root`` or ``root/raw``, also compressed (``.gz``); None: not there."""
+    """A file of such a name in ``root`` or ``root/raw``, plain or ``.gz``; None if missing."""
     root = Path(root).expanduser()
     folders, ends = (root, root / "raw"), ("", ".gz")
     paths = [folder / f"{name}{end}" for folder in folders for name in names for end in ends]
@@ -36,13 +36,13 @@ class PublicFile:
     member: str = ""
 
     def find(self, root: str | Path) -> Path | None:
-        """The file in ``root`` or ``root/raw``, also compressed (``.gz``); None: not there."""
+        """The file in ``root`` or ``root/raw``, plain or compressed (``.gz``); None if missing."""
         return find_file(root, self.name, *self.aliases)
 
     def obtain(self, root: str | Path) -> Path:
         """The file in ``root``, downloaded into ``root/raw`` if it is not there.
 
-        Where that fails, not even the folder is made.
+        If the download fails, the folder is not made either.
         """
         there = self.find(root)
         if there is not None:
@@ -60,7 +60,7 @@ class PublicFile:
 
 @contextmanager
 def downloaded(url: str, advice: str, is_archive: bool = False) -> Iterator[Path]:
-    """A published file in a temporary folder; of an archive, the folder of its files."""
+    """Downloads a file to a temporary folder; for an archive, gives the folder of its files."""
     try:
         import pooch
     except ImportError as error:
@@ -103,7 +103,7 @@ def read_lines(path: str | Path, encoding: str | None = None) -> list[str]:
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, of which a chunk at a time is in memory."""
+    """The SHA-256 of a file, which is read in chunks."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

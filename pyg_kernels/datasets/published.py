@@ -25,14 +25,14 @@ class CEP(MoleculeCSV):
     deviation 2.54.
 
     Args:
-        root: a folder. The file is ``root/cep-processed.csv`` or ``root/raw/cep-processed.csv``,
-            used as it is where it lies there, or gzipped; otherwise it is downloaded.
-        options: transform, num_workers, progress, featurizer, as of :class:`MoleculeCSV`.
+        root: a folder. The file ``root/cep-processed.csv`` or ``root/raw/cep-processed.csv``, plain
+            or gzipped, is used as it is; if there is none, it is downloaded.
+        options: transform, num_workers, progress, featurizer, as in :class:`MoleculeCSV`.
 
     Raises:
         OSError: if the raw file is not there and cannot be downloaded.
         InvalidMolecules: if the raw file has been changed and a SMILES cannot be read.
-        ValueError: if the raw file has not the columns ``smiles`` and ``PCE``.
+        ValueError: if the raw file does not have the columns ``smiles`` and ``PCE``.
     """
 
     file = PublicFile(
@@ -55,7 +55,7 @@ class ChEMBLSulfonamides(MoleculeDataset):
     which has no header: its first molecule is line 1.
 
     Args:
-        transform, featurizer: as of :class:`MoleculeCSV`.
+        transform, featurizer: as in :class:`MoleculeCSV`.
 
     Raises:
         FileNotFoundError: if RDKit was installed without its ``Contrib`` folder.

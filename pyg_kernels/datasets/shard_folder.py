@@ -20,14 +20,14 @@ from pyg_kernels.datasets.public_file import write_whole
 
 FORMAT = "molecule shards of pyg_kernels, version 4"
 FILE = "manifest.json"
-#: A file ``NAME.npy`` each, of this type: the records of molecules, their lengths, the targets, the
-#: lines in the source, the numbers of the split names.
+#: Each array and the type of its file ``NAME.npy``: the records of molecules, their lengths, the
+#: targets, the lines in the source, the numbers of the split names.
 ARRAYS = {"records": "|u1", "lengths": "<u4", "targets": "<f8", "lines": "<i8", "split": "<u4"}
 
 
 @dataclass(frozen=True)
 class Shard:
-    """The next rows of the source and of every array, and the SHA-256 of the latter."""
+    """The numbers of rows of the source and of every array in a shard, and the arrays' SHA-256."""
 
     source_rows: int
     rows: dict[str, int]
@@ -38,8 +38,8 @@ class Shard:
 class ShardFolder:
     """The content of ``manifest.json`` and the arrays beside it.
 
-    `origin` decides the content of every shard, in plain JSON types; `dictionary`, of the records,
-    is in base 64; split names are in the order of first appearance.
+    `origin` has, in plain JSON types, all that decides the content of shards. `dictionary`, in base
+    64, is that of the records. Split names are in the order of first appearance.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class ShardFolder:
 
     @classmethod
     def read(cls, path: Path) -> ShardFolder:
-        """The folder as its manifest has it."""
+        """Reads the manifest of a folder."""
         file = path / FILE
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ class ShardFolder:
 
     @property
     def digest(self) -> str:
-        """Sixteen digits: equal only if molecules, targets, features and their order are."""
+        """Sixteen digits, equal only if molecules, targets, features and their order are equal."""
         content = self._content()
         content["origin"] = {**self.origin, "source": None}
         return _digest(content)[:16]
@@ -98,10 +98,10 @@ class ShardFolder:
         return sum(shard.rows[name] for shard in self.shards[:number])
 
     def append(self, source_rows: int, arrays: dict[str, NDArray[Any]]) -> None:
-        """Adds the rows of the next shard to every array, and then the manifest that has them.
+        """Adds the rows of the next shard to every array, and then writes the manifest.
 
-        Where that fails or stops, the manifest has the shards before, and the next call writes
-        over what is left of this one.
+        If this fails or stops, the manifest still has the shards before, and the next call
+        overwrites what is left of this one.
         """
         for name in ARRAYS:
             self._append(name, arrays[name])
@@ -114,7 +114,7 @@ class ShardFolder:
         shape = (before + len(array), *array.shape[1:])
         row_bytes = array.itemsize * math.prod(array.shape[1:])
         header = io.BytesIO()
-        # As long whatever the number of rows: NumPy leaves room for it.
+        # Its length does not depend on the number of rows: NumPy leaves room for it.
         np.lib.format.write_array_header_1_0(
             header, {"descr": array.dtype.str, "fortran_order": False, "shape": shape}
         )
@@ -128,7 +128,7 @@ class ShardFolder:
             file.write(header.getvalue())
 
     def load(self, name: str) -> NDArray[Any]:
-        """An array, mapped into memory, of the size that the manifest says."""
+        """An array, mapped into memory, with as many rows as the manifest says."""
         file, rows = self.file(name), self.rows(name)
         if not file.is_file():
             raise ValueError(f"{file} is missing")
@@ -137,7 +137,7 @@ class ShardFolder:
         except (ValueError, EOFError, TokenError) as error:
             raise ValueError(f"{file} is damaged: {error}") from error
         wanted = (rows, *[len(self.origin["targets"])] * (name == "targets"))
-        found, kind = array.shape, array.dtype.str  # more rows are left by an interrupted append
+        found, kind = array.shape, array.dtype.str  # an interrupted append leaves more rows
         if kind != ARRAYS[name] or found[:1] < wanted[:1] or found[1:] != wanted[1:]:
             raise ValueError(f"{file} is damaged: it has {kind} {found}, not {wanted}")
         return array[:rows]

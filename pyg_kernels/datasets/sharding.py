@@ -29,7 +29,7 @@ def begun(
     """The folder for the shards of a CSV file: a new one, or the one that is there if it fits.
 
     The arguments are those of :meth:`~pyg_kernels.datasets.MoleculeShards.from_csv`; ``asked`` has
-    its arguments on columns.
+    those that name columns.
     """
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not a file; shards are made in two passes over one")
@@ -93,7 +93,7 @@ def _append(
 ) -> None:
     """Writes the next shard."""
     records = [pack(store[place], smiles) for place, smiles in enumerate(table.smiles)]
-    if not held.shards:  # whose last records are the dictionary of all
+    if not held.shards:  # the first shard's last records are the dictionary of all
         last = b"".join(records[-DICTIONARY_SIZE // 16 :])[-DICTIONARY_SIZE:]
         held.dictionary = base64.b64encode(last).decode()
     dictionary = base64.b64decode(held.dictionary)

@@ -45,7 +45,7 @@ class ShardedSmiles(Sequence[str]):
         return self._length
 
     def __getitem__(self, index: Any) -> Any:
-        """One string, or the list of those of a slice."""
+        """One string, or the list of strings of a slice."""
         chosen = range(self._length)[index]
         if isinstance(chosen, range):
             return [text for block in blocks(np.array(chosen)) for text in self._read(block)]
@@ -60,12 +60,12 @@ class MoleculeShards:
     r"""Molecules that stay on disk: batches, targets and columns of a folder of shards.
 
     Gives what a :class:`~pyg_kernels.datasets.MoleculeDataset` gives, number for number:
-    ``shards.batch(indices)`` equals ``MoleculeCSV(path).batch(indices)`` in every tensor. What is
-    held in memory are the targets, 8 bytes each (from the first time that they are asked for), and
-    4 bytes a molecule, where it begins in its file.
+    ``shards.batch(indices)`` equals ``MoleculeCSV(path).batch(indices)`` in every tensor. Memory
+    holds the targets, 8 bytes each (from their first use on), and 4 bytes per molecule for the
+    place where it begins in its file.
 
     ``shards[i]`` is one molecule as a :class:`~torch_geometric.data.Data`; with a slice, a mask or
-    a vector of positions, ``shards[indices]`` is a MoleculeDataset of those, in memory.
+    a vector of positions, ``shards[indices]`` is a MoleculeDataset of these molecules, in memory.
 
     Args:
         folder: made by :meth:`from_csv`.
@@ -79,7 +79,7 @@ class MoleculeShards:
     Raises:
         FileNotFoundError: if there is no such folder of shards.
         ValueError: if it is not finished or of another featuriser, or a shard is missing, damaged
-            or from elsewhere. All bytes are compared with their checksums when one is first read.
+            or from elsewhere. The first read compares all bytes with their checksums.
 
     Example:
         >>> import tempfile
@@ -102,7 +102,7 @@ class MoleculeShards:
         self._held = held = _finished(self.folder, self.featurizer)
         self.skipped: list[InvalidRow] = held.skipped
         self._dictionary = base64.b64decode(held.dictionary)
-        # Where each record begins: 4 bytes, or 8 where all records have 4 GiB or more.
+        # Where each record begins: 4 bytes each, or 8 if the records together have 4 GiB or more.
         offset_type = np.uint32 if held.rows("records") < 1 << 32 else np.int64
         self._offsets = np.zeros(held.rows("lengths") + 1, offset_type)
         np.cumsum(held.load("lengths"), out=self._offsets[1:])
@@ -125,28 +125,28 @@ class MoleculeShards:
         progress: bool = False,
         featurizer: str | Featurizer | None = None,
     ) -> MoleculeShards:
-        """Writes the molecules of a CSV file into a folder, or opens it where that is done.
+        """Writes the molecules of a CSV file into a folder, or opens it if it is finished.
 
-        Goes twice through the file, and holds the rows of about two shards at a time. Where it was
-        interrupted, the next call continues after the last finished shard, and ends with the same
+        Reads the file twice, and holds the rows of about two shards at a time. After an
+        interruption, the next call continues after the last finished shard, and ends with the same
         bytes.
 
         Args:
             path: the file.
-            folder: where the shards are to be, or are; made if it is not there.
-            smiles_column, target_columns, split_column, num_workers, progress, featurizer: as of
+            folder: the folder of the shards; made if it is not there.
+            smiles_column, target_columns, split_column, num_workers, progress, featurizer: as in
                 :class:`~pyg_kernels.datasets.MoleculeCSV`.
-            skip_invalid: leave out the SMILES that cannot be read. If False, they are raised when
-                all shards are written (at once where the first shard has no other), so that all
-                are listed and a second call with True need not begin again.
-            shard_size: rows of the file a shard; of Parquet with categories fewer where a group
-                of its rows ends.
+            skip_invalid: leave out the SMILES that cannot be read. If False, an error lists all of
+                them after all shards are written, so that a second call with True need not begin
+                again. It is raised at once if the first shard has no SMILES that can be read.
+            shard_size: rows of the file per shard; fewer at the end of a row group of Parquet with
+                categories.
 
         Raises:
             FileNotFoundError: if there is no such file.
             InvalidMolecules: if a SMILES cannot be read and ``skip_invalid`` is False.
-            ValueError: as MoleculeCSV; if the folder holds shards of another file, of other
-                columns, or made otherwise; as ``MoleculeShards(folder)``.
+            ValueError: as MoleculeCSV and ``MoleculeShards(folder)``; or if the folder holds shards
+                of another file, of other columns, or made in another way.
             OSError: if a shard cannot be written, as on a full disk; finished ones are kept.
         """
         if not isinstance(shard_size, int) or shard_size < 1:
@@ -199,7 +199,7 @@ class MoleculeShards:
 
     @property
     def digest(self) -> str:
-        """Sixteen digits: equal only if molecules, targets, features and their order are."""
+        """Sixteen digits, equal only if molecules, targets, features and their order are equal."""
         return self._held.digest
 
     def batch(self, indices: Indices) -> Batch:
@@ -278,7 +278,7 @@ class MoleculeShards:
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int]:
-    """What tells a file from one that took its place."""
+    """What distinguishes a file from one that replaced it."""
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 

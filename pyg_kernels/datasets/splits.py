@@ -33,8 +33,8 @@ def random_split(num: int, fractions: Fractions = (0.8, 0.1, 0.1), seed: int = 0
 
     Args:
         num: how many molecules there are.
-        fractions: of training, validation, which may be 0, and test; they add up to 1.
-        seed: of the permutation.
+        fractions: the shares of training, validation (may be 0) and test, which add up to 1.
+        seed: the seed of the permutation.
 
     Raises:
         ValueError: if the fractions do not fit, or a part is empty.
@@ -59,20 +59,20 @@ def scaffold_split(
 ) -> Split:
     """Splits so that molecules with one Bemis-Murcko scaffold are all in one part.
 
-    Whole scaffolds are dealt out, the largest first (of equals the one that appears last): to
-    training as long as its share is not exceeded, else to validation as long as the two together
-    stay within theirs, else to test. These are the official scaffold splits of the Open Graph
-    Benchmark (Hu et al. 2020). A seed shuffles the scaffolds instead, except that those with more
-    molecules than half a validation or test part still come first, as in Chemprop. Molecules
+    Whole scaffolds are dealt out, the largest first (of equally large ones, the one that appears
+    last). Each goes to training if training stays within its share, else to validation if both
+    together stay within theirs, else to test. These are the official scaffold splits of the Open
+    Graph Benchmark (Hu et al. 2020). A seed shuffles the scaffolds instead, except that those with
+    more molecules than half a validation or test part still come first, as in Chemprop. Molecules
     without rings share one scaffold.
 
     Args:
         smiles: M SMILES strings.
-        fractions: of training, validation, which may be 0, and test; they add up to 1. The parts
-            are only about as large, since scaffolds stay whole.
-        seed: None for largest first.
-        num_workers: the number of processes that compute scaffolds; None for one a core where
-            there are many molecules.
+        fractions: the shares of training, validation (may be 0) and test, which add up to 1. The
+            parts have them only approximately, since scaffolds stay whole.
+        seed: the seed of a shuffle; None for largest first.
+        num_workers: the number of processes that compute scaffolds; None for one per core if there
+            are many molecules.
 
     Returns:
         A split with ascending positions.
@@ -108,16 +108,16 @@ def scaffold_split(
 
 
 def column_split(values: Sequence[str]) -> Split:
-    """Splits by what a column says: ``train``, ``test``, perhaps ``valid`` (``val``).
+    """Splits by the names in a column: ``train``, ``test`` and, optionally, ``valid`` (``val``).
 
     Args:
-        values: M part names, in any case.
+        values: M names of parts, in upper or lower case.
 
     Returns:
         A split with ascending positions.
 
     Raises:
-        ValueError: if a value is none of these names, or none is ``train`` or ``test``.
+        ValueError: if a value is none of these names, or ``train`` or ``test`` is missing.
 
     Example:
         >>> from pyg_kernels.datasets import column_split
@@ -144,14 +144,14 @@ def _dealing_order(groups: list[list[int]], smaller_part: int, seed: int | None)
 
 
 def cuts(num: int, fractions: Fractions) -> tuple[int, int]:
-    """Where training ends and validation ends, of ``num`` molecules in a row (rounded down)."""
+    """Where training and validation end among ``num`` molecules in a row (rounded down)."""
     train, valid, test = fractions if len(fractions) == 3 else (0, 0, 0)
     if min(train, test) <= 0 or valid < 0 or not math.isclose(sum(fractions), 1.0):
         raise ValueError(
             "fractions must be three numbers that add up to 1, of training, validation (0: none) "
             f"and test, not {fractions}"
         )
-    # 0.7 + 0.2 is a little less than 0.9: what is whole must not be rounded down.
+    # 0.7 + 0.2 is a little less than 0.9: a whole number must not be rounded down.
     return math.floor(train * num + 1e-6), math.floor((train + valid) * num + 1e-6)
 
 

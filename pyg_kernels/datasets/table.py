@@ -60,16 +60,16 @@ class MoleculeTable:
         )
 
     def lines_of(self, rows: Iterable[InvalidRow]) -> list[InvalidRow]:
-        """The same with their lines in the file in place of their positions in the table."""
+        """These rows, with lines in the file in place of positions in the table."""
         return [row._replace(row=self.row_numbers[row.row]) for row in rows]
 
 
 def stream_molecule_rows(
     path: str | Path, rows: int | None = None, encoding: str = "utf-8"
 ) -> Generator[DataFrame, None, None]:
-    """The rows of a file as :func:`~pyg_kernels.tables.stream_table` gives them, none cut short.
+    """The rows of a file, from :func:`~pyg_kernels.tables.stream_table` with ``strict=True``.
 
-    Names of columns are without white space around them.
+    White space around the names of columns is removed.
     """
     for frame in stream_table(path, rows, encoding=encoding, strict=True):
         yield frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
@@ -85,7 +85,7 @@ class Columns:
     num_rows: int
 
     def table(self, frame: DataFrame) -> MoleculeTable:
-        """Some rows of the file in which the columns were found."""
+        """The table of some rows of the file in which the columns were found."""
 
         def stripped(name: str) -> list[str]:
             cells = frame[name].astype(str).str.strip().mask(frame[name].isna(), "")

@@ -1,8 +1,8 @@
-"""Exact kernels on graphs and texts, called in scikit-learn's way.
+"""Exact kernels on graphs and texts, with scikit-learn's interface.
 
-What the layers approximate, computed by sums over all walks or n-grams: Gram matrices on PyTorch
-Geometric's graphs and on texts, on CPU or GPU, for any estimator that takes a precomputed kernel.
-Nothing here depends on the neural layers, nor they on it: they check each other in the tests.
+They compute exactly what the layers approximate, by sums over all walks or n-grams: Gram matrices
+of PyTorch Geometric graphs and of texts, on CPU or GPU, for estimators with a precomputed kernel.
+Kernels and neural layers do not depend on each other; the tests check one against the other.
 """
 
 from pyg_kernels.kernels.activations import arc_cosine, inverse_polynomial, polynomial

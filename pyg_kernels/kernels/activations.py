@@ -1,9 +1,9 @@
-r"""Kernels of activations: what the inner product of two maps becomes after a nonlinearity.
+r"""Kernels of activations: the inner product of two feature maps after a nonlinearity.
 
 An activation kernel is a function ``activation(k_xy, k_xx, k_yy)`` of the kernel between two
-objects and of each with itself, elementwise on tensors that broadcast. Its feature space contains
-:math:`\sigma(\langle w, \cdot \rangle)` for the activations :math:`\sigma` that its lemma names
-(Lei et al. 2017, lemma 1; Shalev-Shwartz et al. 2011; Zhang et al. 2016).
+objects and of the kernel of each with itself. It works elementwise on tensors that broadcast. Its
+feature space contains :math:`\sigma(\langle w, \cdot \rangle)` for the activations :math:`\sigma`
+that its lemma names (Lei et al. 2017, lemma 1; Shalev-Shwartz et al. 2011; Zhang et al. 2016).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class InversePolynomial:
     inner products (Lei et al. 2017, lemma 1; Zhang et al. 2016).
 
     Args:
-        normalize: With True :math:`t = k_{xy} / \sqrt{k_{xx} k_{yy}}`, 0 where a diagonal is 0.
-            With False :math:`t = k_{xy}`, the form under which theorem 2 holds for
-            :math:`\sigma(c)` itself; called where a diagonal is 2 or more, it raises a
-            ``ValueError``.
+        normalize: With True, :math:`t = k_{xy} / \sqrt{k_{xx} k_{yy}}`, or 0 where a diagonal
+            (:math:`k_{xx}` or :math:`k_{yy}`) is 0. With False, :math:`t = k_{xy}`, the form for
+            which theorem 2 holds for :math:`\sigma(c)` itself. A call then raises a ``ValueError``
+            if a diagonal is 2 or more.
 
     Raises:
         ValueError: If `normalize` is not a bool.
@@ -74,8 +74,8 @@ class Polynomial:
 
     With the feature map :math:`\phi = \oplus_k \sqrt{b_k} x^{\otimes k}`, an activation
     :math:`\sigma(t) = \sum_k a_k t^k` is :math:`\langle \phi(x), \psi(w) \rangle` with
-    :math:`\psi = \oplus_k (a_k / \sqrt{b_k}) w^{\otimes k}` (Lei et al. 2017, lemma 1), wherever
-    :math:`b_k > 0` for all k with :math:`a_k \neq 0`.
+    :math:`\psi = \oplus_k (a_k / \sqrt{b_k}) w^{\otimes k}` (Lei et al. 2017, lemma 1), provided
+    that :math:`b_k > 0` for all k with :math:`a_k \neq 0`.
 
     Args:
         coefficients: :math:`b_0, b_1, \ldots`, all at least 0 and not all 0.
@@ -122,9 +122,9 @@ class ArcCosine:
     r"""The arc-cosine kernel of Cho and Saul 2009.
 
     With the angle :math:`\theta = \arccos(k_{xy} / \sqrt{k_{xx} k_{yy}})`, degree 0 is
-    :math:`1 - \theta / \pi`, degree 1 is
+    :math:`1 - \theta / \pi` and degree 1 is
     :math:`\sqrt{k_{xx} k_{yy}} (\sin\theta + (\pi - \theta) \cos\theta) / \pi`: twice the expected
-    product of two step or rectified units with normal random weights. 0 where a diagonal is 0.
+    product of two step or rectified linear units with normal random weights. 0 if a diagonal is 0.
 
     Args:
         degree: 0 (step) or 1 (rectified linear).
@@ -151,12 +151,12 @@ class ArcCosine:
 
     def __call__(self, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
         inverse, known = inverse_root(k_xx) * inverse_root(k_yy), (k_xx > 0) & (k_yy > 0)
-        # Values within rounding of an end are that end: near it an angle is the root of what is
-        # left, and layers of activations would take the root of a rounding error again and again.
+        # Values within rounding of -1 or 1 are set to it. Near these ends the angle is the root of
+        # the distance to the end: stacked layers would take roots of a rounding error repeatedly.
         t = k_xy * inverse
         t = torch.where(t.abs() < 1 - 8 * torch.finfo(t.dtype).eps, t, t.sign())
-        # Sine and angle cancel to full precision near the ends; at the ends, where their gradients
-        # are infinite, these are 0.
+        # Sine and angle cancel to full precision near the ends. At the ends their gradients would
+        # be infinite and are set to 0.
         square = (1 - t) * (1 + t)
         inside = square > 0
         sine = torch.where(inside, square, 1).sqrt()
@@ -172,12 +172,12 @@ inverse_polynomial, polynomial, arc_cosine = InversePolynomial, Polynomial, ArcC
 
 
 def inverse_root(k: Tensor) -> Tensor:
-    r""":math:`1 / \sqrt k`, 0 where k is not positive; its gradient there is 0 too."""
+    r""":math:`1 / \sqrt k`; where k is not positive, 0 with a gradient of 0."""
     return torch.where(k > 0, torch.where(k > 0, k, 1).rsqrt(), 0)
 
 
 def activation_kernel(value: Any) -> ActivationKernel:
-    """A function of three arguments, or a ``ValueError``; None: :func:`inverse_polynomial`."""
+    """Checks that an activation kernel is callable; None gives :func:`inverse_polynomial`."""
     if value is None:
         return inverse_polynomial()
     if not callable(value) or isinstance(value, type):

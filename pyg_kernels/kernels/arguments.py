@@ -26,7 +26,7 @@ def checked_decay(value: Any, most: float = math.inf) -> float:
 
 
 def checked_names(value: Any, name: str) -> list[str]:
-    """The names of attributes: of one, of several in a list, or of none with None."""
+    """The names of attributes as a list, from one name, a list of names, or None for no names."""
     names = [] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
         raise ValueError(
@@ -36,10 +36,10 @@ def checked_names(value: Any, name: str) -> list[str]:
 
 
 def number_array(y: Any) -> NDArray[np.float64]:
-    """Numbers, NaN where one is missing: masked, or in pandas' nullable columns no number yet."""
+    """Numbers in float64; masked ones, and missing ones in pandas' nullable columns, become NaN."""
     of_pandas = hasattr(y, "iloc")
     given: Any = y if of_pandas else np.asarray(y)
-    # NumPy alone would take dates with a time zone for objects.
+    # After a conversion to NumPy, dates with a time zone would have the dtype object.
     kinds = given.dtypes if of_pandas and given.ndim == 2 else [given.dtype]
     if any(kind.kind in "mMc" for kind in kinds):
         raise TypeError("y has dates or times, or complex numbers: expected real ones")
@@ -50,9 +50,9 @@ def number_array(y: Any) -> NDArray[np.float64]:
 
 
 def label_array(y: Any) -> NDArray[Any]:
-    """Labels as they are: NumPy alone would make words of numbers and of NaN beside words.
+    """Labels, each with its own type; NumPy would turn numbers beside strings into strings.
 
-    Masked ones are missing, None.
+    Masked labels are missing and become None.
     """
     if isinstance(y, np.ma.MaskedArray):
         labels = y.data.astype(object)
@@ -62,7 +62,7 @@ def label_array(y: Any) -> NDArray[Any]:
 
 
 def label_columns(columns: list[NDArray[Any]]) -> NDArray[Any]:
-    """Labels of several targets side by side, ``(n, T)``, each as it is."""
+    """Labels of several targets side by side, ``(n, T)``, each label kept as it is."""
     if len({labels.dtype.kind for labels in columns}) > 1:
         columns = [labels.astype(object) for labels in columns]
     return np.stack(columns, 1)

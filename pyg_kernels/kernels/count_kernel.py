@@ -20,23 +20,23 @@ from pyg_kernels.kernels.patterns import GraphTexts, pattern_names
 from pyg_kernels.kernels.reading import GraphKernel, read_chunks
 from pyg_kernels.kernels.sparse_gram import min_max, row_sums, sparse_gram, squared_norms
 
-Labels = list[NDArray[np.int64]]  # of every iteration, sorted
-BYTES = 128  # of an occurrence while it is counted
+Labels = list[NDArray[np.int64]]  # the sorted labels of every iteration
+BYTES = 128  # the memory of an occurrence while it is counted
 
 
 class Occurrences(NamedTuple):
     """Where the patterns of a block occur."""
 
     labels: Tensor  # of each occurrence, (W,)
-    nodes: Tensor  # (W, k); one of them where no more are needed
-    steps: Tensor  # what joins them: edges, or a length; (W, any number)
+    nodes: Tensor  # of each occurrence, (W, k); k is 1 where one node is enough
+    steps: Tensor  # what joins the nodes: edges, or a length; (W, any number)
 
 
 @dataclass(frozen=True)
 class LabelCounts:
     """How often each label occurs in each graph."""
 
-    labels: Labels  # that occur, block by block: iteration by iteration, say
+    labels: Labels  # that occur, block by block (for example, iteration by iteration)
     matrix: sparse.csr_matrix  # their counts, (n, number of labels)
     device: Any  # of the graphs
 
@@ -44,11 +44,11 @@ class LabelCounts:
         return int(self.matrix.shape[0])
 
     def part(self, items: Any) -> LabelCounts:
-        """The counts of some graphs, a NumPy array or tensor of their numbers."""
+        """The counts of some graphs; `items` is a NumPy array or a tensor of their indices."""
         return replace(self, matrix=self.matrix[np.asarray(items)])
 
     def block(self, first: int, stop: int) -> LabelCounts:
-        """The labels of some consecutive iterations alone."""
+        """The counts of the labels of iterations `first` to ``stop - 1`` alone."""
         if (first, stop) == (0, len(self.labels)):
             return self
         labels, begin = self.labels[first:stop], sum(map(len, self.labels[:first]))
@@ -57,7 +57,7 @@ class LabelCounts:
         )
 
     def frequent(self, least: int) -> Labels:
-        """The labels that at least so many graphs have."""
+        """The labels that occur in at least `least` graphs."""
         graphs = np.bincount(self.matrix.indices, minlength=self.matrix.shape[1])
         ends = np.cumsum(list(map(len, self.labels)))[:-1]
         blocks = zip(self.labels, np.split(graphs >= least, ends), strict=True)
@@ -67,7 +67,7 @@ class LabelCounts:
         """The counts times the weight of their iteration."""
         factors = np.repeat(np.asarray(weights, self.matrix.dtype), list(map(len, self.labels)))
         matrix = self.matrix.copy()
-        matrix.data *= factors[matrix.indices]  # zeros stay: these patterns occur
+        matrix.data *= factors[matrix.indices]  # new zeros stay: these patterns occur
         return replace(self, matrix=matrix)
 
     def among(self, known: Labels) -> sparse.csr_matrix:
@@ -82,7 +82,7 @@ class LabelCounts:
 
 
 def count_occurrences(graphs: Graphs, blocks: Iterable[Occurrences], dtype: type) -> LabelCounts:
-    """Counts labels that occur any number of times, in a type of NumPy."""
+    """Counts how often each label occurs in each graph; `dtype` is the counts' NumPy type."""
     labels: Labels = []
     rows, columns, total = [], [], 0
     owner = graphs.owner()
@@ -109,7 +109,7 @@ def merged(counts: Sequence[LabelCounts]) -> LabelCounts:
 
 
 def columns_of(labels: Labels, known: Labels) -> NDArray[np.int64]:
-    """For every label its column among the known ones, and the column after them for others."""
+    """The column of every label among the known ones; unknown labels get the column after these."""
     width = sum(map(len, known))
     columns, first = [], 0
     for found, vocabulary in zip(labels, known, strict=True):
@@ -122,38 +122,38 @@ def columns_of(labels: Labels, known: Labels) -> NDArray[np.int64]:
 
 @dataclass(eq=False, repr=False)
 class CountKernel(GraphKernel, BoundedKernel):
-    r"""A kernel of graphs that compares how often each of some patterns occurs in them.
+    r"""A kernel on graphs that compares how often patterns occur in them.
 
-    With :math:`\#_a(G)` the number of times that pattern a occurs, ``compare`` is one of
+    With :math:`\#_a(G)` the number of times that pattern a occurs in G, ``compare`` is one of
 
     .. math::
         \text{dot} = \sum_a \#_a(G) \, \#_a(G'), \qquad
         \text{min} = \sum_a \min(\#_a(G), \#_a(G')), \qquad
         \text{minmax} = \frac{\sum_a \min(\#_a(G), \#_a(G'))}{\sum_a \max(\#_a(G), \#_a(G'))}
 
-    the inner product; histogram intersection, the optimal-assignment kernel of Kriege et al. 2016;
-    and min-max, Tanimoto's similarity of counts (Ralaivola et al. 2005). All three are positive
-    semi-definite. Each such kernel takes these arguments by name:
+    ``dot`` is the inner product, ``min`` is histogram intersection (the optimal-assignment kernel
+    of Kriege et al. 2016), and ``minmax`` is Tanimoto's similarity of counts (Ralaivola et al.
+    2005). All are positive semi-definite. Every kernel of counts takes these arguments by name:
 
     normalize
         Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0. Rows of features
-        are divided by :math:`\sqrt{K(G, G)}`, patterns of other graphs included.
+        are divided by :math:`\sqrt{K(G, G)}`, which includes patterns that are not features.
     output
-        What ``transform`` gives. ``'features'``: counts, ``(n, number of patterns)``, in SciPy's
-        CSR form; its columns are the patterns of the fitted graphs in an order that depends on
-        them alone, and patterns of other graphs are left out. ``'gram'``: the Gram matrix.
+        What ``transform`` returns. ``'features'``: the counts, ``(n, number of patterns)``, as a
+        SciPy CSR matrix. Its columns are the patterns of the fitted graphs, in an order that
+        depends on these patterns alone; other patterns are left out. ``'gram'``: the Gram matrix.
     compare
-        ``'dot'``, ``'min'`` or ``'minmax'``. Features are counts for all three; the weights and
-        norms that they are multiplied and divided by are those of the comparison.
+        ``'dot'``, ``'min'`` or ``'minmax'``. Features are counts for all three; only the weights
+        that multiply them and the norms that divide them depend on it.
     min_count
-        Only patterns that at least so many of the fitted graphs have become features; Gram matrices
-        have them all.
+        How many of the fitted graphs must have a pattern for it to become a feature. Gram matrices
+        include all patterns.
     dtype
         The floating type of the result, float32 or float64; None: float64.
     max_memory, verbose, featurizer
-        See :class:`Kernel` and :class:`RandomWalkKernel`, which says what graphs are, too.
+        See :class:`Kernel` and :class:`RandomWalkKernel`. The latter says which graphs are read.
 
-    After ``fit``, ``labels_`` are the sorted hashes of each block of patterns, and ``X_fit_`` the
+    After ``fit``, ``labels_`` has the sorted hashes of each block of patterns. ``X_fit_`` has the
     fitted graphs themselves, which ``get_feature_names_out`` reads again.
 
     Example:
@@ -186,7 +186,7 @@ class CountKernel(GraphKernel, BoundedKernel):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """``fit(X)``, and the features of the collection, or its Gram matrix."""
+        """Calls ``fit(X)``, and returns the features of the collection, or its Gram matrix."""
         if self.output == "features":
             return self.fit(X).features_
         gram = super().fit_transform(X)
@@ -204,12 +204,12 @@ class CountKernel(GraphKernel, BoundedKernel):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """The names of the columns of the features.
 
-        Of molecules (SMILES, molecules of RDKit, or graphs with a ``mol`` or ``smiles`` whose atoms
-        and bonds are the nodes and edges) they are SMARTS, as the pattern first occurs; of other
-        graphs, and by the label ``role`` (``'donor/acceptor'``), they are written from labels. An
-        environment of nodes begins with its center: ``'C(C,N)'``, its neighbors nested in
-        parentheses, each after the label of its edge; a sequence is ``'C-N'``, a pair at a distance
-        ``'C..3..N'``. A second column with the same name ends in ``#2``.
+        For molecules they are SMARTS of the pattern's first occurrence. Molecules are SMILES, RDKit
+        molecules, or graphs with a ``mol`` or ``smiles`` whose atoms and bonds are the nodes and
+        edges. For other graphs, and for the label ``role`` (``'donor/acceptor'``), names are made
+        of labels. An environment is ``'C(C,N)'``: its center, then its neighbors in nested
+        parentheses, each after the label of its edge. A sequence is ``'C-N'``, and a pair at a
+        distance is ``'C..3..N'``. A second column with the same name ends in ``#2``.
 
         Args:
             input_features: Not used.
@@ -231,7 +231,7 @@ class CountKernel(GraphKernel, BoundedKernel):
         checked_count(self.min_count, "min_count")
 
     def _count(self, items: Any, dtype: Any) -> LabelCounts:
-        """The counts of a collection, in a type of NumPy."""
+        """The counts of a collection, with a NumPy dtype."""
         parts = (
             graphs.part(torch.arange(start, stop)) if stop - start < len(graphs) else graphs
             for graphs in read_chunks(items, self._attributes())
@@ -240,7 +240,7 @@ class CountKernel(GraphKernel, BoundedKernel):
         return merged([count_occurrences(g, self._occurrences(g), dtype) for g in parts])
 
     def _bytes(self, graphs: Graphs) -> Tensor:
-        """About the working memory that the occurrences in each graph take."""
+        """An estimate of the bytes of working memory for the occurrences in each graph."""
         return BYTES * graphs.sizes
 
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
@@ -248,15 +248,15 @@ class CountKernel(GraphKernel, BoundedKernel):
         raise TypeError(f"{type(self).__name__} does not say where its patterns occur")
 
     def _name(self, texts: GraphTexts, block: int, nodes: list[int], steps: list[int]) -> str:
-        """What the pattern of a block is called that occurs at these nodes."""
+        """The name of the pattern of a block that occurs at these nodes."""
         raise TypeError(f"{type(self).__name__} does not name its patterns")
 
     def _keep(self, X: Any) -> None:
-        """Keeps what is fitted besides the collection."""
+        """Stores the fitted attributes other than the collection."""
         counts = self.collection_
         self.labels_ = counts.labels if self.min_count == 1 else counts.frequent(self.min_count)
         self.features_ = self._features(counts)
-        self.X_fit_ = list(X) if isinstance(X, list) else X  # the caller's may change
+        self.X_fit_ = list(X) if isinstance(X, list) else X  # the caller may change its list
 
     def _weights(self) -> NDArray[Any] | None:
         """The weight of each block of patterns, or None for 1."""
@@ -268,7 +268,7 @@ class CountKernel(GraphKernel, BoundedKernel):
         return [collection.block(0, stop) for stop in range(1, len(collection.labels) + 1)]
 
     def _level_grams(self, a: LabelCounts, b: LabelCounts | None = None) -> Iterator[Tensor]:
-        """Each block's sums are made once, for all levels that have it."""
+        """The Gram matrix of each level; the sums of a block are computed once for all levels."""
         if self._weights() is not None:
             yield from super()._level_grams(a, b)
             return
@@ -295,7 +295,7 @@ class CountKernel(GraphKernel, BoundedKernel):
     def _raw_gram(self, a: LabelCounts, b: LabelCounts | None) -> Tensor:
         gram = self._sums(a, b)
         if self.compare == "minmax":
-            # Patterns that only one collection has count in its totals alone.
+            # A pattern that only one collection has counts in the row sums of that one alone.
             gram = min_max(gram, row_sums(a.matrix), row_sums((a if b is None else b).matrix))
         return torch.from_numpy(gram).to(a.device)
 
@@ -313,7 +313,7 @@ class CountKernel(GraphKernel, BoundedKernel):
         return torch.from_numpy(values).to(collection.device)
 
     def _features(self, counts: LabelCounts) -> sparse.csr_matrix:
-        """The counts of fitted labels; rows of norm 1, with other labels, where normalized."""
+        """The counts of fitted labels; if normalized, divided by norms that include all labels."""
         features, scale = counts.among(self.labels_), self._scale(counts)
         if scale is not None:
             features = features.copy()
@@ -321,7 +321,7 @@ class CountKernel(GraphKernel, BoundedKernel):
         return features
 
     def _linear_shares(self, x: LabelCounts, coefficients: NDArray[Any]) -> NDArray[Any]:
-        """The part of each pattern of one graph in the inner product with its features."""
+        """The part of each pattern of one graph in its features' product with coefficients."""
         scale = self._scale(x)
         own = x.matrix.toarray()[0] * (1.0 if scale is None else float(scale[0]))
         return own * np.append(coefficients, 0.0)[columns_of(x.labels, self.labels_)]
@@ -331,7 +331,7 @@ class CountKernel(GraphKernel, BoundedKernel):
     ) -> NDArray[Any]:
         r"""The part of each pattern of one graph in :math:`\sum_i \alpha_i K(x, x_i)`.
 
-        A min-max kernel is divided into the minima, each over the sum of all maxima.
+        In a min-max kernel, the part of a pattern is its minimum over the sum of all maxima.
         """
         matrix = others.among(x.labels)
         columns, rows = matrix.indices, np.repeat(np.arange(len(others)), np.diff(matrix.indptr))

@@ -1,4 +1,4 @@
-"""The hot loops on CPU, compiled by Numba; imported where they run, as this imports Numba."""
+"""The hot loops on CPU, compiled by Numba; imported only where they run, as this loads Numba."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -17,8 +17,8 @@ def sparse_sums(first, last, begin, columns, values, others, dense, place, minim
     Args:
         others: The pointers, rows and values of the block's columns.
         dense: The columns that are multiplied as dense, one row each.
-        place: Which row of `dense` has a column, or -1.
-        minimum: Whether the smaller of two entries is added, not their product.
+        place: For each column, its row in `dense`, or -1.
+        minimum: Whether to add the smaller of two entries instead of their product.
     """
     other_begin, other_rows, other_values = others
     width = dense.shape[1]
@@ -49,7 +49,7 @@ def sparse_sums(first, last, begin, columns, values, others, dense, place, minim
 
 @kernel
 def ratios(first, last, least, own, theirs):
-    """Sums of minima over sums of maxima in place of the first, of rows ``first`` to ``last``."""
+    """Divides sums of minima by sums of maxima, in place, in rows ``first`` to ``last``."""
     for i in range(first, last):
         row = least[i]
         for j in range(len(row)):
@@ -61,7 +61,7 @@ def ratios(first, last, least, own, theirs):
 def neighbor_sums(first, last, values, begin, source, other_source, other_target, edges, out):
     """Sums over pairs of edges into nodes ``first`` to ``last`` of one side and all of the other.
 
-    ``begin[v]`` is the first of the edges into v; ``edges`` without rows stands for factors of 1.
+    ``begin[v]`` is the first of the edges into v. If ``edges`` has no rows, all factors are 1.
     """
     rows, along = np.empty_like(values[0]), np.empty(len(other_source), values.dtype)
     for v in range(first, last):
@@ -88,7 +88,7 @@ def neighbor_sums(first, last, values, begin, source, other_source, other_target
 
 @kernel
 def decayed_sums(first, last, values, decay, backwards):
-    """Sums in place along the first two dimensions, of some numbers of the third at a time."""
+    """Decayed sums, in place, along the first two dimensions, in blocks along the third."""
     rows, columns, pairs = values.shape
     decay = values.dtype.type(decay)
     along = np.empty(PAIRS_AT_A_TIME, values.dtype)

@@ -26,13 +26,13 @@ class Explanation:
 
     Args:
         names: The patterns with a part, the largest parts first; see ``get_feature_names_out``.
-        shares: Their parts.
-        kernels: The number of each one's kernel in the sum of kernels.
-        atoms: The parts of the nodes, ``(N,)``: that of each pattern, divided equally among its
-            occurrences, and there among the nodes. An environment's node is its center. Empty where
-            no kernel counts patterns.
-        others: The parts of kernels that count no patterns, by their number in the sum.
-        bias: The part of no kernel.
+        shares: The parts of these patterns.
+        kernels: For each of these patterns, the index of its kernel in the sum of kernels.
+        atoms: The parts of the nodes, ``(N,)``. The part of a pattern is divided equally among its
+            occurrences, and the part of an occurrence equally among its nodes. An environment
+            counts as one node, its center. Empty if no kernel counts patterns.
+        others: The parts of kernels that count no patterns, by their index in the sum of kernels.
+        bias: The part that belongs to no kernel.
     """
 
     names: list[str]
@@ -53,26 +53,26 @@ def explain(
 ) -> Explanation:
     r"""Divides the prediction of one graph among its patterns and its nodes.
 
-    A model that is linear in counts, :math:`\sum_a c_a \#_a(x) + b`, gives pattern a its summand.
-    A prediction :math:`\sum_i \alpha_i K(x, x_i) + b` by fitted graphs gives it
-    :math:`\sum_i \alpha_i K_a(x, x_i)`, with the summand :math:`K_a` of the inner product or of the
-    minima; that of ``'minmax'`` is divided by the sum of all maxima of the pair, which depends on
-    the other patterns as well. Either way the parts add up to the prediction.
+    In a model that is linear in counts, :math:`\sum_a c_a \#_a(x) + b`, the part of pattern a is
+    its summand. In a sum over fitted graphs, :math:`\sum_i \alpha_i K(x, x_i) + b`, its part is
+    :math:`\sum_i \alpha_i K_a(x, x_i)`, where :math:`K_a` is its summand in the inner product or
+    in the minima. With ``'minmax'``, :math:`K_a` is divided by the sum of all maxima of the pair,
+    which also depends on the other patterns. In both cases the parts add up to the prediction.
 
     Args:
-        model: A fitted :class:`KernelGP`, whose mean is divided; a :class:`KernelGPClassifier`, of
-            which it is the posterior mean of the log odds of the second of two classes, or of the
-            logit of one of several; or a pipeline of a kernel of counts and an estimator: a linear
-            one on its features (``predict``, or ``decision_function`` of a classifier), or, with
-            ``output='gram'``, ``KernelRidge``, ``SVR`` or ``SVC`` of two classes with
-            ``kernel='precomputed'``.
+        model: A fitted model. Of a :class:`KernelGP` the mean is divided; of a
+            :class:`KernelGPClassifier` the posterior mean of the log odds of the second of two
+            classes, or of the logit of one of several classes. It may also be a pipeline of a
+            kernel of counts and a linear estimator (``predict``, or ``decision_function`` of a
+            classifier). With ``output='gram'``, the estimator is ``KernelRidge``, ``SVR``, or
+            ``SVC`` of two classes, each with ``kernel='precomputed'``.
         x: One graph or molecule.
-        target: Which target, which of more than two classes, or which row of ``coef_``.
+        target: The index of a target, of one of more than two classes, or of a row of ``coef_``.
 
     Raises:
         TypeError: On another model, a kernel that does not say where its patterns occur, or a
             classifier of several targets with more than two classes.
-        ValueError: If there is no such target; on inputs as for the kernels.
+        ValueError: If there is no such target; on inputs that the kernels do not accept.
 
     Example:
         >>> import numpy as np
@@ -86,7 +86,7 @@ def explain(
         True
 
     See Also:
-        :class:`Explanation`, what it returns; :func:`~pyg_kernels.explain.model_contributions`, of
+        :class:`Explanation`, what it returns; :func:`~pyg_kernels.explain.model_contributions`, for
         networks.
     """
     checked_count(target, "target", least=0)
@@ -105,7 +105,7 @@ def explain(
 
 
 def _signs(gp: KernelGP | KernelGPClassifier, target: int) -> dict[int, float]:
-    """Which of a process's functions, times what, are the sum that is divided."""
+    """The indices and signs of a process's functions in the sum that is divided."""
     if isinstance(gp, KernelGP):
         return {_chosen(target, len(gp._fits)): 1.0}
     sizes = [len(classes) for classes in gp._every_class]
@@ -135,7 +135,7 @@ def _of_process(gp: KernelGP | KernelGPClassifier, x: Any, signs: dict[int, floa
             for factor, alpha, other in zip(next(factors), alphas, each, strict=True):
                 if isinstance(kernel, CountKernel):
                     found = kernel._kernel_shares(one, other, factor * alpha)
-                    shares[: len(found)] += found  # a level has the first of the patterns
+                    shares[: len(found)] += found  # a level has only the first patterns
                 else:
                     row = kernel._gram(one, other)[0].double().cpu().numpy()
                     others[number] = others.get(number, 0.0) + float(factor * (row @ alpha))
@@ -162,7 +162,7 @@ def _of_estimator(kernel: CountKernel, estimator: Any, x: Any, target: int) -> E
     bias = float(np.broadcast_to(intercepts, len(rows))[target])
     output = getattr(estimator, "decision_function", estimator.predict)
     expected = np.reshape(output(kernel.transform([x])), -1)[target]
-    size = np.abs(shares).sum() + abs(bias)  # parts may cancel, in any unit
+    size = np.abs(shares).sum() + abs(bias)  # of the parts, which may cancel
     if not abs(shares.sum() + bias - expected) <= 1e-5 * size:
         raise TypeError(
             f"{estimator!r} predicts {expected:.6g} where its coefficients add up to "

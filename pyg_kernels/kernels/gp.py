@@ -34,36 +34,36 @@ from pyg_kernels.kernels.reading import graph_collection, with_molecules_read
 from pyg_kernels.kernels.string import TextKernel
 from pyg_kernels.kernels.wl import WLKernel, WLSubtreeKernel
 
-_ROWS = 2048  # of a Gram matrix that are made at a time
-DOUBLE_UP_TO = 5000  # items; larger matrices are of single precision
+_ROWS = 2048  # of a Gram matrix that are computed at a time
+DOUBLE_UP_TO = 5000  # items; larger matrices have single precision
 _LOG_WEIGHT, _LOG_NOISE = (-9.0, 3.0), (-7.0, 2.0)  # bounds
-_MOST_JITTER = 1e-2  # over the mean of the diagonal
-_CONSTANT = 1e-12  # targets that differ by less than this share of them are equal
+_MOST_JITTER = 1e-2  # relative to the mean of the diagonal
+_CONSTANT = 1e-12  # targets whose range is at most this share of the largest one are constant
 _LEAST_SHARE = 1e-3  # of the weights' sum; terms with less are left out
-_ALPHA = 0.01  # of Dirichlet, of classes that an item has not
-_DRAWS = 256  # of a posterior, for probabilities
+_ALPHA = 0.01  # the Dirichlet parameter of the classes that an item does not have
+_DRAWS = 256  # samples of a posterior, for probabilities
 
 
 @dataclass
 class _Fit:
     """The process of one target."""
 
-    items: Tensor  # where it was measured
+    items: Tensor  # the indices of the items on which it was measured
     mean: float
     scale: float  # the deviation by which it is standardized
     y: Tensor  # standardized
-    variances: Tensor  # of known noise, likewise
+    variances: Tensor  # of known noise, for the standardized target
     scales: NDArray[Any]  # the mean of each term's diagonal over the items
-    weights: NDArray[Any]  # of the terms over their scales
+    weights: NDArray[Any]  # of the terms divided by their scales
     noise: float
     cholesky: Tensor = field(init=False)  # of the Gram matrix with noise
-    alpha: Tensor = field(init=False)  # its solution for the standardized target
+    alpha: Tensor = field(init=False)  # the solution for the standardized target
     likelihood: float = field(init=False)
     jitter: float = field(init=False)
 
     @property
     def factors(self) -> NDArray[Any]:
-        """Those of the terms in the sum."""
+        """The factors of the terms in the sum."""
         return self.weights / self.scales
 
 
@@ -90,7 +90,7 @@ class _Process(Forgetful):
     def _read(
         self, X: Any, y: Any, read: Callable[[Any], NDArray[Any]]
     ) -> tuple[Any, NDArray[Any]]:
-        """The items and their targets, ``(n, T)``, once arguments and kernels are checked."""
+        """Checks arguments and kernels, and returns the items and their targets, ``(n, T)``."""
         checked_choice(self.split, "split", (False, True))
         checked_choice(self.tune, "tune", (False, True))
         checked_count(self.tune_items, "tune_items", least=2)
@@ -106,7 +106,7 @@ class _Process(Forgetful):
         kernels: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
         if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
             raise TypeError(f"kernel={given!r}: expected a kernel of this package, or several")
-        self.__dict__.pop("weights_", None)  # a fit that is refused leaves none
+        self.__dict__.pop("weights_", None)  # a fit that fails leaves no weights
         X = _items(X, kernels)
         if not len(X):
             raise ValueError("expected at least one item, got none")
@@ -147,14 +147,14 @@ class _Process(Forgetful):
             try:
                 kernel.fit(X)
             except (TypeError, ValueError):
-                if not some.all():  # an error is to name an item by its place among all
+                if not some.all():  # so that the error names an item by its index among all
                     clone(kernel).fit(everything)
                 raise
         collections = [kernel.collection_ for kernel in self.kernels_]
         diagonals = torch.stack([own.double() for own in self._diagonals(collections)])
         weights, noises = self._given(len(diagonals), targets.shape[1])
         random = check_random_state(self.random_state)
-        groups: list[list[_Fit]] = []  # of targets one after the other, measured on the same items
+        groups: list[list[_Fit]] = []  # of consecutive targets, measured on the same items
         drawn, grams = None, None
         for number, column in enumerate(targets.T):
             items = np.flatnonzero(there[:, number])
@@ -175,7 +175,7 @@ class _Process(Forgetful):
                 y, known = fit.y[drawn], fit.variances[drawn]
                 fit.weights, fit.noise = learned_weights(grams, y, self.prior, known)
             groups[-1].append(fit)
-        del grams  # those of all items need the memory
+        del grams  # the Gram matrices of all items need the memory
         for group in groups:
             self._solve(group)
         self._groups, self._fits = groups, [fit for group in groups for fit in group]
@@ -222,7 +222,7 @@ class _Process(Forgetful):
         return [k._diagonal(level).to("cpu") for k, c in pairs for level in self._levels(k, c)]
 
     def _grams(self, items: Tensor, scales: NDArray[Any]) -> Tensor:
-        """The Gram matrices of all terms, of fitted items, (T, n, n), in double precision."""
+        """The Gram matrices of all terms on fitted items, (T, n, n), in double precision."""
         found = torch.empty(len(scales), len(items), len(items), dtype=torch.float64)
         pairs = zip(self.kernels_, self._fitted(items), strict=True)
         terms = (term for kernel, part in pairs for term in self._terms(kernel, part))
@@ -249,7 +249,7 @@ class _Process(Forgetful):
         return totals
 
     def _gram(self, rows: Tensor, factors: NDArray[Any]) -> list[Tensor]:
-        """The lower halves of the sums' Gram matrices of fitted items."""
+        """The lower halves of weighted sums of the terms' Gram matrices on fitted items."""
         grams = [torch.zeros(len(rows), len(rows), dtype=self._dtype) for _ in factors.T]
         for start in range(0, len(rows), _ROWS):
             stop = min(start + _ROWS, len(rows))
@@ -262,13 +262,13 @@ class _Process(Forgetful):
         return [kernel.collection_.part(rows) for kernel in self.kernels_]
 
     def _solve(self, group: list[_Fit]) -> None:
-        """Factors the Gram matrices of targets of the same items, and solves for them."""
+        """Factors the Gram matrices of targets measured on the same items, and solves for alpha."""
         grams = self._gram(group[0].items, np.stack([fit.factors for fit in group], 1))
         for fit in group:
             y, gram = fit.y.to(self._dtype), grams.pop(0)
             gram.diagonal().add_((fit.variances + fit.noise).to(self._dtype))
             fit.cholesky, fit.jitter = _factor(gram)
-            del gram  # what follows may take a copy of the factor
+            del gram  # frees memory: the next step may copy the factor
             fit.alpha = torch.cholesky_solve(y.unsqueeze(1), fit.cholesky)
             if fit.jitter:
                 message = f"{fit.jitter:g} was added to the Gram matrix's diagonal"
@@ -280,7 +280,7 @@ class _Process(Forgetful):
     def _of_group(
         self, group: list[_Fit], collections: Sequence[Any], number: int, with_variance: bool
     ) -> NDArray[Any]:
-        """Means and variances of targets of the same items, ``(2, number, targets)``."""
+        """Means and variances of targets measured on the same items, ``(2, number, targets)``."""
         known, factors = self._fitted(group[0].items), np.stack([fit.factors for fit in group], 1)
         found = torch.zeros(2, number, len(group), dtype=self._dtype)
         means, variances = found
@@ -310,45 +310,45 @@ class KernelGP(RegressorMixin, _Process):
         y_i = f(x_i) + \epsilon_i, \qquad \epsilon_i \sim N(0, s), \qquad
         f \sim GP\Big(0, \sum_t w_t K_t / k_t\Big)
 
-    on standardized targets, with :math:`k_t` the mean of :math:`K_t(x_i, x_i)` over the items that
-    were measured, or 1 where that is 0. The weights :math:`w_t` and the variance s of the noise
+    The targets y are standardized. :math:`k_t` is the mean of :math:`K_t(x_i, x_i)` over the
+    measured items, or 1 where that is 0. The weights :math:`w_t` and the variance s of the noise
     maximize the marginal likelihood times a prior :math:`N(0, 1 / (2 p))` on each logarithm
     (Rasmussen and Williams, *Gaussian Processes for Machine Learning*, 2006, chapter 5). A kernel
-    of counts gives one term for its patterns up to each block: for each number of iterations of
-    :class:`WLSubtreeKernel`, so that their weights are learned too. An item without any target
-    changes nothing.
+    of counts gives one term for its patterns up to each block, such as one for each number of
+    iterations of :class:`WLSubtreeKernel`. The weights of these terms are learned, too. An item
+    without any target is ignored.
 
     Args:
-        kernel: A kernel of this package, or several, whose sum is learned; None:
+        kernel: A kernel of this package, or a list of kernels, whose weighted sum is learned; None:
             ``WLSubtreeKernel(compare='minmax')``.
-        split: Whether kernels of counts give a term for each of their blocks; otherwise one.
+        split: Whether a kernel of counts gives one term for each of its blocks, and
+            :class:`VectorKernel` one for each summand; otherwise every kernel gives one term.
         tune: Whether to learn weights and noise.
         weights: Where `tune` is False, the weights of all terms, ``(T,)`` or ``(T, targets)``, such
             as ``weights_`` of another process; None: 1 over the number of terms.
-        noise: Where `tune` is False, the variance of the noise, of standardized targets: a number,
+        noise: Where `tune` is False, the variance of the noise on standardized targets: a number,
             or an array ``(targets,)``, such as ``noise_``.
-        tune_items: Learn them on that many items at most, drawn at random: for each term a matrix
-            of them is held in double precision.
-        prior: p, the precision of the priors.
-        random_state: Which items are drawn.
+        tune_items: The most items on which weights and noise are learned. They are drawn at random;
+            for each term, their Gram matrix is held in double precision.
+        prior: p, which gives the priors the variance 1 / (2 p).
+        random_state: The seed or generator that draws these items.
 
     Attributes:
         kernels_: The fitted kernels.
         weights_: The weights of all terms, ``(T, targets)``.
         scales_: :math:`k_t`, by which terms are divided, ``(T, targets)``.
         noise_: The variances of the noise, ``(targets,)``.
-        log_marginal_likelihood_: That of the standardized targets, ``(targets,)``.
-        jitter_: What was added to the diagonal beside the noise, ``(targets,)``; a warning says
-            where it is not 0.
+        log_marginal_likelihood_: The log likelihood of the standardized targets, ``(targets,)``.
+        jitter_: Added to the diagonal besides the noise, ``(targets,)``; a warning says if not 0.
 
-    Targets are ``(n,)`` or ``(n, targets)``; NaN was not measured. Up to 5,000 items are computed
-    in float64, more in float32.
+    Targets are ``(n,)`` or ``(n, targets)``; NaN means that a target was not measured. Up to 5,000
+    items are computed in float64, more in float32.
 
     Raises:
         ValueError: On an argument out of range, targets that do not fit the items, or a target
             that was measured less than twice.
-        MemoryError: If the Gram matrix and a factor a target cannot fit into the machine; memory
-            grows with the square of the items, time with their cube.
+        MemoryError: If the Gram matrix and one factor per target do not fit into memory. Memory
+            grows with the square of the number of items, time with its cube.
 
     Example:
         >>> from pyg_kernels.kernels import KernelGP, WLSubtreeKernel
@@ -382,7 +382,7 @@ class KernelGP(RegressorMixin, _Process):
             return_std: Whether to return the standard deviation, noise included.
 
         Returns:
-            ``(m,)``, or ``(m, targets)``; or two of them.
+            The means, ``(m,)`` or ``(m, targets)``; with `return_std` also the deviations.
         """
         mean, variance = self._posterior(X, return_std)
         std = np.sqrt(variance + [fit.noise * fit.scale**2 for fit in self._fits])
@@ -391,7 +391,7 @@ class KernelGP(RegressorMixin, _Process):
         return (mean, std) if return_std else mean
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination of what was measured, its mean over the targets.
+        """The coefficient of determination on measured values, averaged over the targets.
 
         Targets that were measured less than twice do not count.
         """
@@ -401,28 +401,28 @@ class KernelGP(RegressorMixin, _Process):
 class KernelGPClassifier(ClassifierMixin, _Process):
     r"""Classification by Gaussian-process regression of Dirichlet's parameters.
 
-    The probabilities of an item of class k have a Dirichlet distribution with the parameters
-    :math:`\alpha_k = 1 + \alpha` and :math:`\alpha_c = \alpha` otherwise. Its gamma variables are
-    approximated by log-normal ones, so that each class is a regression with known noise (Milios et
-    al., *Dirichlet-based Gaussian Processes for Large-scale Calibrated Classification*, 2018):
+    The class probabilities of an item of class k have a Dirichlet distribution with parameters
+    :math:`\alpha_k = 1 + \alpha` and :math:`\alpha_c = \alpha` for all others. Its gamma variables
+    are approximated by log-normal ones, so that each class is a regression with known noise (Milios
+    et al., *Dirichlet-based Gaussian Processes for Large-scale Calibrated Classification*, 2018):
 
     .. math::
         y_c = \log \alpha_c - s_c / 2, \qquad s_c = \log(1 + 1 / \alpha_c), \qquad
         p = E[\operatorname{softmax}(f)]
 
-    with :math:`\alpha = 0.01`. Arguments are as of :class:`KernelGP`; the noise is what is added to
-    the known one, of standardized targets.
+    with :math:`\alpha = 0.01`. The arguments are those of :class:`KernelGP`; its noise is added to
+    the known noise, on the scale of the standardized targets.
 
     Attributes:
-        classes_: The classes, sorted; a list of them for each target where there are several.
+        classes_: The sorted classes; with several targets, a list of the classes of each.
         kernels_, weights_, scales_, noise_, log_marginal_likelihood_, jitter_: See
-            :class:`KernelGP`, with a target for each class.
+            :class:`KernelGP`; each class is a target there.
 
-    Labels are ``(n,)`` or ``(n, targets)``; NaN and None were not measured. Targets measured on the
-    same items share their Gram matrices.
+    Labels are ``(n,)`` or ``(n, targets)``; NaN and None mean that a label was not measured.
+    Consecutive targets measured on the same items share their Gram matrices.
 
     Raises:
-        ValueError, MemoryError: As of :class:`KernelGP`, and for less than two classes.
+        ValueError, MemoryError: As for :class:`KernelGP`, and if there are fewer than two classes.
 
     Example:
         >>> from pyg_kernels.kernels import KernelGPClassifier, WLSubtreeKernel
@@ -472,7 +472,7 @@ class KernelGPClassifier(ClassifierMixin, _Process):
     def predict_proba(self, X: Any) -> Any:
         """The probability of each class, ``(m, classes)``: the mean over the posterior.
 
-        A list of them for each target where there are several.
+        With several targets, a list of the probabilities for each target.
         """
         means, variances = self._posterior(X, with_variance=True)
         found = []
@@ -495,14 +495,14 @@ class KernelGPClassifier(ClassifierMixin, _Process):
         return label_columns([classes[proba.argmax(1)] for classes, proba in every])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The accuracy on what was measured, its mean over the targets."""
+        """The accuracy on measured labels, averaged over the targets."""
         return mean_score(accuracy, 1, label_array(y), self.predict(X), sample_weight)
 
 
 def _standardized(
     measured: NDArray[Any], variances: NDArray[Any]
 ) -> tuple[float, float, Tensor, Tensor]:
-    """The mean and the deviation of a target, both removed from it, and so its noise."""
+    """The mean and the deviation of a target, the standardized target, and its known noise."""
     mean, scale = float(measured.mean()), float(measured.std())
     if not np.isfinite(scale):
         raise ValueError("y has numbers whose squares are not finite: rescale them")
@@ -515,22 +515,22 @@ def _standardized(
 
 
 def _measured(labels: NDArray[Any]) -> NDArray[Any]:
-    """Which labels are neither None nor NaN, nor what pandas has for these."""
+    """Which labels were measured: all but None, NaN and pandas' values for these."""
 
     def is_one(label: Any) -> bool:
-        equal = label == label  # of pandas' NA neither true nor false
+        equal = label == label  # neither true nor false for pandas' NA
         return label is not None and isinstance(equal, bool | np.bool_) and bool(equal)
 
     return np.array(list(map(is_one, labels.tolist())), dtype=bool)
 
 
 def accuracy(labels: Any, found: Any, sample_weight: Any) -> Any:
-    """The share of labels that were found; of words and numbers too, which differ."""
+    """The share of labels that were predicted; strings never equal numbers."""
     return np.average(labels == found, weights=sample_weight)
 
 
 def mean_score(score: Callable[..., Any], least: int, y: Any, found: Any, weights: Any) -> float:
-    """The mean over the targets that were measured at least so many times."""
+    """The mean score over the targets that were measured at least `least` times."""
     if not y.ndim or y.size != found.size or len(y) != len(found):
         raise ValueError(f"y has shape {y.shape}: expected {found.shape}")
     if weights is not None and np.shape(weights) != (len(y),):
@@ -547,7 +547,7 @@ def mean_score(score: Callable[..., Any], least: int, y: Any, found: Any, weight
 
 
 def _machine_memory() -> float:
-    """Bytes, infinite where the system does not say."""
+    """The machine's memory in bytes, infinite where the system does not say."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -555,7 +555,7 @@ def _machine_memory() -> float:
 
 
 def _items(X: Any, kernels: Sequence[Kernel]) -> Any:
-    """A collection; a graph is a collection of one, and molecules are read once for all kernels."""
+    """The items as a collection (of one for a graph), with molecules read once for all kernels."""
     if any(isinstance(kernel, TextKernel) for kernel in kernels):
         return checked_collection(X, "texts")
     params = [item for kernel in kernels for item in kernel.get_params().items()]
@@ -568,7 +568,7 @@ def learned_weights(
 ) -> tuple[NDArray[Any], float]:
     """The weights of kernels and the noise that maximize the marginal likelihood with a prior.
 
-    Of Gram matrices ``(T, n, n)`` and targets ``(n,)`` in float64; `variances` are of known noise.
+    `grams` is ``(T, n, n)`` and `y` is ``(n,)``, in float64; `variances` are those of known noise.
     """
     terms = len(grams)
 

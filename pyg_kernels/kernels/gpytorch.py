@@ -12,20 +12,20 @@ from pyg_kernels.kernels.kernel import Kernel
 
 
 class GPyTorchKernel(_Base):
-    """A kernel of this package, between items of a fixed list, as a kernel of GPyTorch.
+    """A GPyTorch kernel that evaluates a kernel of this package between items of a fixed list.
 
-    GPyTorch's inputs are tensors: here those of the items' numbers, ``(..., n, 1)``. The Gram
-    matrix of all items is made once. There are no parameters: scales and sums are GPyTorch's
-    (``ScaleKernel(GPyTorchKernel(...)) + ...``).
+    GPyTorch's inputs are tensors; here they hold the indices of the items, ``(..., n, 1)``. The
+    Gram matrix of all items is computed once. The kernel has no parameters: use GPyTorch for scales
+    and sums (``ScaleKernel(GPyTorchKernel(...)) + ...``).
 
     Args:
         kernel: The kernel.
         items: The list of graphs, molecules or texts.
-        dtype: Of the Gram matrix; None: PyTorch's default.
+        dtype: The type of the Gram matrix; None: PyTorch's default.
 
     Raises:
-        TypeError: On what is no kernel of this package.
-        ValueError: When it is called with what is no number of an item.
+        TypeError: If `kernel` is not a kernel of this package.
+        ValueError: When called with a number that is not the index of an item.
 
     Example:
         >>> import torch
@@ -50,7 +50,7 @@ class GPyTorchKernel(_Base):
         self.register_buffer("gram", gram)
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **_: Any) -> Tensor:
-        """The values between items of two tensors of numbers, ``(..., n, m)`` or ``(..., n)``."""
+        """The kernel between items with these indices, ``(..., n, m)``; ``(..., n)`` if `diag`."""
         if x1.size(-1) != 1:
             raise ValueError(f"inputs of shape {tuple(x1.shape)}: expected numbers (..., n, 1)")
         for numbers in (x1, x2):

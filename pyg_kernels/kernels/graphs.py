@@ -13,7 +13,7 @@ from pyg_kernels.segments import segments
 
 
 class LabeledData(Data):
-    """A graph whose integer attributes are labels, also in two dimensions."""
+    """A graph whose integer attributes are labels, even those of two dimensions."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Column:
     """An attribute of nodes or edges that is read."""
 
     name: str
-    argument: str  # that names it
+    argument: str  # the argument that names it
     is_optional: bool = False
 
     @property
@@ -33,7 +33,7 @@ class Column:
         return self.argument.endswith("label")
 
 
-#: Which graph had an attribute first, and what it is like, without rows; None where it lacked it.
+#: For each attribute, the first graph that was read and its values without rows, or None if none.
 Form = dict[Column, tuple[str, Tensor | None]]
 
 
@@ -44,12 +44,12 @@ class Graphs:
     x: Tensor  # features of nodes, (N, F), or labels that match exactly, int64 of shape (N,)
     edge_index: Tensor  # from row 0 to row 1, numbered through all graphs, (2, E)
     ptr: Tensor  # where the nodes of each graph begin, and the end, (n + 1,), on the CPU
-    edge_ptr: Tensor  # the same of edges
-    dtype: torch.dtype  # in which kernels of them are computed
+    edge_ptr: Tensor  # the same for edges
+    dtype: torch.dtype  # in which kernels are computed
     edge_attr: Tensor | None = None  # features of edges, (E, D), or labels, (E,)
     node_label: Tensor | None = None  # labels of nodes beside their features, (N,)
-    edge_label: Tensor | None = None  # the same of edges
-    form: Form = field(default_factory=dict)  # what collections to compare with must be like
+    edge_label: Tensor | None = None  # the same for edges
+    form: Form = field(default_factory=dict)  # the form of collections to compare with
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -74,7 +74,7 @@ class Graphs:
 
     @property
     def sizes(self) -> Tensor:
-        """The rows of a graph: its nodes, or its edges where they have features."""
+        """The rows of a graph: its nodes, or, if more, its edges where they have features."""
         nodes = self.ptr.diff()
         return nodes if self.edge_attr is None else torch.maximum(nodes, self.edge_ptr.diff())
 
@@ -98,7 +98,7 @@ class Graphs:
         )
 
     def with_edges(self, edges: Tensor, edge_index: Tensor) -> Graphs:
-        """The same nodes with some of the edges, which join other nodes."""
+        """The same nodes with some of the edges, which now join the nodes of `edge_index`."""
         return replace(
             self,
             edge_index=edge_index,
@@ -127,10 +127,10 @@ def consecutive_runs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, in
 
 
 def line_graph(graphs: Graphs) -> Graphs:
-    r"""The edges as nodes, each joined to the edges by which a walk goes on without turning back.
+    r"""The graphs whose nodes are the edges, joined where a walk goes on without turning back.
 
-    From :math:`u \to v` to every :math:`v \to w` with :math:`w \ne u`; features are left alone.
-    Edges are sorted by target, and so are those of the result.
+    The edge :math:`u \to v` leads to every :math:`v \to w` with :math:`w \ne u`. Features of nodes
+    stay unchanged. Edges must be sorted by target; those of the result are, too.
     """
     source, target = graphs.edge_index
     nodes = torch.arange(graphs.num_nodes + 1, device=graphs.device)

@@ -20,7 +20,7 @@ def token_hash(token: str) -> int:
 
 
 def mixed(values: Tensor) -> Tensor:
-    """A bijection of 64-bit numbers after which equal and similar numbers differ in all bits."""
+    """A bijection of 64-bit numbers that maps similar numbers to unrelated ones."""
     values = values ^ _shifted(values, 30)
     values = values * ODD
     values = values ^ _shifted(values, 27)
@@ -29,7 +29,7 @@ def mixed(values: Tensor) -> Tensor:
 
 
 def row_hashes(values: Tensor) -> Tensor:
-    """A hash of each row, (N,); whole numbers below 2^53 have the same in every type."""
+    """A hash of each row, (N,); whole numbers below 2^53 have the same hash in every dtype."""
     numbers = _as_integers(values if values.dim() == 2 else values.unsqueeze(1))
     # Each number is mixed weakly: differences in high bits reach the low ones. The products with
     # random factors mix the rest.

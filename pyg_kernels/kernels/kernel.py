@@ -1,4 +1,4 @@
-"""What exact kernels share: scikit-learn's calls, normalisation, blocks of bounded memory."""
+"""What exact kernels share: scikit-learn's interface, normalisation, blocks of bounded memory."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _SECONDS_BEFORE_BAR = 2.0
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Without autocast: sums over walks leave the range of half precision."""
+    """Turns autocast off: sums over walks leave the range of half precision."""
     with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
         yield
 
 
 class Forgetful(BaseEstimator):
-    """An estimator that forgets what it was fitted to where that is no longer true."""
+    """An estimator that drops its fitted attributes when arguments change that affect them."""
 
-    _no_matter: ClassVar[set[str]] = {"max_memory", "verbose"}  # what may change afterwards
+    _no_matter: ClassVar[set[str]] = {"max_memory", "verbose"}  # what may change after a fit
 
     def set_params(self, **params: Any) -> Self:
-        """Sets arguments; those that change values forget what was fitted with others."""
+        """Sets arguments; a change that affects values drops the fitted attributes."""
         before = self.get_params()
         try:
             return super().set_params(**params)
@@ -57,23 +57,23 @@ class Forgetful(BaseEstimator):
 
 
 class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
-    r"""An exact kernel, called in scikit-learn's way or on two collections.
+    r"""An exact kernel with scikit-learn's interface, which can also be called on two collections.
 
     ``kernel(xs, ys)`` is the Gram matrix :math:`K(x_i, y_j)` as a tensor, differentiable in
-    continuous inputs; ``fit``, ``transform`` and ``fit_transform`` give the Gram matrix against the
-    fitted collection as a NumPy array, for estimators with ``kernel='precomputed'``. Nothing is
-    recorded for gradients there.
+    continuous inputs. After ``fit``, ``transform`` gives the Gram matrix against the fitted
+    collection as a NumPy array, for estimators with ``kernel='precomputed'``; ``fit_transform``
+    does both. These methods record no gradients.
 
     All kernels but :class:`WLKernel`, which leaves them to its base, and :class:`VectorKernel` take
     three more arguments:
 
     dtype
-        The floating type to compute in; None: that of continuous inputs, float64 for exact matches.
+        The floating type to compute in; None: the type of continuous inputs, or float64 for labels.
     max_memory
         Bytes of working memory for the blocks of the Gram matrix that are computed at a time,
         besides inputs and result. A single pair may need more, and so do gradients.
     verbose
-        Whether to show a progress bar; None: on a terminal, where it lasts over two seconds.
+        Whether to show a progress bar; None: on a terminal, if the work takes over two seconds.
 
     Example:
         >>> from sklearn.svm import SVC
@@ -121,7 +121,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
     @torch.no_grad()
     @full_precision()
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """``fit(X)``, and the Gram matrix of the collection with itself, ``(n, n)``."""
+        """Calls ``fit(X)``, and returns the collection's Gram matrix with itself, ``(n, n)``."""
         self._check()
         self.collection_ = self._read(X)
         gram = self._raw_gram(self.collection_, None)
@@ -154,7 +154,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
         return len(self.collection_)
 
     def _gram(self, a: Any, b: Any = None) -> Tensor:
-        """The Gram matrix of collections that have been read; that of one is exactly symmetric."""
+        """The Gram matrix of collections that were read; of one with itself it is symmetric."""
         gram = self._raw_gram(a, b)
         if b is not None:
             return scaled(gram, self._scale(a), self._scale(b))
@@ -174,7 +174,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
     # What a kernel is made of
 
     def _check(self) -> None:
-        """Checks the arguments, which scikit-learn wants stored as they came."""
+        """Checks the arguments; constructors only store them, as scikit-learn requires."""
         checked_choice(getattr(self, "normalize", False), "normalize", self._normalizations)
 
     @abstractmethod
@@ -185,7 +185,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
     def _raw_gram(self, a: Any, b: Any) -> Tensor:
         """The Gram matrix without normalisation.
 
-        That of a with itself, where b is None, is exactly symmetric.
+        Where b is None it is that of a with itself, and exactly symmetric.
         """
 
     @abstractmethod
@@ -193,7 +193,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
         """The kernel of each item with itself, without normalisation."""
 
     def _levels(self, collection: Any) -> list[Any]:
-        """The parts of what was read that are kernels of their own, in a sum that is learned."""
+        """The parts of a collection that each give a kernel of their own in a learned sum."""
         return [collection]
 
     def _level_grams(self, a: Any, b: Any = None) -> Iterator[Tensor]:
@@ -205,7 +205,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Forgetful, ABC):
         return getattr(self, "normalize", False) in (True, "cosine")
 
     def _scale(self, collection: Any, diagonal: Tensor | None = None) -> Tensor | None:
-        """The factor of each item that normalises, or None; `diagonal` where it is known."""
+        """The normalising factor of each item, or None; `diagonal` saves work where it is known."""
         if not self._is_cosine():
             return None
         return inverse_root(self._raw_diagonal(collection) if diagonal is None else diagonal)
@@ -235,8 +235,8 @@ class BoundedKernel(Kernel):
 class BlockKernel(BoundedKernel):
     """A kernel whose Gram matrix is computed block by block.
 
-    Its collections have a device, a dtype, ``requires_grad``, ``part(items)``, and ``runs(limit)``,
-    which splits their items into runs whose blocks have at most `limit` rows, if an item fits.
+    Its collections have ``device``, ``dtype``, ``requires_grad``, ``part(items)``, ``runs(limit)``.
+    The last splits items into runs whose blocks have at most `limit` rows, or hold one large item.
     """
 
     @abstractmethod
@@ -316,9 +316,9 @@ def _map_in_threads(
 ) -> Iterator[Tensor]:
     """Maps a task on PyTorch's number of threads, each with single-threaded operations.
 
-    The blocks' operations are too small to be shared out one by one. On a GPU, or where derivatives
-    are wanted of a collection or, through the parameters of an activation, of the first result,
-    the tasks follow one after the other: threads have no tape, and no transforms of torch.func.
+    A block's operations are too small to use several threads each. Tasks run one after another on a
+    GPU, and where a collection or (through parameters of an activation) the first result requires
+    gradients: these threads have no autograd tape and no transforms of torch.func.
     """
     first = task(items[0])
     yield first
@@ -343,7 +343,7 @@ def _map_in_threads(
 
 
 def progress_bar(name: str, total: int, verbose: bool | int | None) -> tqdm[Any]:
-    """A progress bar of pairs; with None only on a terminal, and after two seconds."""
+    """A progress bar of pairs; with ``verbose=None`` only on a terminal, after two seconds."""
     return tqdm(
         total=total,
         desc=name,
@@ -357,7 +357,7 @@ def progress_bar(name: str, total: int, verbose: bool | int | None) -> tqdm[Any]
 
 def scaled(gram: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor:
     """The Gram matrix times a factor of each row and column, or None for 1."""
-    # A finite sum has finite summands, and takes a tenth of the time.
+    # If the sum is finite, so are its summands; checking the sum takes a tenth of the time.
     if not bool(gram.sum().isfinite()) and not bool(gram.isfinite().all()):
         raise ValueError(
             f"a value of the kernel is not finite in {gram.dtype}; scale the features down, lower "
@@ -369,7 +369,7 @@ def scaled(gram: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor:
 
 
 def as_array(gram: Tensor) -> np.ndarray[Any, Any]:
-    """The numbers for NumPy."""
+    """The Gram matrix as a NumPy array."""
     gram = gram.float() if gram.dtype == torch.bfloat16 else gram  # NumPy has no bfloat16
     return gram.cpu().numpy()
 
@@ -377,8 +377,8 @@ def as_array(gram: Tensor) -> np.ndarray[Any, Any]:
 def _keep_freed_memory() -> None:
     """Lets the C library keep the memory of freed tensors for the next ones.
 
-    glibc hands every freed block above a threshold back to the system, and each new tensor of a
-    block of the Gram matrix would fault its pages in again: 18 times the cost of a copy of 2 MB.
-    Freeing one untouched block just below its limit of 32 MB raises that threshold.
+    glibc returns every freed block above a threshold to the system. Each new tensor of a block of
+    the Gram matrix would fault its pages in again, at 18 times the cost of a copy of 2 MB. Freeing
+    one untouched block raises the threshold to its size; it is just below the limit of 32 MB.
     """
     torch.empty(31 * 2**20, dtype=torch.uint8)

@@ -31,7 +31,7 @@ _POLAR, _ACCEPTORS, _HALOGENS = (7, 8), (7, 8, 9), (9, 17, 35, 53)
 
 
 def molecule_graphs(molecules: Iterable[Any]) -> list[Data]:
-    """Molecules as labeled graphs, which kernels of graphs read of SMILES.
+    """Turns molecules into labeled graphs, as kernels on graphs do with SMILES.
 
     Args:
         molecules: SMILES or RDKit molecules.
@@ -41,13 +41,13 @@ def molecule_graphs(molecules: Iterable[Any]) -> list[Data]:
         aromaticity, chirality), ``element``, ``valence`` (element, neighbors, bonds that are not
         single, charge) and ``role`` (donor, acceptor, aromaticity, charge, halogen, sulfur); the
         labels of bonds ``edge_attr`` (type, stereo); ``descriptors``, ``(1, 13)``, those of
-        `DESCRIPTORS`; and ``mol``, the molecule itself. Their rows of integers are labels also
-        where kernels read features.
+        `DESCRIPTORS`; and ``mol``, the molecule itself. Rows of integers are labels even where
+        kernels read them as features.
 
     Raises:
-        ValueError: On a SMILES that RDKit does not read.
-        TypeError: On what is neither SMILES nor a molecule.
-        ImportError: Without RDKit: the extra ``mol``.
+        ValueError: If RDKit cannot read a SMILES.
+        TypeError: If an item is neither a SMILES nor an RDKit molecule.
+        ImportError: If RDKit is not installed (the extra ``mol``).
 
     Example:
         >>> from pyg_kernels.kernels import molecule_graphs
@@ -61,7 +61,7 @@ def molecule_graphs(molecules: Iterable[Any]) -> list[Data]:
 
 
 def molecule_graph(molecule: Any, number: int, featurizer: Any = None) -> Data:
-    """One molecule of a collection as a graph; `featurizer` as of :class:`RandomWalkKernel`."""
+    """One molecule of a collection as a graph; `featurizer` as in :class:`RandomWalkKernel`."""
     make = featurizer if callable(featurizer) else _featurizer(featurizer)
     try:
         data = make(molecule)
@@ -93,7 +93,7 @@ def _labeled(molecule: Any) -> Data:
     from pyg_kernels.chem.encoding import atoms_and_bonds, sanitized
 
     mol = sanitized(molecule)
-    # RDKit's own tags depend on the order of the atoms, these labels on the molecule alone.
+    # RDKit's own tags depend on the order of atoms; these labels depend on the molecule alone.
     label_stereo(mol, molecule if isinstance(molecule, str) else None)
     atoms, bonds = atoms_and_bonds(mol)
 
@@ -157,37 +157,37 @@ class _Vectors:
 
 def _standardized(values: Tensor) -> _Vectors:
     largest = values.abs().amax(0)
-    # Squares are of numbers about 1; a power of two rounds nothing.
+    # Scaled to about 1 before they are squared; a power of two causes no rounding.
     unit = torch.exp2((torch.frexp(largest.detach())[1] - 1).to(values))
     mean, scale = (values / unit).mean(0) * unit, (values / unit).std(0, correction=0) * unit
-    # RDKit sums in the order of atoms: equal descriptors may differ in their last digits.
+    # RDKit sums in the order of the atoms: equal descriptors may differ in their last digits.
     scale = torch.where(scale <= _CONSTANT * largest, torch.inf, scale)
     return _Vectors((values - mean) / scale, mean, scale)
 
 
 @dataclass(eq=False, repr=False)
 class VectorKernel(Kernel):
-    r"""Gaussians of several lengths and the inner product, of a vector a graph.
+    r"""The sum of a linear kernel and of Gaussians of several lengths, on one vector per graph.
 
     .. math::
         K(G, G') = \frac{\langle d, d' \rangle}{F} +
         \sum_l \exp\Big(-\frac{\lVert d - d' \rVert^2}{2 l^2 F}\Big)
 
-    with :math:`d, d'` the graphs' F numbers less their mean over the fitted graphs (over all graphs
-    where the kernel is called) and divided by their deviation; numbers whose deviation there is not
-    above :math:`10^{-8}` of the largest are left out. In a :class:`KernelGP` every summand has a
-    weight of its own.
+    where :math:`d, d'` are the F numbers of each graph, standardized by their mean and deviation
+    over the fitted graphs (over all graphs where the kernel is called). A number is set to 0 if its
+    deviation is at most :math:`10^{-8}` of its largest absolute value. In a :class:`KernelGP` every
+    summand has a weight of its own.
 
     Args:
-        graph_feature: The attribute of the vectors, ``(1, F)`` or ``(F,)``, of networkx's graphs
-            ``graph.graph[name]``; a list of names: all their numbers.
+        graph_feature: The attribute with the vector, ``(1, F)`` or ``(F,)``; for networkx graphs
+            ``graph.graph[name]``. With a list of names, their vectors are concatenated.
         lengths: The lengths l.
-        linear: Whether there is the inner product.
-        featurizer: As of :class:`RandomWalkKernel`.
+        linear: Whether to include the linear kernel, the first term.
+        featurizer: See :class:`RandomWalkKernel`.
 
     Raises:
-        ValueError: On an argument out of range; on no graphs, a graph without the vector, or with
-            one of another size than the first or with NaN.
+        ValueError: On an argument out of range; on no graphs; on a graph whose vector is missing,
+            has another size than that of the first graph, or is not finite.
 
     Example:
         >>> from pyg_kernels.kernels import KernelGP, VectorKernel, WLSubtreeKernel
@@ -281,7 +281,7 @@ class VectorKernel(Kernel):
         return self._summed(collection, norms.clone(), norms, norms)
 
     def _summed(self, vectors: _Vectors, inner: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """The kernel of inner products, which are overwritten, and squared norms."""
+        """The kernel, from inner products, which are overwritten, and squared norms."""
         lengths = self._every_length() if vectors.length is None else [vectors.length]
         width = max(1, vectors.values.size(1))
         terms = [inner / width] if float("inf") in lengths else []
@@ -295,9 +295,9 @@ class VectorKernel(Kernel):
 def molecule_kernels() -> list[Kernel]:
     """Kernels of molecules for :class:`KernelGP`, which learns their weights.
 
-    Min-max kernels of atoms' environments, label sequences and shortest paths under four ways to
-    label atoms, and kernels of a few descriptors, as min-max divides the size of molecules away.
-    They read what :func:`molecule_graphs` gives.
+    These are min-max kernels of atom environments, label sequences and shortest paths, with four
+    ways to label atoms. Min-max divides out the size of molecules, so kernels of a few descriptors
+    are added. All of them read the attributes that :func:`molecule_graphs` sets.
 
     Example:
         >>> from pyg_kernels.kernels import KernelGP, molecule_kernels

@@ -1,4 +1,4 @@
-"""Kernels on graphs that sum over pairs of their nodes, and that of stacked layers."""
+"""Kernels on graphs that sum over pairs of nodes, and the kernel of stacked layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyg_kernels.kernels.kernel import BlockKernel
 from pyg_kernels.kernels.reading import GraphKernel, read_graphs
 from pyg_kernels.ops.operator import is_plain, runs_compiled
 
-_SELF_ROWS = 128  # most nodes of a block of graphs that are compared with themselves
+_SELF_ROWS = 128  # most nodes in a block of graphs that are each compared with themselves
 
 
 class NodePairKernel(GraphKernel, BlockKernel):
@@ -31,12 +31,12 @@ class NodePairKernel(GraphKernel, BlockKernel):
 
 
 def node_base(a: Graphs, b: Graphs) -> Tensor:
-    """The base kernel of all nodes of one collection and all of another, (N, M)."""
+    """The base kernel between all nodes of one collection and all of another, (N, M)."""
     return _base(a.x, b.x, a.node_label, b.node_label, a.dtype)
 
 
 def edge_base(a: Graphs, b: Graphs) -> Tensor | None:
-    """The base kernel of all edges of one collection and all of another, (E, E'), or None."""
+    """The base kernel between all edges of one collection and all of another, (E, E'), or None."""
     if a.edge_attr is None or b.edge_attr is None:
         return None
     return _base(a.edge_attr, b.edge_attr, a.edge_label, b.edge_label, a.dtype)
@@ -48,8 +48,8 @@ def neighbor_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) ->
     .. math::
         S[v, v'] = \sum_{u \to v} \sum_{u' \to v'} \langle e_{uv}, e'_{u'v'} \rangle \, Z[u, u']
 
-    First along one graph, then along the other: the direct product graph is never made. Edges are
-    sorted by target; their base kernel is (E, E'), or None for 1.
+    The sums run first along one graph, then along the other: the direct product graph is never
+    built. Edges must be sorted by target. `edges` is their base kernel, (E, E'), or None for 1.
     """
     tensors = [values] if edges is None else [values, edges]
     wanted = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
@@ -79,8 +79,8 @@ def sorted_by_target(graphs: Graphs) -> Graphs:
 def _base(
     x: Tensor, y: Tensor, label: Tensor | None, other: Tensor | None, dtype: torch.dtype
 ) -> Tensor:
-    """Inner products of vectors where labels are equal; equality of labels without vectors."""
-    if not len(x) or not len(y):  # of any size
+    """Inner products of vectors, 0 where labels differ; without vectors, equality of labels."""
+    if not len(x) or not len(y):  # vectors of any size
         return torch.zeros(len(x), len(y), dtype=dtype, device=x.device)
     if x.dim() == 1:
         return torch.eq(
@@ -119,8 +119,8 @@ class DeepGraphKernel(NodePairKernel):
         K^{(l, j)}(v, v') = K_\sigma^{(l-1)}(v, v') \circ \lambda
         \sum_{u \to v} \sum_{u' \to v'} \langle e, e' \rangle \, K_\sigma^{(l, j-1)}(u, u'),
 
-    with :math:`K_\sigma^{(0)} = \langle f_v, f_{v'} \rangle`, :math:`\circ` the sum or the product
-    and :math:`K_\sigma^{(l)} = K_\sigma^{(l, n)}`; the kernel of two graphs is
+    where :math:`K_\sigma^{(0)} = \langle f_v, f_{v'} \rangle`, :math:`\circ` is the sum or the
+    product, and :math:`K_\sigma^{(l)} = K_\sigma^{(l, n)}`. The kernel of two graphs is
     :math:`\sum_{v, v'} K_\sigma^{(L)}(v, v')` (Lei et al. 2017, section 3.3, theorem 4 and
     supplement E). Its feature space contains the outputs of L layers of
     :class:`~pyg_kernels.nn.GraphKernelConv`, summed over the nodes.
@@ -129,16 +129,16 @@ class DeepGraphKernel(NodePairKernel):
         num_layers: L.
         order: n, the number of nodes in a walk.
         decay: :math:`\lambda`, at least 0.
-        combine: ``'add'`` or ``'mul'``.
-        activation: The kernel of the activation; None: :func:`inverse_polynomial`. The diagonals
-            that it is given are the local kernels of each node with itself.
+        combine: ``'add'`` or ``'mul'``, the meaning of :math:`\circ`.
+        activation: The kernel of the activation; None: :func:`inverse_polynomial`. As
+            :math:`k_{xx}` and :math:`k_{yy}` it gets the local kernel of each node with itself.
         empty_walks: ``'keep'``: as above, which is what the layer computes. ``'zero'``:
             :math:`K^{(l, j)}(v, v') = 0` where no walk of j nodes ends at v or at v', the
             convention of supplement E.
-        edge_feature: The attribute of :math:`e`, which the paper's kernel does not have; None: 1.
+        edge_feature: The attribute :math:`e`; None: factors of 1, as in the paper.
 
-    Graphs, errors and all other arguments are as of :class:`RandomWalkKernel`.
-    O(L n (E N' + N E')) for a pair without edge features.
+    Graphs, errors and all other arguments are as for :class:`RandomWalkKernel`. A pair without edge
+    features takes O(L n (E N' + N E')).
 
     Example:
         >>> import torch
@@ -187,7 +187,7 @@ class DeepGraphKernel(NodePairKernel):
         return _Prepared(part, self._has_walks(part), [torch.cat(found) for found in diagonals])
 
     def _with_itself(self, part: Graphs) -> tuple[_Prepared, Tensor]:
-        """Graphs sorted by target with their diagonals, and their kernels with themselves."""
+        """Graphs sorted by target with diagonals, and the kernel of each graph with itself."""
         own = _Prepared(part, self._has_walks(part), [])
         return own, graph_sums(self._local(own, own), part, part).diagonal()
 
@@ -200,7 +200,7 @@ class DeepGraphKernel(NodePairKernel):
     def _local(self, a: _Prepared, b: _Prepared) -> Tensor:
         """The kernel of all pairs of nodes after the last activation, (N, M).
 
-        Graphs whose diagonals are not known yet are compared with themselves, which gives them.
+        If the diagonals of `a` are not known yet, `a` and `b` are the same and this fills them in.
         """
         activation, edges = activation_kernel(self.activation), edge_base(a.graphs, b.graphs)
         after, is_known = node_base(a.graphs, b.graphs), bool(a.diagonals)
@@ -231,7 +231,7 @@ class DeepGraphKernel(NodePairKernel):
 
 @dataclass
 class _Prepared:
-    """Graphs, where walks of 1, ..., n nodes end, and each node's kernel with itself in a step."""
+    """Graphs, where walks of 1, ..., n nodes end, and each node's kernel with itself per step."""
 
     graphs: Graphs
     has_walks: list[Tensor]

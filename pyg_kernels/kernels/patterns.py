@@ -1,4 +1,4 @@
-"""What the patterns that kernels count are called."""
+"""The names of the patterns that kernels count."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from pyg_kernels.segments import place
 if TYPE_CHECKING:
     from pyg_kernels.kernels.count_kernel import CountKernel, Labels
 
-# What the flags of the label `role` say, of `molecule_graphs`.
+# The meanings of the flags in the label `role` of `molecule_graphs`.
 _ROLES = ("donor", "acceptor", "aromatic", "charge", "halogen", "sulfur")
-_LONGEST = 400  # letters of an environment; longer ones end in a hash
+_LONGEST = 400  # characters of the neighbors in an environment; longer texts become a hash
 _BONDS = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
 
 
@@ -60,9 +60,9 @@ def pattern_names(kernel: CountKernel, items: Any, labels: Labels) -> list[str]:
 
 
 class GraphTexts:
-    """What nodes and edges of a graph are called: of molecules by SMARTS, else by their labels.
+    """The names of a graph's nodes and edges: SMARTS for molecules, else made of labels.
 
-    Nodes and edges are numbered through all graphs that were read together.
+    Nodes and edges are numbered consecutively through all graphs that were read together.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class GraphTexts:
         return "*" if self._node_label is None else self._text(self._node_label, node - self._first)
 
     def edge(self, edge: int) -> str:
-        """The name of an edge between those of two nodes."""
+        """The name of an edge, as written between the names of its two nodes."""
         if self._mol is not None:
             ends = (end - self._first for end in self._edges[edge - self._first_edge])
             return self._bonds[self._mol.GetBondBetweenAtoms(*ends).GetIdx()]
         return "-" if self._edge_label is None else f"-{self._edge_text(edge)}-"
 
     def environment(self, center: int, radius: int) -> str:
-        """The name of a node with all within a number of edges: SMARTS, or a tree."""
+        """The name of a node with all nodes within `radius` edges of it: SMARTS, or a tree."""
         if self._mol is not None:
             return self._smarts(center - self._first, radius)
         if radius == 0:
@@ -127,11 +127,11 @@ class GraphTexts:
         found = Chem.FindAtomEnvironmentOfRadiusN(mol, radius, atom, useHs=True, enforceSize=False)
         if not len(found):
             return self._atoms[atom]
-        number: dict[int, int] = {}  # of each atom in the part, whose name depends on it alone
+        number: dict[int, int] = {}  # of each atom in the part; the name depends on this part alone
         part = Chem.PathToSubmol(mol, found, atomMap=number)
         each: Any
         for each in (*part.GetAtoms(), *part.GetBonds()):
-            each.SetIsAromatic(False)  # which its SMARTS says, and RDKit refuses outside of rings
+            each.SetIsAromatic(False)  # its SMARTS says so; RDKit refuses it outside of rings
         back = {new: old for old, new in number.items()}
         ends = ((back[b.GetBeginAtomIdx()], back[b.GetEndAtomIdx()]) for b in part.GetBonds())
         texts: Any = {"isomericSmiles": False, "rootedAtAtom": number[atom]}
@@ -143,7 +143,7 @@ class GraphTexts:
         return self._text(self._edge_label, edge - self._first_edge)
 
     def _text(self, names: Any, row: int) -> str:
-        """A label as text: a one-hot row is its column, other rows are in brackets."""
+        """A label as text: the column of a one-hot row, or another row in brackets."""
         parts: list[Any] = []
         for name in [names] if isinstance(names, str) else names:
             value = self._item[name][row]
@@ -161,9 +161,9 @@ class GraphTexts:
 
 
 def _described(item: Any, node_label: Any) -> str | None:
-    """What labels tell of atoms: ``'none'``, ``'element'``, ``'valence'`` or ``'x'``, all.
+    """What labels say about atoms: ``'none'``, ``'element'``, ``'valence'``, or ``'x'`` for all.
 
-    None for labels of other attributes, which atoms are not named by.
+    None for labels of other attributes: these do not name atoms.
     """
     names = {node_label} if isinstance(node_label, str) else set(node_label or ())
     own = isinstance(item, (LabeledData, str)) or not isinstance(item, Data)

@@ -1,4 +1,4 @@
-"""The kernel over all walks of two graphs, of one order or of all."""
+"""The kernel over all walks of two graphs, of one order or of all orders."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from pyg_kernels.kernels.node_pairs import (
 )
 from pyg_kernels.ops.operator import is_plain
 
-_DENSE = 64  # most pairs of nodes whose adjacency is made, for all of its eigenvalues
-_CHECKED_EVERY = 8  # terms of the series
+_DENSE = 64  # most pairs of nodes for which the whole adjacency matrix is made, for eigenvalues
+_CHECKED_EVERY = 8  # terms of the series between two checks
 _OF_EDGES = ("edge_index", "edge_attr", "edge_label")
 _MOST_STEPS = 20_000  # of a sum over all orders
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The walks that lie on pairs of nodes, or of edges where they do not turn back."""
+    """The walks on pairs of nodes, or, if they do not turn back, on pairs of edges."""
 
-    a: Graphs  # of the rows, or their line graphs, edges sorted by target
-    b: Graphs  # of the columns
+    a: Graphs  # of the rows, or their line graphs, with edges sorted by target
+    b: Graphs  # those of the columns
     first: Tensor  # the walks of one node (of one edge), (N, M)
-    base: Tensor  # the factor of each node (edge, with its target) further
-    edges: Tensor | None  # that of the edges in between; None: 1
+    base: Tensor  # the factor of each further node (of each further edge and its target)
+    edges: Tensor | None  # the factor of the edges in between; None: 1
 
     def arrived(self, walks: Tensor) -> Tensor:
-        """Sums over the walks that arrive at each pair, without its own factor."""
+        """Sums over the walks that arrive at each pair, without the factor of the pair itself."""
         return neighbor_sums(walks, self.a, self.b, self.edges)
 
     def further(self, walks: Tensor) -> Tensor:
-        """The walks of one node more."""
+        """The walks extended by one node."""
         return self.base * self.arrived(walks)
 
     def tables(self, num_arrived: int, num_walks: int) -> tuple[list[Tensor], list[Tensor]]:
-        """The walks of 1, 2, ... nodes that end at each pair, and as they arrive at the next."""
+        """The walks of 1, 2, ... nodes that end at each pair, and that arrive at each next pair."""
         walks, arrived = [self.first], list[Tensor]()
         for j in range(1, max(num_arrived + 1, num_walks)):
             arrived.append(self.arrived(walks[-1]))
@@ -57,7 +57,7 @@ class Steps:
         return walks, arrived
 
     def are_positive(self) -> bool:
-        """Whether no base kernel is negative, nor wants derivatives."""
+        """Whether all base kernels are at least 0 and none may have derivatives."""
         return not self.have_derivatives() and not any(bool((t < 0).any()) for t in self.known())
 
     def have_derivatives(self) -> bool:
@@ -73,13 +73,13 @@ def spectral_radius(steps: Steps, decay: float) -> float:
     """The rate at which walks of a graph with itself grow: the spectral radius of a step.
 
     The kernel of a graph with itself is at least 0 in every order, so this eigenvalue is positive.
-    Where a bound shows that it is below 1 / `decay`, the bound is the answer.
+    If an upper bound on it is already below 1 / `decay`, that bound is returned.
     """
     walks, size, rate = steps.first, steps.first.numel(), 0.0
     if not size:
         return 0.0
     is_positive, turn = steps.are_positive(), 1
-    for step in range(1, len(walks) + 2):  # only walks with a cycle take more than the nodes
+    for step in range(1, len(walks) + 2):  # only walks with a cycle have more steps
         largest = float(walks.abs().max())
         if largest == 0:
             return 0.0
@@ -107,9 +107,9 @@ def spectral_radius(steps: Steps, decay: float) -> float:
 def sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
     r"""The walks of 1, 2, ... nodes with decay, :math:`X = F + \lambda B \circ S(X)`, term by term.
 
-    F are the first walks, B is the factor of a node, S sums over pairs of edges. Walks through a
-    pair whose base kernel is 0 add nothing but derivatives: those through one or two such pairs are
-    up to three times as long as the walks between them.
+    F are the first walks, B is the factor of a node, and S sums over pairs of edges. Walks through
+    a pair whose base kernel is 0 add only derivatives. Walks through one or two such pairs can be
+    up to three times as long as the walks between these pairs.
     """
     total = walks = steps.first
     precision = torch.finfo(walks.dtype).eps
@@ -128,10 +128,10 @@ def sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
 
 
 def symmetric_sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
-    r"""The same by conjugate gradients, where F = B, S is symmetric and none is negative.
+    r"""The same by conjugate gradients, if F = B, S is symmetric and no base kernel is negative.
 
     :math:`X = B^{1/2} \circ Y` with :math:`Y - \lambda B^{1/2} \circ S(B^{1/2} \circ Y) = B^{1/2}`,
-    for every pair of graphs its own system, all at a time.
+    one system for every pair of graphs; all systems are solved at the same time.
     """
     rows, columns = steps.a.owner(), steps.b.owner()
 
@@ -139,7 +139,7 @@ def symmetric_sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
         return graph_sums(x * y, steps.a, steps.b)
 
     def ratio(over: Tensor, under: Tensor) -> Tensor:
-        """For every pair of nodes that of its graphs; 0 where these are done."""
+        """The ratio of each pair of graphs, at all its pairs of nodes; 0 for pairs already done."""
         found = torch.where(under > 0, over / under, 0.0)
         return found.index_select(0, rows).index_select(1, columns)
 
@@ -176,49 +176,49 @@ class RandomWalkKernel(NodePairKernel):
         \sum_{u'_1 \to \cdots \to u'_n} \; \prod_{i=1}^n \langle f_{u_i}, f_{u'_i} \rangle
         \prod_{i=2}^n \langle e_{u_{i-1} u_i}, e'_{u'_{i-1} u'_i} \rangle
 
-    over the walks of n nodes of both graphs (Gärtner et al. 2003; Lei et al. 2017, eq. 5), by sums
-    over neighbours on either side: the direct product graph is never made.
+    where the sums run over all walks of n nodes (Gärtner et al. 2003; Lei et al. 2017, eq. 5). It
+    is computed by sums over neighbours in each graph; the direct product graph is never built.
     :class:`~pyg_kernels.nn.RandomWalkConv` evaluates it against its reference walks (theorem 3).
 
-    Without an order it is the geometric random-walk kernel :math:`\sum_{n \ge 1} K_W^n` (Gärtner et
-    al. 2003), from a linear system on pairs of nodes (Vishwanathan et al. 2010, section 4), by
-    conjugate gradients on undirected graphs with base kernels of at least 0, else term by term.
+    With ``order=None`` it is the geometric random-walk kernel :math:`\sum_{n \ge 1} K_W^n` (Gärtner
+    et al. 2003), the solution of a linear system on pairs of nodes (Vishwanathan et al. 2010,
+    section 4). Undirected graphs with base kernels of at least 0 use conjugate gradients, all
+    others a sum term by term.
 
     Args:
         order: n, the number of nodes in a walk; None: the sum over all orders.
-        decay: :math:`\lambda`, at least 0; with all orders below 1 / the spectral radius of the
-            adjacency of every graph's product with itself.
+        decay: :math:`\lambda`, at least 0. With ``order=None`` it must be below 1 / the spectral
+            radius of the adjacency matrix of every graph's product with itself.
         sum_orders: Whether to sum the kernels of orders 1, ..., n.
         normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0.
-        node_feature: The attribute of :math:`f`: ``(N, F)`` vectors, compared by their inner
-            product, or ``(N,)`` integers or N strings, labels compared by exact match. A list of
-            names: vectors side by side, labels as tuples. None: all nodes alike.
-        edge_feature: The attribute of :math:`e`, ``(E, D)``, ``(E,)`` floating numbers, or
-            integers or strings as labels. Where no graph has it, or with None, the factors of edges
-            are 1.
-        node_label: Attributes whose rows are labels; their kernel of two nodes, 1 where all of them
-            are equal and else 0, is a factor beside that of the features.
-        edge_label: The same of edges.
-        non_backtracking: Whether only walks count that never turn back, in either graph: those
-            with :math:`u_{i+1} \ne u_{i-1}` for all i (Mahé et al. 2004). They go along the edges
-            of the graph's line graph; a loop is not taken twice in a row.
-        featurizer: How SMILES and RDKit's molecules become graphs. None: with the labels of
-            :func:`molecule_graphs`; ``'default'``, ``'duvenaud'`` or ``'ogb'``: with the one-hot
-            vectors of :func:`~pyg_kernels.chem.featurizer_by_name`; a function of one molecule:
-            with the ``Data`` that it gives.
+        node_feature: The attribute :math:`f`. ``(N, F)`` vectors are compared by inner products;
+            ``(N,)`` integers or N strings are labels, compared by exact match. With a list of
+            names, vectors are concatenated and labels form tuples. None: all nodes are alike.
+        edge_feature: The attribute :math:`e`: ``(E, D)`` vectors, ``(E,)`` floating numbers, or
+            integers or strings as labels. With None, or if no graph has it, edges have factors 1.
+        node_label: Attributes whose rows are labels. The kernel of two nodes is multiplied by 1 if
+            all these labels are equal, otherwise by 0.
+        edge_label: The same for edges.
+        non_backtracking: Whether to count only the walks that never turn back in either graph,
+            :math:`u_{i+1} \ne u_{i-1}` for all i (Mahé et al. 2004). These are walks along the
+            edges of the graph's line graph; they do not take a loop twice in a row.
+        featurizer: How SMILES and RDKit molecules become graphs. None: with the labels of
+            :func:`molecule_graphs`. ``'default'``, ``'duvenaud'`` or ``'ogb'``: with the one-hot
+            vectors of :func:`~pyg_kernels.chem.featurizer_by_name`. Or a function that turns one
+            molecule into a ``Data``.
         dtype, max_memory, verbose: See :class:`Kernel`.
 
-    Graphs are a ``Data``, a ``Batch``, a data set, or a list of ``Data``, networkx's graphs, SMILES
-    or RDKit's molecules; an edge leads from ``edge_index[0]`` to ``edge_index[1]``.
-    O(E N' + N E') for a pair without edge features, O(E E') with them; without turning back, with
-    the E edges in place of the nodes and the edges of the line graphs in place of the edges.
+    Graphs are a ``Data``, a ``Batch``, a data set, or a list of ``Data``, networkx graphs, SMILES
+    or RDKit molecules. An edge leads from ``edge_index[0]`` to ``edge_index[1]``. A pair takes
+    O(E N' + N E') without edge features and O(E E') with them. Without turning back, edges take the
+    place of nodes here, and the edges of the line graphs that of edges.
 
     Raises:
         ValueError: On an argument out of range; on a decay for which the sum over all orders
-            diverges, with the largest one that is admissible; on no graphs, a graph without its
-            features or with features of another size than the first, NaN, an edge outside its
-            graph.
-        TypeError: On items that are no graphs.
+            diverges (the message has the bound); on no graphs; on a graph that lacks its features,
+            whose features have another size than the first graph's or are not finite, or that has
+            an edge to a node outside it.
+        TypeError: On items that are not graphs.
 
     Example:
         >>> import torch
@@ -278,7 +278,7 @@ class RandomWalkKernel(NodePairKernel):
         reverse = replace(forwards, edge_index=forwards.edge_index.flip(0))
         backwards = sorted_by_target(reverse)
         pairs = ((getattr(g, name) for g in (graphs, backwards)) for name in _OF_EDGES)
-        # Features of two directions that have derivatives are not the same for being equal.
+        # Equal features of both directions are not the same features if they have derivatives.
         symmetric = not self.non_backtracking and all(
             one is other or (not one.requires_grad and is_plain(one) and torch.equal(one, other))
             for one, other in pairs
@@ -286,7 +286,7 @@ class RandomWalkKernel(NodePairKernel):
         return _Prepared(graphs, forwards, backwards, symmetric)
 
     def _steps(self, a: _Prepared, b: _Prepared, nodes: Tensor) -> Steps:
-        """From the base kernel of all nodes."""
+        """The steps of walks, from the base kernel of all nodes."""
         edges = edge_base(a.graphs, b.graphs)
         if not self.non_backtracking:
             return Steps(a.forwards, b.forwards, nodes, nodes, edges)
@@ -308,9 +308,9 @@ class RandomWalkKernel(NodePairKernel):
             if self.non_backtracking:
                 total = graph_sums(nodes, a.graphs, b.graphs) + self.decay * total
             return total
-        # A walk of n nodes is one of p nodes that ends at some node, an edge, and one of n - p
-        # nodes that starts at the next. In an undirected graph walks that start at a node are,
-        # reversed, those that end there: then one table of half the length serves both.
+        # A walk of n nodes is a walk of p nodes that ends at some node, an edge, and a walk of
+        # n - p nodes that starts at the next node. In an undirected graph, walks that start at a
+        # node are the reverse of those that end there: one table of half the length serves both.
         most = self.order - self.non_backtracking  # walks on n nodes are on n - 1 edges
         ending, arrived = steps.tables(most // 2, most - most // 2)
         starting = ending
@@ -319,7 +319,7 @@ class RandomWalkKernel(NodePairKernel):
             back = Steps(a.backwards, b.backwards, steps.base, steps.base, edges)
             starting, _ = back.tables(0, most - most // 2)
         values: list[Tensor] = []
-        decay = nodes.new_tensor(self.decay)  # whose powers may be infinite
+        decay = nodes.new_tensor(self.decay)  # a tensor, as its powers may be infinite
         for order in range(1 if self.sum_orders else self.order, self.order + 1):
             size = order - self.non_backtracking
             if order == 1:
@@ -352,9 +352,9 @@ class RandomWalkKernel(NodePairKernel):
 
 @dataclass(frozen=True)
 class _Prepared:
-    """Graphs with edges sorted by target, and what walks go along, forwards and backwards.
+    """Graphs with edges sorted by target, and the graphs that walks use, forwards and backwards.
 
-    They go along the edges; or, without turning back, from edge to edge of the line graph.
+    Walks use the graphs themselves or, if they do not turn back, their line graphs.
     """
 
     graphs: Graphs

@@ -1,4 +1,4 @@
-"""What kernels read of graphs in every form, checked graph by graph."""
+"""Reads what kernels need from graphs in any accepted form, and checks every graph."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.segments import place, pointers
 
 GRAPHS_AT_A_TIME = 4096
-_OF_NODES = ("x", "pos", "batch", "n_id", "feat", "node_type")  # by which PyG counts nodes
+_OF_NODES = ("x", "pos", "batch", "n_id", "feat", "node_type")  # from which PyG counts nodes
 
 
 @dataclass(frozen=True)
 class Attributes:
-    """What is read of a graph: the arguments of kernels, as of :class:`RandomWalkKernel`."""
+    """What is read from a graph, named by the arguments of kernels (:class:`RandomWalkKernel`)."""
 
     node_label: Names = None
     node_feature: Names = None
@@ -35,10 +35,10 @@ class Attributes:
     edge_feature: Names = None
     edge_is_optional: bool = False  # whether graphs may all lack the features of edges
     featurizer: Any = None
-    counted: tuple[str, ...] = ()  # of nodes, not read here but by another who reads the same
+    counted: tuple[str, ...] = ()  # attributes of nodes that another reader of these graphs reads
 
     def columns(self) -> list[Column]:
-        """All that is read, one by one."""
+        """The attributes that are read, one by one."""
         return [
             Column(name, argument, self.edge_is_optional and argument == "edge_feature")
             for argument in ("node_label", "node_feature", "edge_label", "edge_feature")
@@ -48,7 +48,7 @@ class Attributes:
 
 @dataclass(eq=False, repr=False)
 class GraphKernel(Kernel):
-    """A kernel of graphs; what it reads of them are arguments named as those of `Attributes`."""
+    """A kernel on graphs; its arguments with names of `Attributes` say what it reads from them."""
 
     _: KW_ONLY
     featurizer: Any = None
@@ -61,9 +61,9 @@ class GraphKernel(Kernel):
 def read_graphs(
     graphs: Any, attributes: Attributes, dtype: torch.dtype | None, like: Graphs | None = None
 ) -> Graphs:
-    """Reads graphs in any form that :class:`RandomWalkKernel` takes, in the form of `like`.
+    """Reads graphs in any form that :class:`RandomWalkKernel` takes; they must match `like`.
 
-    Graphs that have been read stay what they are. The message of an error names the graph.
+    Graphs that have already been read are returned unchanged. Error messages name the graph.
     """
     if isinstance(graphs, Graphs):
         return graphs
@@ -76,7 +76,7 @@ def read_graphs(
 
 
 def converted(graphs: Graphs, dtype: torch.dtype | None) -> Graphs:
-    """Vectors in the type to compute in; None: their own, or float64 where all are labels."""
+    """Converts vectors to `dtype`; None: to their own type, or float64 where all are labels."""
     known = [values for values in (graphs.x, graphs.edge_attr) if values is not None]
     if dtype is None:
         floating = [values.dtype for values in known if values.is_floating_point()]
@@ -88,13 +88,13 @@ def converted(graphs: Graphs, dtype: torch.dtype | None) -> Graphs:
 def read_chunks(
     graphs: Any, attributes: Attributes, like: Graphs | None = None, most: int | None = None
 ) -> Iterator[Graphs]:
-    """Reads a collection some thousand graphs at a time, or at most so many."""
+    """Reads a collection at most `most` graphs at a time (None: `GRAPHS_AT_A_TIME`)."""
     most = GRAPHS_AT_A_TIME if most is None else most
     if isinstance(graphs, Graphs):
         yield from _split(graphs, most)
         return
     columns, form = attributes.columns(), Form()
-    if like is not None:  # labels match or do not, whatever they are
+    if like is not None:  # labels of every form can be compared
         known = ((c, value) for c, (_, value) in like.form.items() if not c.is_label)
         form = {column: ("the graphs to compare with", value) for column, value in known}
     if isinstance(graphs, Batch):
@@ -132,7 +132,7 @@ def with_molecule_read(
 ) -> Any:
     """A graph in place of the i-th item of a collection, if it is a molecule.
 
-    With columns to be read also in place of a graph of networkx.
+    If the columns to read are given, networkx graphs are replaced, too.
     """
     if is_networkx(item):
         return item if columns is None else _of_networkx(item, i, columns)
@@ -200,7 +200,7 @@ def _of_networkx(graph: Any, i: int, columns: Sequence[Column]) -> Data:
 
 @dataclass
 class _Chunk:
-    """Some consecutive graphs as they came: the number of the first, and each one's values."""
+    """Some consecutive graphs as they were given: the index of the first, the values of each."""
 
     first: int
     values: list[list[Tensor | None]]  # of every column
@@ -210,7 +210,7 @@ class _Chunk:
 
 
 def graph_collection(graphs: Any) -> Any:
-    """A collection of graphs that is read by position; a single graph or SMILES is one of one."""
+    """A collection of graphs that is read by position; one graph or molecule becomes a list."""
     if isinstance(graphs, Batch):
         return graphs.to_data_list()
     if isinstance(graphs, BaseData) or is_networkx(graphs) or _is_molecule(graphs):
@@ -291,7 +291,7 @@ def _value(
     labeled: bool,
     in_batch: bool = False,
 ) -> Tensor | None:
-    """What a graph has as an attribute; None where it may lack it."""
+    """The attribute of a graph; None if it has none and is allowed to."""
     name, value = column.name, store.get(column.name)
     if value is None:
         if column.is_optional or count == 0:
@@ -320,7 +320,7 @@ def _value(
 
 
 def _words(value: Any, in_batch: bool) -> list[str] | None:
-    """A list or an array of strings, in a batch one of these a graph; else None."""
+    """The strings of a list or an array (in a batch, of one such per graph); otherwise None."""
     if not isinstance(value, (list, tuple, np.ndarray)):
         return None
     lists = [
@@ -332,7 +332,7 @@ def _words(value: Any, in_batch: bool) -> list[str] | None:
 
 
 def _num_nodes(store: BaseStorage, counted: Sequence[str]) -> int | None:
-    """How many nodes a graph has by what it has of them; None where edges alone would say."""
+    """The number of nodes, from the attributes of nodes; None where only edges would tell it."""
     number: int | None = store.get("num_nodes")
     for name in (*_OF_NODES, *counted) if number is None else ():
         value = store.get(name)
@@ -355,7 +355,7 @@ def _num_edges(edge_index: Any, i: int) -> int:
 
 
 def _checked(chunk: _Chunk, columns: list[Column], form: Form) -> Graphs:
-    """The graphs of a chunk, checked, with converted features, in the form of those before."""
+    """The graphs of a chunk, joined and checked; their form must be that of the graphs before."""
     ptr, edge_ptr = pointers(chunk.num_nodes), pointers(chunk.num_edges)
     index = torch.cat(chunk.edge_index, dim=1).long()  # a copy, also of a single one
     counts = torch.tensor(chunk.num_nodes, device=index.device)
@@ -420,7 +420,7 @@ def _joined_values(
 
 
 def _check_alike(column: Column, value: Tensor | None, i: int, form: Form) -> None:
-    """Raises where a graph's values do not go with those before."""
+    """Raises an error if a graph's values do not match those of the graphs before."""
     if column not in form:
         form[column] = f"graph {i}", None if value is None else value.detach()[:0].clone()
     where, other = form[column]
@@ -445,7 +445,7 @@ def _width(value: Tensor) -> str:
 
 
 def _combined(parts: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
-    """The vectors among some attributes side by side, and the labels as one, or in their place."""
+    """Concatenated vectors, and all labels as one; without vectors, these labels and None."""
     labels = [part for part in parts if part.dim() == 1]
     vectors = [part for part in parts if part.dim() == 2]
     label = row_hashes(torch.stack(labels, dim=1)) if len(labels) > 1 else next(iter(labels), None)

@@ -22,7 +22,7 @@ class Nearest(NamedTuple):
 
     Attributes:
         similarity: (m,), between 0 and 1; NaN for a SMILES that cannot be read.
-        position: (m,), its position among the training molecules; -1 for such a SMILES.
+        position: (m,), its place among the training molecules; -1 for a SMILES that is not read.
     """
 
     similarity: NDArray[np.float64]
@@ -36,21 +36,21 @@ class MoleculeSimilarity:
     .. math::
         s(m) = \max_t \frac{\sum_a \min(\#_a(m), \#_a(t))}{\sum_a \max(\#_a(m), \#_a(t))}
 
-    where :math:`\#_a` counts the atoms whose environment of at most ``num_iterations`` bonds is a,
-    by :class:`WLSubtreeKernel` with ``compare='minmax'`` on the codes of
+    where :math:`\#_a` counts the atoms whose environment of at most ``num_iterations`` bonds is a.
+    This is :class:`WLSubtreeKernel` with ``compare='minmax'`` on the codes of
     :class:`~pyg_kernels.chem.DefaultFeaturizer` (Ralaivola et al. 2005). It is 1 for a training
-    molecule and 0 for one without an atom like any of theirs.
+    molecule, and 0 for a molecule without an atom like those of the training molecules.
 
     Args:
-        num_iterations: bonds around an atom that are looked at.
-        percentile: of the similarities of training molecules to the nearest different one, which is
-            the threshold below which a molecule is far from the training set. With 5, of held-out
-            molecules of the same set about 5 % are far, and of another set most (docs: molecules).
+        num_iterations: the radius of the environments of atoms, in bonds.
+        percentile: of the similarities of training molecules to the nearest different one. It is
+            the threshold below which a molecule is far from the training set. With 5, about 5 % of
+            held-out molecules of the same set are far, and most of another set (docs: molecules).
         max_memory: bytes for the similarities that are held at a time.
 
     Attributes:
-        threshold_: after ``fit``, the similarity below which a molecule is far, from at most 1,000
-            training molecules, drawn at random; 0 where there is one different one.
+        threshold_: after ``fit``, the similarity below which a molecule is far. It is computed from
+            at most 1,000 training molecules, drawn at random. It is 0 if all of them are the same.
 
     Raises:
         ValueError: on an argument out of range, or no molecules.
@@ -94,7 +94,7 @@ class MoleculeSimilarity:
         train = checked_strings(train)
         if not len(train):
             raise ValueError("expected at least one training molecule, got none")
-        # The threshold is that of different molecules, however often each was measured.
+        # Each different molecule counts once for the threshold, however often it was measured.
         self._positions = np.sort(np.unique(canonical_smiles(train), return_index=True)[1])
         distinct = [train[k] for k in self._positions]
         shared: dict[str, Any] = {"output": "gram", "max_memory": self.max_memory, "verbose": False}
@@ -113,7 +113,7 @@ class MoleculeSimilarity:
 
         Args:
             new: m SMILES strings.
-            num_workers: processes that read them, as of
+            num_workers: the number of processes that read them, as in
                 :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
 
         Raises:
@@ -131,7 +131,7 @@ class MoleculeSimilarity:
         exclude: NDArray[np.int64] | None = None,
         num_workers: int | None = None,
     ) -> Nearest:
-        """As :meth:`nearest`; molecule k is not compared with different molecule exclude[k]."""
+        """As :meth:`nearest`, but molecule k skips distinct training molecule ``exclude[k]``."""
         similarity, position = np.full(len(new), np.nan), np.full(len(new), -1)
         # Four float64 matrices of a block's size are alive at once.
         rows = min(4096, max(1, self.max_memory // (32 * len(self._kernel.collection_))))
@@ -150,7 +150,7 @@ class MoleculeSimilarity:
 def _coded(
     smiles: Sequence[str], num_workers: int | None = None
 ) -> tuple[list[Data], NDArray[np.bool_]]:
-    """The molecules that can be read, with codes as labels, and which ones can be."""
+    """The molecules that can be read, with codes as labels, and a mask of the readable SMILES."""
     from pyg_kernels.chem import DefaultFeaturizer
 
     store, invalid = DefaultFeaturizer().encode_many(smiles, num_workers)

@@ -22,9 +22,9 @@ def sparse_gram(
     verbose: bool | int | None,
     compare: str = "dot",
 ) -> NDArray[Any]:
-    """Sums over the columns of two sparse matrices, (n, C) and (m, C) or None for the same; (n, m).
+    """Sums over the columns of sparse matrices, (n, C) and (m, C), as (n, m); None stands for `x`.
 
-    Of products for ``'dot'``, else of the smaller entries.
+    The sums are of products for ``'dot'``, else of the smaller entries.
     """
     other = x if y is None else y
     gram = np.empty((x.shape[0], other.shape[0]), dtype=x.dtype)
@@ -46,7 +46,7 @@ def sparse_gram(
 
 
 def min_max(least: NDArray[Any], own: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
-    """The sums of minima over those of maxima, 0 for no sum, of the sums of rows; in place."""
+    """Divides sums of minima by sums of maxima (from row sums), in place; 0 where both are 0."""
     if cpu_backend() == "numba":
         from pyg_kernels.kernels import cpu
         from pyg_kernels.ops.compiled import run
@@ -85,7 +85,7 @@ def _compare(
 
 
 def _type_of_sums(x: sparse.csr_matrix, y: sparse.csr_matrix, compare: str) -> np.dtype[Any]:
-    """float32 where its sums are exact: whole numbers, and no sum above 2^24."""
+    """float32 where its sums are exact (whole numbers, no sum above 2^24), else the type of x."""
     for features in (x, y):
         whole = np.array_equal(features.data, np.round(features.data))
         sums = squared_norms(features) if compare == "dot" else row_sums(features)

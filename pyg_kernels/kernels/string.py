@@ -7,12 +7,13 @@ For the base kernel :math:`g[s, t]` of two tokens and an order n,
     C_j[s, t] = \sum_{i \le s, k \le t} \lambda^{(s - i) + (t - k)} Z_j[i, k], \qquad
     Z_j[s, t] = g[s, t] \, C_{j-1}[s - 1, t - 1],
 
-so that :math:`Z_n[s, t]` sums over the pairs of n-grams that end at exactly s and t, and
-:math:`C_n[s, t]` over those up to s and t, each weighted by :math:`\lambda` to the number of tokens
-after its first that it does not pick (Lei et al. 2017, eq. 3 and supplement B): O(n |x| |y|). It is
-the recurrence of the layers, on pairs. The additive form replaces the product of n base kernels by
-their sum: :math:`Z_j[s, t] = C_{j-1}[s-1, t-1] + W_j[s, t] \, g[s, t]`, with the weights W of these
-pairs from the recurrence of products for a base kernel of 1.
+Then :math:`Z_n[s, t]` sums over the pairs of n-grams that end exactly at s and t, and
+:math:`C_n[s, t]` over those that end at s and t or before. An n-gram has the weight :math:`\lambda`
+to the number of tokens after its first that it does not pick (Lei et al. 2017, eq. 3 and supplement
+B). This takes O(n |x| |y|), and is the recurrence of the layers, on pairs. The additive form
+replaces the product of n base kernels by their sum:
+:math:`Z_j[s, t] = C_{j-1}[s-1, t-1] + W_j[s, t] \, g[s, t]`. The weights W of these pairs come from
+the recurrence of products with a base kernel of 1.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def after_one(values: Tensor) -> Tensor:
 
 
 def _scan_(values: Tensor, decay: float, backwards: bool) -> Tensor:
-    """The sums in place, along both dimensions."""
+    """Computes the decayed sums in place, along both dimensions."""
     if runs_compiled(values):
         from pyg_kernels.kernels import cpu
         from pyg_kernels.ops.compiled import run
@@ -115,7 +116,7 @@ class TextKernel(BlockKernel):
         return tags
 
     def prefixes(self, x: Any, y: Any = None) -> Tensor:
-        r"""The kernel of all prefixes of two texts.
+        r"""The kernel of all pairs of prefixes of two texts.
 
         Args:
             x: A text.
@@ -135,7 +136,7 @@ class TextKernel(BlockKernel):
     def _prefix_values(self, base: Tensor, activated: Activated) -> Tensor:
         """The kernel of all pairs of prefixes, (S, T, ...), from the base kernel of their tokens.
 
-        `activated` gives the kernel of the activation of such values.
+        `activated` applies the kernel of the activation to such values.
         """
 
     def _check(self) -> None:
@@ -181,7 +182,7 @@ class TextKernel(BlockKernel):
         if not values.size(0) or not values.size(1):
             return values.new_zeros(values.shape[2:])
         first, second = (torch.arange(n, device=values.device) for n in values.shape[2:])
-        picked = values[rows - 1, columns - 1, first[:, None], second]  # of empty texts anything
+        picked = values[rows - 1, columns - 1, first[:, None], second]  # any value for empty texts
         return picked.masked_fill((rows == 0) | (columns == 0), 0)
 
     def _self_values(self, part: Texts) -> Tensor:
@@ -219,15 +220,15 @@ class StringKernel(TextKernel):
             :math:`\lambda^{2n}` times this one.
         normalize: ``'weights'`` divides :math:`\phi_n` by the sum of its weights (Table 5b and c),
             ``'cosine'`` the kernel by :math:`\sqrt{K(x, x) K(y, y)}`; 0 where the divisor is 0.
-        analyzer: The tokens of strings: ``'char'``: characters; ``'word'``: the words that
-            scikit-learn's ``CountVectorizer`` finds, which are of two letters or more, in lower
-            case; or a function that gives the tokens of a text of any form.
+        analyzer: What the tokens of strings are. ``'char'``: characters. ``'word'``: the words that
+            scikit-learn's ``CountVectorizer`` finds, of two letters or more, in lower case. Or a
+            function that gives the tokens of a text of any form.
         tokenizer: With ``analyzer='word'``, a function that splits a string in lower case.
         dtype, max_memory, verbose: See :class:`Kernel`.
 
     Texts are ``(L, F)`` tensors of vectors, compared by their inner product, or sequences of tokens
-    (numbers, words, or strings, which are split into tokens), compared by exact match. A text
-    shorter than n tokens has the kernel 0.
+    (numbers, words, or strings, which are split into tokens), compared by exact match. The kernel
+    of a text with fewer than n tokens is 0.
 
     Raises:
         ValueError: On an argument out of range; on no texts, texts of several kinds or sizes, NaN.
@@ -243,7 +244,7 @@ class StringKernel(TextKernel):
     See Also:
         :class:`~pyg_kernels.sequence.RCNN`, the layer;
         :class:`~pyg_kernels.features.RandomFeatures`, its features; :class:`GatedSequenceKernel`
-        and :class:`DeepStringKernel`, of other layers.
+        and :class:`DeepStringKernel`, the kernels of other layers.
     """
 
     _normalizations = (False, "weights", "cosine")
@@ -302,10 +303,10 @@ class GatedSequenceKernel(TextKernel):
     Args:
         activation: The kernel :math:`K_\sigma` of the gate's activation; None:
             :func:`inverse_polynomial`, which lies in (0, 1].
-        normalize: Whether to divide as by ``'cosine'`` of :class:`StringKernel`.
+        normalize: Whether to normalise as :class:`StringKernel` does with ``'cosine'``.
 
-    Texts, errors and all other arguments are as of :class:`StringKernel`; an empty text has the
-    kernel 0.
+    Texts, errors and all other arguments are as for :class:`StringKernel`. The kernel of an empty
+    text is 0.
 
     Example:
         >>> from pyg_kernels.kernels import GatedSequenceKernel
@@ -340,10 +341,10 @@ class DeepStringKernel(TextKernel):
         \prod_{m=1}^n K_\sigma^{(l-1)}(x_{1:i_m}, y_{1:k_m})
 
     with the base kernel of two tokens in place of :math:`K_\sigma^{(0)}`, and
-    :math:`K_\sigma^{(l)} = K_\sigma(K^{(l)})` (Lei et al. 2017, section 2.2 and theorem 2):
-    :math:`K^{(L)}` is the kernel of the states :math:`c_n^{(L)}` of a stack of L unnormalised
-    string-kernel layers, :math:`K_\sigma^{(L)}` that of their outputs :math:`h^{(L)}`.
-    :math:`O(L n |x| |y|)`.
+    :math:`K_\sigma^{(l)} = K_\sigma(K^{(l)})` (Lei et al. 2017, section 2.2 and theorem 2).
+    For a stack of L unnormalised string-kernel layers, :math:`K^{(L)}` is the kernel of the states
+    :math:`c_n^{(L)}`, and :math:`K_\sigma^{(L)}` is the kernel of the outputs :math:`h^{(L)}`.
+    A pair of texts takes :math:`O(L n |x| |y|)`.
 
     Args:
         num_layers: L.
@@ -352,10 +353,9 @@ class DeepStringKernel(TextKernel):
         activation: The kernel of the activation; None: :func:`inverse_polynomial`.
         post: Whether the last layer's activation is applied: :math:`K_\sigma^{(L)}` in place of
             :math:`K^{(L)}`.
-        normalize: Whether to divide as by ``'cosine'`` of :class:`StringKernel`.
+        normalize: Whether to normalise as :class:`StringKernel` does with ``'cosine'``.
 
-    Texts, errors and all other arguments are as of :class:`StringKernel`; an empty text has the
-    kernel 0.
+    Texts, errors and other arguments are as for :class:`StringKernel`; an empty text gives 0.
 
     Example:
         >>> import torch

@@ -26,13 +26,13 @@ _OF_STRINGS = {"words", "characters", "strings"}
 class Texts:
     """Texts one after the other.
 
-    Their kind is ``'vectors of F features'``, ``'numbers of tokens'``, or hashes of ``'words'``,
-    ``'characters'`` or, where these are the same, ``'strings'``; None: no text has a token.
+    `kind` is ``'vectors of F features'``, ``'numbers of tokens'``, or, for hashes, ``'words'``,
+    ``'characters'`` or, where both are the same, ``'strings'``. None: no text has a token.
     """
 
     values: Tensor  # vectors of all tokens, (T, F), or their numbers, int64 of shape (T,)
     ptr: Tensor  # where each text begins, and the end, (n + 1,), on the CPU
-    dtype: torch.dtype  # in which kernels of them are computed
+    dtype: torch.dtype  # in which kernels are computed
     kind: str | None
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class PaddedTexts:
     def pairs(self, other: PaddedTexts) -> Tensor:
         """The base kernel of all tokens of all pairs of texts, (S, T, n, m).
 
-        Padding may match padding: no sum over prefixes reads what lies behind them.
+        Padding may match padding; no sum over the prefixes of a text reads its padding.
         """
         if self.values.dim() == 2:
             left, right = self.values[:, None, :, None], other.values[None, :, None, :]
@@ -100,7 +100,7 @@ class PaddedTexts:
     def self_pairs(self) -> Tensor:
         """The base kernel of all pairs of tokens within each text, (S, S, n), 0 at padding.
 
-        Its sums are the diagonals that activations are given of every prefix.
+        Its sums are the kernels of every prefix with itself, which activations need.
         """
         if self.values.dim() == 2:
             present = self.present()
@@ -120,10 +120,10 @@ def read_texts(
     like: Texts | None = None,
     analyze: Callable[[Any], Any] | None = None,
 ) -> Texts:
-    """Reads a list or an array of objects, or a Series, of texts, in the form of those of `like`.
+    """Reads texts from a list, an array of objects or a Series; their kind must be that of `like`.
 
-    Each is a (L, F) tensor or array of floating numbers, or a sequence of tokens: a list or a
-    1-dimensional integer tensor or array of numbers, a string, a list of strings.
+    Each text is a (L, F) tensor or array of floating numbers, or a sequence of tokens: a list or a
+    1-dimensional integer tensor or array of numbers, a string, or a list of strings.
     """
     items = checked_collection(items, "texts")
     is_array = isinstance(items, (Tensor, np.ndarray))
@@ -188,7 +188,7 @@ def read_texts(
 
 
 def checked_analyzer(analyzer: Any, tokenizer: Any) -> Callable[[Any], Any] | None:
-    """What makes tokens of a text, as of :class:`StringKernel`; None for its characters."""
+    """The function that splits a text into tokens (:class:`StringKernel`); None for characters."""
     if not callable(analyzer):
         checked_choice(analyzer, "analyzer", ("char", "word"))
     if tokenizer is not None and (not callable(tokenizer) or analyzer != "word"):
@@ -202,9 +202,9 @@ def checked_analyzer(analyzer: Any, tokenizer: Any) -> Callable[[Any], Any] | No
 
 
 def _read_text(item: Any, i: int) -> tuple[Any, str | None]:
-    """The values of a text, and what they are; None for an empty list."""
+    """The values of a text and their kind, which is None for an empty list."""
     if isinstance(item, np.ndarray) and item.dtype.kind in "fiu":
-        item = torch.as_tensor(item.copy())  # which may be reversed, or not to be written
+        item = torch.as_tensor(item.copy())  # it may be reversed or read-only
     if isinstance(item, Tensor):
         if item.dim() == 2 and item.is_floating_point():
             return item, f"vectors of {item.size(1)} features"

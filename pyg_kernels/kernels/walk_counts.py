@@ -21,21 +21,21 @@ from pyg_kernels.segments import segments
 class LabelSequenceKernel(CountKernel):
     r"""The kernel of the label sequences that occur along walks.
 
-    The patterns are the sequences of node and edge labels of walks of 1, ..., n nodes, those
-    without turning back by default: no walk goes along :math:`u \to v \to u` (Mahé et al., 2004).
-    On graphs without short cycles these walks are paths; on molecules, with chemical labels, the
-    sequences of four atoms are RDKit's topological torsions. With ``num_nodes=1`` they are the
-    labels of nodes, with ``num_nodes=2, min_nodes=2, node_label=None`` those of edges: the
-    histograms that serve as baselines (Sugiyama and Borgwardt, 2015).
+    The patterns are the sequences of node and edge labels along walks of 1, ..., n nodes. By
+    default walks do not turn back: none goes along :math:`u \to v \to u` (Mahé et al., 2004). On
+    graphs without short cycles such walks are paths. On molecules, with chemical labels, the
+    sequences of four atoms are RDKit's topological torsions. With ``num_nodes=1`` the patterns are
+    node labels, with ``num_nodes=2, min_nodes=2, node_label=None`` edge labels: the histograms that
+    serve as baselines (Sugiyama and Borgwardt, 2015).
 
     Args:
         num_nodes: n, the most nodes of a walk.
         non_backtracking: Whether walks do not turn back; otherwise all walks count.
         min_nodes: The fewest nodes of a walk that counts.
 
-    Labels and errors are as of :class:`WLSubtreeKernel`, all other arguments as of
-    :class:`CountKernel`. The number of walks grows with the mean degree (less one without turning
-    back) to the power of the number of nodes; this is a kernel for sparse graphs.
+    Labels and errors are as for :class:`WLSubtreeKernel`, all other arguments as for
+    :class:`CountKernel`. The number of walks grows like the mean degree (minus one without turning
+    back) to the power of the number of nodes, so this kernel is for sparse graphs.
 
     Example:
         >>> from pyg_kernels.kernels import LabelSequenceKernel
@@ -67,7 +67,7 @@ class LabelSequenceKernel(CountKernel):
         owner, (source, target) = graphs.owner(), graphs.edge_index
         walks = torch.ones(graphs.num_nodes, dtype=torch.float64, device=graphs.device)
         number = torch.zeros(len(graphs), dtype=torch.float64, device=graphs.device)
-        for _ in range(self.num_nodes):  # those that turn back, too
+        for _ in range(self.num_nodes):  # also counts walks that turn back
             number.index_add_(0, owner, walks)
             walks = torch.zeros_like(walks).index_add_(0, target, walks.index_select(0, source))
         return BYTES * number
@@ -79,7 +79,7 @@ class LabelSequenceKernel(CountKernel):
             yield Occurrences(mixed(graphs.x + ALIKE), nodes, nodes[:, :0])
         edge = torch.arange(len(source), device=graphs.device)
         further = target if self.num_nodes > 2 else target[:0]
-        last, following = _onward(graphs)(further)  # all pairs of edges that a walk takes
+        last, following = _onward(graphs)(further)  # all pairs of edges that a walk can take
         if self.non_backtracking:
             goes_on = target.index_select(0, following) != source.index_select(0, last)
             last, following = last[goes_on], following[goes_on]
@@ -122,7 +122,7 @@ class ShortestPathKernel(CountKernel):
     Args:
         max_length: The largest distance that counts; None: all.
 
-    Labels and errors are as of :class:`WLSubtreeKernel`, all other arguments as of
+    Labels and errors are as for :class:`WLSubtreeKernel`, all other arguments as for
     :class:`CountKernel`.
 
     Example:
@@ -154,7 +154,7 @@ class ShortestPathKernel(CountKernel):
         every = torch.arange(graphs.num_nodes, device=graphs.device)
         sizes = graphs.ptr.diff().to(graphs.device)
         local = every - graphs.ptr.to(graphs.device).index_select(0, owner)
-        # A table of each graph's pairs, and where a node's row begins.
+        # A table of the pairs of nodes of each graph, and where the row of each node begins.
         cells = sizes.square()
         row = (cells.cumsum(0) - cells).index_select(0, owner)
         row += local * sizes.index_select(0, owner)
@@ -170,7 +170,7 @@ class ShortestPathKernel(CountKernel):
             first, last, cell = first[new], last[new], cell[new]
             number = torch.arange(1, len(cell) + 1, device=graphs.device)
             seen[cell] = number
-            once = seen.index_select(0, cell) == number  # of several walks to a node one goes on
+            once = seen.index_select(0, cell) == number  # of several walks to one node, one goes on
             first, last, length = first[once], last[once], length + 1
             found.append(torch.stack([first, last, torch.full_like(first, length)]))
         first, last, steps = torch.cat(found, dim=1)
@@ -183,7 +183,7 @@ class ShortestPathKernel(CountKernel):
 
 
 def _onward(graphs: Graphs) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Of walks that end at some nodes: which go on, in order, and the edges that they take."""
+    """A function of the last nodes of walks: which walks go on, in order, and by which edges."""
     source, order = graphs.edge_index[0].sort(stable=True)
     nodes = torch.arange(graphs.num_nodes + 1, device=graphs.device)
     begin = torch.searchsorted(source, nodes)

@@ -1,4 +1,4 @@
-"""Weisfeiler-Lehman relabelling of labels and vectors, and the kernels of it."""
+"""Weisfeiler-Lehman relabelling of labels and vectors, and the kernels that use it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class DiscreteRelabeling:
     r"""The relabelling of Shervashidze et al. 2011 on discrete labels.
 
     The new label of a node stands for its label and the multiset of the labels of its neighbours,
-    each with the label of its edge. Labels are 64-bit hashes that depend on nothing but what they
-    stand for: not on the order of nodes, graphs or batches, nor on the graphs beside them. Two
-    different neighbourhoods have the same label with probability about :math:`2^{-64}`.
+    each with the label of its edge. Labels are 64-bit hashes of what they stand for. They do not
+    depend on the order of nodes, graphs or batches, nor on the other graphs in them. Two different
+    neighbourhoods have the same label with probability about :math:`2^{-64}`.
 
     Args:
-        node_label: The attribute of labels, ``(N,)``, or ``(N, F)``, whose distinct rows are the
-            labels; a list of names: their tuples; None: nodes are all alike.
-        edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: edges are all alike.
+        node_label: The attribute with the labels: ``(N,)``, or ``(N, F)``, where each distinct row
+            is a label. With a list of names, labels are tuples. None: all nodes are alike.
+        edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: all edges are alike.
 
     Example:
         >>> from pyg_kernels.kernels import DiscreteRelabeling, RandomWalkKernel, WLKernel
@@ -85,16 +85,16 @@ class GeneralizedRelabeling:
     (Lei et al. 2017, eq. 10), as :class:`~pyg_kernels.nn.WLKernelConv` computes it.
 
     Args:
-        U1: ``(F', F)``, applied to a node's own features as the weight of a linear layer; F' is F
-            where there is more than one iteration.
+        U1: ``(F', F)``, applied to a node's own features as the weight of a linear layer. With
+            more than one iteration, F' must be F.
         U2: ``(F', H)``, applied to the sum over its neighbours.
         V: ``(H, F)``, or ``(H, F + D)`` with edge features.
         act: The activation, by name or as a function; None: the identity.
         combine: ``'add'`` or ``'mul'``.
-        edge_feature: The attribute of :math:`e`, ``(E, D)`` or ``(E,)``, or several; None: none.
+        edge_feature: The attribute :math:`e`, ``(E, D)`` or ``(E,)``, or a list; None: none.
 
     Raises:
-        ValueError: If the matrices do not go together, or `combine` is neither.
+        ValueError: If the matrices' shapes do not match, or `combine` has another value.
 
     Example:
         >>> import torch
@@ -191,22 +191,22 @@ class WLKernel(Kernel):
 
     where :math:`r^0(G) = G` and r relabels the nodes (Shervashidze et al. 2011; Lei et al. 2017,
     eq. 11). :class:`~pyg_kernels.nn.WLKernelNet` evaluates it against its reference walks
-    (proposition 2), without the last iteration.
+    (proposition 2), without the term of the last iteration.
 
     Args:
-        base: A kernel of graphs of this module; None: ``RandomWalkKernel()``. It names the
-            attributes; node features come from the relabelling, labels of nodes too unless it is
-            of vectors.
-        relabel: ``'discrete'``: :class:`DiscreteRelabeling` of the base kernel's attributes of
-            nodes; the base kernel then compares labels by exact match, also those of the graphs as
-            given, so that two rows of features agree or do not. ``(U1, U2, V)``:
-            :class:`GeneralizedRelabeling` (eq. 10). Or one of these two with other arguments.
+        base: A kernel on graphs of this module; None: ``RandomWalkKernel()``. Its arguments name
+            the attributes. Node features come from the relabelling. So do node labels, unless the
+            relabelling is of vectors.
+        relabel: ``'discrete'``: :class:`DiscreteRelabeling` of the base kernel's node attributes.
+            The base kernel then compares labels by exact match, even before the first iteration:
+            two rows of features are equal or not. ``(U1, U2, V)``: :class:`GeneralizedRelabeling`
+            (eq. 10). Or an instance of one of these two classes.
         num_iterations: L, at least 0.
-        featurizer: As of :class:`RandomWalkKernel`; None: the base kernel's.
+        featurizer: See :class:`RandomWalkKernel`; None: that of the base kernel.
 
-    Type, memory and progress bar are the base kernel's; graphs, `normalize` and errors as of
-    :class:`RandomWalkKernel`. With ``RandomWalkKernel(order=1)`` and ``'discrete'`` it is
-    :class:`WLSubtreeKernel`, computed on pairs of nodes.
+    Type, memory and progress bar are those of the base kernel. Graphs, `normalize` and errors are
+    as for :class:`RandomWalkKernel`. With ``RandomWalkKernel(order=1)`` and ``'discrete'`` it
+    equals :class:`WLSubtreeKernel`, but is computed on pairs of nodes.
 
     Raises:
         TypeError: If `base` is a kernel of texts or no kernel.
@@ -310,21 +310,21 @@ class WLSubtreeKernel(CountKernel):
     where :math:`\#_a(r^i(G))` counts the nodes with the label a after i iterations of
     :class:`DiscreteRelabeling` (Shervashidze et al. 2011). The feature map is finite:
     ``fit_transform`` gives the counts as a sparse matrix for linear models, and calling the kernel
-    the Gram matrix. The counts are compared by their products, their minima (weighted alike), or
-    the ratio of the sums of weighted minima and maxima. Errors are as of
+    gives the Gram matrix. With ``compare='min'``, minima of counts replace the products; with
+    ``'minmax'``, it is the ratio of the weighted sums of minima and maxima. Errors are as for
     :class:`RandomWalkKernel`.
 
     Args:
         num_iterations: h, at least 0.
-        node_label: The attribute of labels, ``(N,)``, or ``(N, F)``, whose distinct rows are the
-            labels (one-hot vectors, say), or N strings; a list of names: labels are the tuples of
-            all of them; None: nodes are all alike.
-        edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: edges are all alike.
+        node_label: The attribute with the labels: ``(N,)``, N strings, or ``(N, F)``, where each
+            distinct row is a label (one-hot vectors, for example). With a list of names, labels are
+            tuples of all of them. None: all nodes are alike.
+        edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: all edges are alike.
         iteration_weights: :math:`w_0, \ldots, w_h`, at least 0; None: all 1.
 
-    Labels of one collection have one type and width. Between collections equal whole numbers are
-    one label in every type; a number and a string, or rows of different widths, are not. All other
-    arguments are as of :class:`CountKernel`.
+    The labels of one collection have one type and width. Between collections, equal whole numbers
+    are the same label whatever their type; a number and a string, or rows of different widths, are
+    different labels. All other arguments are as for :class:`CountKernel`.
 
     Example:
         >>> from sklearn.linear_model import Ridge

@@ -1,4 +1,4 @@
-"""Molecules like those that are there, for networks to learn what others predict of them."""
+"""Molecules similar to given ones, for networks to learn what other models predict of them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ TRIES = 10  # for each analogue
 
 
 def analogues(molecules: Molecules, number: int, seed: int) -> Molecules:
-    """Molecules with one to four atoms of another element, different from all that are given.
+    """Makes new molecules from given ones by changing the elements of one to four atoms.
 
-    The element is that of another atom of the given molecules with as many neighbours and bonds, in
-    a ring or not, drawn at random; charged atoms, radicals, isotopes and hydrogen stay. What RDKit
-    does not accept is left out.
+    A new element is drawn from the atoms of the given molecules that have as many neighbours and
+    bonds, and are also in a ring or not. Charged atoms, radicals, isotopes and hydrogen do not
+    change. Molecules that RDKit does not accept are left out.
 
     Args:
         molecules: The molecules.
-        number: N, of analogues; there are fewer where ten times as many tries do not give so many.
-        seed: Of what is drawn.
+        number: N, the number of analogues; there are fewer if 10 N tries do not find so many.
+        seed: The seed of all draws.
 
     Returns:
         The N analogues, as canonical SMILES, with the extra numbers ``(N, E)`` of the molecules

@@ -1,6 +1,6 @@
-"""The command ``pyg-kernels``: its words, errors in one line, exit statuses.
+"""The command ``pyg-kernels``: its arguments, one-line errors and exit statuses.
 
-Nothing here imports torch or pandas: ``--help`` and a misspelt option answer at once.
+Its import loads neither torch nor pandas: ``--help`` and misspelt options answer at once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ METRICS = {
 }
 LOGGER = logging.getLogger("pyg_kernels.molecules")
 say = LOGGER.info  # a line on standard error, which leaves standard output to tables
-# The others are in runs.
+# The modules of commands; those that are not listed are in runs.
 MODULES = {"tune": "tuning", "export": "onnx", "predict": "streaming", "embed": "streaming"}
 EXPECTED = (ValueError, OSError, ImportError)
-# Torch says that there is no CUDA, or no memory on it, by AssertionError and RuntimeError; data
-# that do not fit a network of the user's own raise the others.
+# Torch raises AssertionError or RuntimeError if there is no CUDA, or no memory on it; data that do
+# not fit a user's own network raise the others.
 POSSIBLE = (AssertionError, RuntimeError, MemoryError, TypeError, LookupError)
 EPILOG = """\
   pyg-kernels example molecules.csv
@@ -64,7 +64,7 @@ def main(words: Sequence[str] | None = None) -> int:
             for library in ("OMP", "MKL", "OPENBLAS"):  # read when the library loads
                 os.environ[f"{library}_NUM_THREADS"] = str(options.threads)
             import_module("torch").set_num_threads(options.threads)
-        if os.getcwd() not in sys.path:  # of networks of one's own, by import path
+        if os.getcwd() not in sys.path:  # to import users' own networks
             sys.path.append(os.getcwd())
         module = import_module(f"pyg_kernels.molecules.{MODULES.get(name, 'runs')}")
         getattr(module, name)(options)
@@ -83,7 +83,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _with_config(words: list[str]) -> list[str]:
-    """The words, and after the command those of a file ``--config``, which the others override."""
+    """The words, with those of ``--config`` after the command; the given words override them."""
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config")
     path = finder.parse_known_args(words)[0].config
@@ -105,7 +105,7 @@ def _with_config(words: list[str]) -> list[str]:
             added += [option, *map(str, value)]
         elif value is not None and value is not False:
             added.append(option if value is True else f"{option}={value}")
-    # An option of one value comes last, so that no list takes up what follows it.
+    # --config comes last, as an option of one value, so that no list takes up the words after it.
     return [words[0], *added, f"--config={path}", *words[1:]]
 
 

@@ -14,14 +14,14 @@ from pyg_kernels.kernels.hashing import ODD, ODDER, mixed
 from pyg_kernels.nn import WLKernelNet
 from pyg_kernels.ops.edges import Edges, distinct_rows
 
-FEWEST_ATOMS = 1000  # of fewer, environments are too few to gain from
+FEWEST_ATOMS = 1000  # with fewer, too few environments repeat to gain from
 
 
 class Level(NamedTuple):
-    """The different environments of the atoms of a batch, of i bonds around each.
+    """The U different environments, of i bonds around an atom, in a batch of N atoms.
 
-    That of each atom, ``(N,)``; of each environment the one of i - 1 bonds around its atom,
-    ``(U,)``; edges from the environments of i - 1 bonds of an atom's neighbors to its own.
+    The environment of each atom, ``(N,)``; for each environment, the one of i - 1 bonds within it,
+    ``(U,)``; edges to each environment from those of i - 1 bonds around its atom's neighbors.
     """
 
     of_atom: Tensor
@@ -30,16 +30,16 @@ class Level(NamedTuple):
 
 
 def wl_output(net: Module, batch: Batch) -> Tensor | None:
-    r"""What a network makes of a batch, where that takes fewer products than ``net(...)``.
+    r"""The output of a network for a batch, if it takes fewer products than ``net(...)``.
 
-    The labels :math:`h^{(i)}` and states :math:`c^{(i)}` of an atom depend on its environment of i
-    bonds alone, as the labels of Weisfeiler and Lehman do; libraries of molecules have few
-    different ones for each i. Every iteration is evaluated once for each environment, as a
-    bipartite graph from those of i - 1 bonds to those of i, and graphs add up their atoms':
-    2,000 molecules of a library of ring systems take a ninth of the products, of ChEMBL a sixth.
-    Equal up to rounding; None where there is nothing to gain, or walks are not of two atoms.
+    The labels :math:`h^{(i)}` and states :math:`c^{(i)}` of an atom depend only on its environment
+    of i bonds, as the labels of Weisfeiler and Lehman do, and libraries of molecules have few
+    different ones. Every iteration is evaluated once for each environment, on a bipartite graph
+    from those of i - 1 bonds to those of i. Graphs add up the states of their atoms. 2,000
+    molecules of a library of ring systems take a ninth of the products, of ChEMBL a sixth. Equal up
+    to rounding; None if nothing is gained, or walks do not have two atoms.
     """
-    if not isinstance(batch, Batch):  # of an export, which is to keep any number of atoms
+    if not isinstance(batch, Batch):  # in an export, which must allow any number of atoms
         return None
     if not isinstance(net, WLKernelNet) or net.training or torch.is_grad_enabled():
         return None
@@ -61,10 +61,10 @@ def wl_output(net: Module, batch: Batch) -> Tensor | None:
 
 
 def environments(batch: Batch, depth: int) -> tuple[Tensor, list[Level]] | None:
-    """The environments of the atoms of a batch, kept there.
+    """The environments of the atoms of a batch, which are cached in the batch.
 
-    They are the features of those of no bonds, ``(U, F)``, and the levels 1 to depth; None where
-    atoms or bonds hardly have the same features. Two different ones are taken for one with the
+    They are the features of environments of 0 bonds, ``(U, F)``, and the levels 1 to depth; None if
+    atoms or bonds rarely share features. Two different environments are taken for one with the
     probability 2^-64.
     """
     kept = batch.get("environments")

@@ -41,7 +41,7 @@ LOGGER = logging.getLogger(__name__)
 
 @dataclass(eq=False, repr=False)
 class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
-    """What regression and classification of molecules share: members, and their mixture."""
+    """Base class of both estimators: fits members, and mixes their predictions."""
 
     _no_matter: ClassVar[set[str]] = {"device", "progress"}
 
@@ -92,25 +92,25 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             X: M SMILES or molecules of RDKit, or a table with a column ``smiles`` whose other
                 columns are numbers, which are standardized.
             y: ``(M,)`` or ``(M, T)``, NaN where a target was not measured.
-            sample_weight: ``(M,)``, to networks ratios, to other models as to scikit-learn's;
-                Gaussian processes take none. The weights of a stack, and intervals, count each
-                measurement of the validation part whose weight is above 0 alike.
-            validation: The positions of the validation part, or a mask; None: drawn at random, for
-                each member of an ensemble another one. Gaussian processes do without, ``[]``; there
-                are then no intervals, and several have equal weights.
-            start_from: A fitted estimator with the same networks, whose weights they start with
-                (``'auto'`` is then its networks); those of their heads only where sizes and
-                ``spikes_`` are the same, and both learn targets with a spike as one, or as two.
-            frozen: Whether the heads alone are then trained.
-            checkpoint: A folder for members as they are finished. Where it has those of an
-                interrupted call with the same arguments, they are taken from there.
+            sample_weight: ``(M,)``. Networks use their ratios only, other models use them as
+                scikit-learn does; Gaussian processes take none. Weights of a stack, and intervals,
+                count all measurements in the validation part with weights above 0 equally.
+            validation: The positions of the validation part, or a mask. None: drawn at random, anew
+                for each member of an ensemble. ``[]`` is possible with Gaussian processes only;
+                there are then no intervals, and several processes have equal weights.
+            start_from: A fitted estimator with the same networks, from whose weights training
+                starts (``'auto'`` means these). Heads start from them only if sizes and ``spikes_``
+                are the same, and both learn targets with a spike as one, or both as two.
+            frozen: Whether to train only the heads; needs `start_from`.
+            checkpoint: A folder to keep each member in when it is fitted. Members that an
+                interrupted call with the same arguments has kept there are taken over.
 
         Raises:
-            IndexError: On a validation part that is not there.
-            ValueError: On arguments out of range, molecules that cannot be read (with their
-                positions), targets that do not fit, or networks that do not.
+            IndexError: If a position of `validation` is too large, or a mask has another length.
+            ValueError: If an argument is out of range, molecules cannot be read (the message has
+                their positions), or targets or networks do not fit.
         """
-        fitted = copy(self)  # an interrupted fit leaves what was there
+        fitted = copy(self)  # an interrupted fit leaves the estimator unchanged
         fitted._fit(X, y, sample_weight, validation, start_from, frozen, checkpoint)
         self.__dict__.update(vars(fitted))
         return self
@@ -147,17 +147,17 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         extra = molecules.extra[learned if learned.any() else slice(None)]
         self.extra_mean_, spread = extra.mean(0), extra.std(0)
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
-        self.extra_scale_ = np.where(varies, spread, np.inf)  # nothing is learned of the others
+        self.extra_scale_ = np.where(varies, spread, np.inf)  # constant columns become 0
         molecules = self._scaled(molecules)
         if {*models} & {*KERNEL_METHODS}:
-            molecules.graphs()  # read once, and what cannot be read is named by its position
+            molecules.graphs()  # all at once, so that an error names positions in X
         random = check_random_state(self.random_state)
         everything = np.arange(len(molecules))
         members: list[Any] = []
         held = []
         for number in range(size):
             valid = self._validation(targets, validation, random)
-            if self.distill:  # else some would teach what they have learned of what others hold out
+            if self.distill:  # all hold out the same part: none may teach what it learned from it
                 validation = valid
             train = np.setdiff1d(everything, valid)
             if not len(train):
@@ -187,15 +187,15 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         self.scores_ = self._conformal_scores(held, validation is not None)
         kept = [member for member in self.members_ if isinstance(member, KernelMethod)]
         if self.refit and self.ensemble_size == 1:
-            for member in kept:  # what was held out has said what it has to say
+            for member in kept:  # the validation part is no longer needed
                 member.refit(replace(examples, train=everything))
         self.training_ = (molecules.unread(), targets, weight) if kept else None
 
     def _student(self, examples: Examples, usual: dict[str, Any], checkpoint: Any) -> Any:
-        """A network that has learned from the examples and what the members predict of analogues.
+        """A network that learns the examples, and the members' predictions for analogues.
 
-        It learns a target with a spike as one, for half as many epochs. None where less than half
-        as many analogues are found as are wanted.
+        It learns a target with a spike as one target, and for half as many epochs. None if fewer
+        than half of the wanted analogues are found.
         """
         there, weight = examples.molecules, examples.weight
         number = math.ceil(self.distill * len(examples.train))
@@ -223,7 +223,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
     def check_arguments(
         self, start_from: MoleculeEstimator | None = None, frozen: bool = False
     ) -> list[str]:
-        """Refuses what :meth:`fit` can refuse before it has read anything; gives the models."""
+        """Raises the errors that :meth:`fit` can raise before it reads data; returns the models."""
         models = self._models()
         if start_from is not None:
             models = self._that_start(models, start_from)
@@ -256,7 +256,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
 
     @staticmethod
     def _that_start(models: list[str], start_from: Any) -> list[str]:
-        """The models, networks that start from another estimator's: all of it of ``'auto'``."""
+        """The networks that start from another estimator's; for ``'auto'``, all that it has."""
         if not isinstance(start_from, MoleculeEstimator):
             raise ValueError(f"start_from={start_from!r}: expected a fitted estimator")
         check_is_fitted(start_from, "members_")
@@ -278,11 +278,11 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         weight: NDArray[np.float64],
         start_from: MoleculeEstimator | None = None,
     ) -> None:
-        """Refuses weights and extra columns that models, or what they start from, do not take.
+        """Raises if weights or extra columns do not suit the models or `start_from`.
 
         Raises:
-            ValueError: On weights ``(M,)`` other than 1 with a Gaussian process, extra columns
-                ``(M, C)`` whose squares are not finite, or with other names than `start_from` has.
+            ValueError: If weights ``(M,)`` of a Gaussian process are not 1, or extra columns
+                ``(M, C)`` have squares that are not finite or other names than in `start_from`.
         """
         processes = [
             m for m in models if issubclass(KERNEL_METHODS.get(m, object), methods.ProcessMethod)
@@ -311,7 +311,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             raise ValueError(f"distill={self.distill} {reason}")
 
     def _starting(self, model: str, number: int = 0) -> Any:
-        """The member of a model that another estimator's starts from."""
+        """The member of this model from which another estimator's member starts."""
         found = [member for member in self.members_ if member.model == model]
         if not found:
             raise ValueError(f"start_from has no {model!r}, it has {', '.join(self.models_)}")
@@ -334,7 +334,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         return models
 
     def _member(self, model: str, task: Task, **usual: Any) -> Any:
-        """A member, not fitted; networks are trained as usual where nothing is given."""
+        """An unfitted member; `usual` has training options of networks where none are given."""
         if model in KERNEL_METHODS:
             return KERNEL_METHODS[model](model, task, self.featurizer, self.num_layers)
         from pyg_kernels.molecules.training import TrainedNetwork, TrainingOptions
@@ -355,7 +355,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         """Numbers, or the numbers of classes, ``(M, T)``; sets ``task_``."""
 
     def _divided(self, y: NDArray[np.float64], learned: Any) -> NDArray[np.float64]:
-        """What members learn of the targets; spikes are those of the rows that are learned."""
+        """The targets as members learn them; spikes are found in the rows that are learned."""
         resamples = (self.training_options or {}).get("resample") is not None
         if not self.hurdle or resamples or self.task_.kind != "regression":
             return y
@@ -382,7 +382,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         return self._scaled(self._cleaned(inputs.read_molecules(X, self.columns_)))
 
     def _validation(self, y: NDArray[np.float64], given: Any, random: Any) -> NDArray[Any]:
-        """The positions of the validation part; of each class its share, but not all of one."""
+        """The positions of the validation part; of each class a share is drawn, never all."""
         if given is not None:
             try:
                 chosen = np.asarray(given)
@@ -399,7 +399,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             if self.task_.kind != "regression" and y.shape[1] == 1:
                 of_each = [order[y[order, 0] == code] for code in np.unique(y[~np.isnan(y)])]
                 shares = [rows[: int(self.validation_fraction * len(rows))] for rows in of_each]
-                kept = [rows[0] for rows in of_each]  # of small classes, whose shares are none
+                kept = [rows[0] for rows in of_each]  # if all shares are 0, these are not held out
                 others = order[~np.isin(order, kept)][: len(positions)]
                 positions = np.concatenate(shares) if any(map(len, shares)) else others
         names = self.models_ if given is None else self._models()
@@ -411,9 +411,9 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         return np.sort(positions)
 
     def _validated(self, member: Any, examples: Examples) -> Outputs:
-        """The predictions of the validation part, and from them the member's noise.
+        """The predictions for the validation part; their errors give the member's noise.
 
-        Where a target was not measured there, its variance among the fitted molecules is the noise.
+        If a target was not measured there, the noise is its variance among the fitted molecules.
         """
         valid = examples.valid
         member.noise = np.zeros(member.task.num_outputs)
@@ -430,9 +430,9 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         return member.task.hurdles.joined(found)
 
     def _conformal_scores(self, held: Any, shared: bool) -> NDArray[np.float64]:
-        """Errors of the validation parts over standard deviations, ``(V, T)``.
+        """Errors on the validation parts, divided by standard deviations, ``(V, T)``.
 
-        Where all members have the same validation part, they are those of the whole mixture.
+        If all members share one validation part, the errors are those of the whole mixture.
         """
         if self.task_.kind != "regression":
             return np.zeros((0, 0))
@@ -472,10 +472,10 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         return np.tile(self.model_weights_, each) / each
 
     def transform(self, X: Any) -> Any:
-        """Graph vectors ``(M, D)``, those of several networks side by side.
+        """Graph vectors ``(M, D)``; those of several networks are concatenated.
 
-        Without networks they are the counts of atoms' environments of the fitted molecules, a
-        sparse matrix.
+        Without networks, they are a sparse matrix of counts of the atom environments that the
+        fitted molecules have.
         """
         molecules = self._read(X)
         networks = [m for m in self.members_ if not isinstance(m, KernelMethod)]
@@ -487,20 +487,20 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         """The shares of atoms and bonds in predictions, and the walks that add most.
 
         Args:
-            X: Molecules. Of molecules of RDKit, atoms are those of their canonical SMILES.
+            X: Molecules. Atoms of RDKit molecules are numbered as in their canonical SMILES.
             k: How many walks.
-            target: Which target, or which of three or more classes. Of a target with a value in
-                ``spikes_``, what it is elsewhere is explained; that it is elsewhere by the targets
-                after the last, one for each of them: of kernel methods the share, of networks its
-                log odds.
+            target: The target, or one of three or more classes. For a target with a value in
+                ``spikes_``, its value elsewhere is explained. Numbers after the last target, one
+                for each of these, explain whether it is elsewhere: as a share for kernel methods,
+                as log odds for networks.
 
         Returns:
             A :class:`MoleculeExplanation`.
 
         Raises:
-            ValueError: If a member is neither a network of this package nor a ``'gp'``,
-                ``'wl-gp'`` or, in regression, ``'pooled'``, nor a ``'wl-ridge'`` without extra
-                columns.
+            ValueError: If a member is none of these: a network of this package that is not an
+                embedded one; ``'gp'``, ``'wl-gp'``; in regression ``'pooled'``; ``'wl-ridge'``
+                without extra columns.
         """
         from pyg_kernels.molecules.explanation import explained
 
@@ -543,61 +543,59 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
     """Regression on molecules: Gaussian processes, kernel methods, networks, their stacks.
 
     Args:
-        model: ``'gp'``, a Gaussian process with the kernels of :func:`molecule_kernels`;
-            ``'pooled'``, it and randomized trees
-            (:class:`~pyg_kernels.molecules.methods.ProcessMethod`); ``'wl-gp'``, ``'wl-ridge'``,
-            ``'wl-forest'``, ``'random-walk-gp'``; ``'mean'``, that of the targets; a network
-            of this package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``, ``'random-walk'``,
-            ``'gated-walk'``, ``'embedded-mean-field'``,
-            ``'embedded-loopy-bp'``, or of PyG, ``'gin'``, ``'gine'``, ``'attentive-fp'``,
-            ``'neural-fingerprint'``; the import path of another, ``'mypkg.nets:Net'`` (see
-            :func:`~pyg_kernels.molecules.networks.build_network`); or several of these, which are
-            added up with weights of at least 0 that fit the validation part; or ``'auto'``, some of
-            these by the task and the number of molecules:
-            :func:`~pyg_kernels.molecules.recipe.recipe`.
-        ensemble_size: How many members a model has, each with its own seed and, without `distill`,
-            its own validation part; ``'auto'`` has two at least, in regression from 10,000
-            molecules on.
-        epochs: Of networks, at most; None: 60, of ``'auto'`` 25 from 10,000 molecules on.
+        model: One or several models. Gaussian processes: ``'gp'``, with the kernels of
+            :func:`molecule_kernels`; ``'pooled'``, which is ``'gp'`` and randomized trees
+            (:class:`~pyg_kernels.molecules.methods.ProcessMethod`); ``'wl-gp'``,
+            ``'random-walk-gp'``. Other kernel methods: ``'wl-ridge'``, ``'wl-forest'``. The mean of
+            the targets: ``'mean'``. Networks of this package: ``'wl'``, ``'wl-gated'``,
+            ``'graph-kernel'``, ``'random-walk'``, ``'gated-walk'``, ``'embedded-mean-field'``,
+            ``'embedded-loopy-bp'``. Networks of PyG: ``'gin'``, ``'gine'``, ``'attentive-fp'``,
+            ``'neural-fingerprint'``. Other networks by import path: ``'mypkg.nets:Net'``
+            (:func:`~pyg_kernels.molecules.networks.build_network`). Several models are added up
+            with weights of at least 0 that fit the validation part. ``'auto'`` chooses by the task
+            and the number of molecules: :func:`~pyg_kernels.molecules.recipe.recipe`.
+        ensemble_size: How many members each model has. Each has its own seed and, without
+            `distill`, its own validation part. ``'auto'`` has at least two in regression from
+            10,000 molecules on.
+        epochs: The most epochs of networks. None: 60; for ``'auto'``, 25 from 10,000 molecules on.
         featurizer: The features of networks: ``'default'``, ``'duvenaud'``, ``'ogb'`` or a
             :class:`~pyg_kernels.chem.Featurizer`.
-        random_state: Of validation parts, initial weights and orders.
-        device: Of networks; None: CUDA where there is one.
-        progress: Whether to show it; None: on a terminal.
-        validation_fraction: The share of molecules that are held out: to stop training, to choose
-            penalties and weights of models, and for intervals. With one member a model, kernel
-            methods are fitted to all molecules in the end.
-        batch_size, learning_rate, patience: How networks are trained. None: 64 and 0.001, of
-            ``'auto'`` 128 and 0.005 from 10,000 molecules on; a third of the epochs, at least 10,
-            without a lower validation loss.
-        hidden_channels, num_layers, dropout: The sizes of networks; None: about 260,000 parameters.
-            Of ``wl-...`` methods `num_layers` is the iterations, of ``random-walk-gp`` the nodes in
-            a walk; None: 3.
-        standardize: Whether molecules are standardized first, fitted and predicted ones:
+        random_state: Determines validation parts, initial weights and the order of molecules.
+        device: The device of networks. None: CUDA if it is available, else the CPU.
+        progress: Whether to show a progress bar. None: only on a terminal.
+        validation_fraction: The share of molecules that are held out to stop training, to choose
+            penalties and weights of models, and to compute intervals. With one member per model,
+            kernel methods are finally fitted to all molecules (see `refit`).
+        batch_size, learning_rate, patience: How networks are trained. None: 64 and 0.001; for
+            ``'auto'``, 128 and 0.005 from 10,000 molecules on. Training ends after `patience`
+            epochs without a lower validation loss; None: a third of the epochs, at least 10.
+        hidden_channels, num_layers, dropout: The width, depth and dropout of networks. None: about
+            260,000 parameters. In ``wl-...`` methods `num_layers` is the number of iterations, in
+            ``random-walk-gp`` of nodes in a walk; None: 3.
+        standardize: Whether to standardize molecules first, in fitting and in prediction:
             :func:`~pyg_kernels.chem.standardize`.
         network_options: Further arguments of networks, such as ``{'norm': 'head'}``.
         training_options: ``schedule`` and ``resample`` of
             :class:`~pyg_kernels.molecules.training.TrainingOptions`.
-        refit: Whether kernel methods are fitted to all molecules in the end, and not to those alone
-            that are not held out.
-        hurdle: Whether a target that is often one value is learned as two: what it is elsewhere,
-            and whether it is elsewhere. See
-            :class:`~pyg_kernels.molecules.methods.Hurdles`; not where targets are resampled.
-        distill: How many analogues, for each molecule that is not held out, are predicted by all
-            members for one network to learn from, which takes their place (Hinton et al.,
-            *Distilling the Knowledge in a Neural Network*, 2015): the first of the models that is
-            one, on the molecules and their
-            :func:`~pyg_kernels.molecules.analogues.analogues`, in half as many epochs. All members
-            stay where less than half as many analogues are found.
+        refit: Whether kernel methods, with one member per model, are finally fitted to all
+            molecules, including those that were held out.
+        hurdle: Whether a target that often has one value is learned as two targets: its other
+            values, and whether it has one of them. See
+            :class:`~pyg_kernels.molecules.methods.Hurdles`. Ignored if targets are resampled.
+        distill: How many analogues per molecule that is not held out; 0: no distillation. Above 0,
+            one network replaces all members (Hinton et al., *Distilling the Knowledge in a Neural
+            Network*, 2015): the first network of the models. It learns the molecules, and what the
+            members predict for :func:`~pyg_kernels.molecules.analogues.analogues` of them, in half
+            as many epochs. All members are kept if fewer than half of the analogues are found.
 
     Attributes:
-        models_: The models; with `distill` the one that is left.
-        teachers_: With `distill` the models that it has learned from, else none.
+        models_: The models; after distillation, only the network that is left.
+        teachers_: After distillation, the models that the network has learned from; else empty.
         members_: The fitted members, models varying fastest.
         model_weights_: The weight of each model, ``(models,)``.
-        spikes_: The value of each target that is learned as two, ``(T,)``, NaN of others.
-        scores_: The errors of the validation parts over their standard deviations, NaN where a
-            target was not measured, ``(V, T)``.
+        spikes_: The frequent value of each target that is learned as two, ``(T,)``; NaN for others.
+        scores_: The absolute errors on the validation parts divided by the standard deviations,
+            ``(V, T)``; NaN where a target was not measured.
 
     Example:
         >>> from pyg_kernels.molecules import MoleculeRegressor
@@ -623,16 +621,16 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of new measurements, and their standard deviation.
 
-        The variance is that of the mixture of all members: their own, and that of their means. A
-        network's, a ridge regression's and a forest's own is the mean squared error of its
-        validation part.
+        The variance is that of the mixture of all members: the mean of their variances plus the
+        variance of their means. The variance of a network, a ridge regression or a forest is its
+        mean squared error on the validation part.
 
         Args:
-            X: As of :meth:`fit`; of a table the columns that :meth:`fit` had.
+            X: As for :meth:`fit`; a table needs the columns that :meth:`fit` had.
             return_std: Whether to return the standard deviation.
 
         Returns:
-            ``(M,)`` or ``(M, T)``; or two of them.
+            The mean, ``(M,)`` or ``(M, T)``; with `return_std`, also the standard deviation.
         """
         found = self._outputs(X)
         mean, std = self._shaped(found.mean), self._shaped(_deviation(found))
@@ -644,9 +642,9 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         Split conformal prediction (Lei et al., *Distribution-Free Predictive Inference for
         Regression*, 2018): :math:`\mu(x) \pm q \sigma(x)`, with q the
         :math:`\lceil (V + 1) c \rceil`-th smallest of the V scores
-        :math:`|y - \mu(x)| / \sigma(x)` of the validation part. It holds on average over molecules
-        that come from where the fitted ones come from. What the validation part has chosen, the end
-        of training, penalties, weights of models, makes intervals slightly too narrow.
+        :math:`|y - \mu(x)| / \sigma(x)` of the validation part. The coverage holds on average over
+        molecules of the same origin as the fitted ones. Intervals are slightly too narrow, since
+        the validation part also chooses the end of training, penalties and weights of models.
 
         Args:
             X: As of :meth:`predict`.
@@ -656,8 +654,8 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             The lower and the upper ends, ``(M,)`` or ``(M, T)``.
 
         Raises:
-            ValueError: If the validation part is too small for this coverage; where it is for some
-                targets alone, their intervals are NaN, with a warning.
+            ValueError: If the validation part is too small for this coverage. If it is too small
+                for some targets only, their intervals are NaN, with a warning.
         """
         width = self.interval_scale(coverage)
         few = np.flatnonzero(np.isnan(width))
@@ -697,7 +695,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         return values[:, 0] if self.flat_ else values
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination of what was measured, its mean over the targets."""
+        """The coefficient of determination on measured values, averaged over the targets."""
         found = self._outputs(X).mean
         values = inputs.read_numbers(y, len(found))
         return mean_score(r2_score, 2, values, found, sample_weight)
@@ -707,10 +705,11 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
     """Classification of molecules; arguments are those of :class:`MoleculeRegressor`.
 
     Targets are ``(M,)`` labels of two or more classes, or ``(M, T)`` of two classes each; None or
-    NaN is a missing one. Members' probabilities are averaged; ``wl-ridge`` is logistic regression.
+    NaN is a missing label. Members' probabilities are averaged; ``wl-ridge`` is logistic
+    regression.
 
     Attributes:
-        classes_: The classes of the target, sorted, or a list of those of each.
+        classes_: The sorted classes of the target; for ``(M, T)`` targets, a list of them for each.
 
     Example:
         >>> from pyg_kernels.molecules import MoleculeClassifier
@@ -734,8 +733,9 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
         return codes
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability of each class, ``(M, classes)``; for ``(M, T)`` targets, of the second
-        class of each, ``(M, T)``.
+        """The probability of each class, ``(M, classes)``.
+
+        For ``(M, T)`` targets it is that of the second class of each, ``(M, T)``.
         """
         found = self._outputs(X).mean
         if self.flat_ and self.task_.kind == "binary":
@@ -753,6 +753,6 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
         return label_columns([classes[codes] for classes, codes in pairs])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The accuracy on what was measured, its mean over the targets."""
+        """The accuracy on measured labels, averaged over the targets."""
         found = self.predict(X)
         return mean_score(accuracy, 1, label_array(y), found, sample_weight)

@@ -30,23 +30,23 @@ _Parts = tuple[Any, NDArray[Any], Sequence[Any], Any]  # atoms, bonds, walks, an
 
 @dataclass(frozen=True)
 class MoleculeExplanation:
-    """The shares of atoms and bonds in what is predicted of M molecules.
+    """The shares of atoms and bonds in the predictions for M molecules.
 
-    Of regression the prediction is explained, in the target's units, and where ``spikes_`` has a
-    value what it is elsewhere, or that it is elsewhere; of classes the mean over the
-    members of the log odds of the second class, or of the logit of the class, of processes their
-    posterior means.
+    In regression, the prediction is explained, in the target's units; where ``spikes_`` has a
+    value, it is the target's value elsewhere, or that it is elsewhere. In classification, the mean
+    over members of the log odds of the second class, or of the logit of the class, is explained;
+    for processes, their posterior means.
 
     Attributes:
         smiles: The molecules; atoms are counted in their order.
-        output: What is explained, ``(M,)``.
+        output: The values that are explained, ``(M,)``.
         atoms: For each molecule the shares of its atoms, ``(N,)``. With `constant` they add up to
             `output`.
-        bonds: The shares of its bonds, in the order of RDKit's; another way to divide the same sum,
-            but for walks of one atom.
-        walks: The k walks that add most, by absolute value: atoms, first to last, and value.
-        constant: What no walk adds, ``(M,)``; of kernel methods, what no pattern adds: descriptors,
-            extra columns and the mean. Kernel methods share out among atoms alone.
+        bonds: The shares of its bonds, in RDKit's order: another way to divide the same sum,
+            without walks of one atom.
+        walks: The k walks of largest absolute value: the atoms, first to last, and the value.
+        constant: What no walk adds, ``(M,)``; for kernel methods, what no pattern adds:
+            descriptors, extra columns and the mean. Kernel methods have shares of atoms only.
     """
 
     smiles: list[str]
@@ -73,9 +73,9 @@ class MoleculeExplanation:
     def to_frame(self) -> pd.DataFrame:
         """A row for each atom, bond and walk of each molecule, and one for its constant.
 
-        There are none of bonds where none has a share, as those of processes. Columns are the
-        position of the molecule, its SMILES, the part, its atoms from first to last, their symbols,
-        and the share.
+        Bonds are left out where none has a share, as with processes. The columns are the position
+        of the molecule, its SMILES, the part, its atoms from first to last, their symbols, and the
+        share.
         """
         rows = []
         for i, smiles in enumerate(self.smiles):
@@ -118,7 +118,7 @@ class MoleculeExplanation:
         )
 
 
-PROCESSES = ("gp", "pooled", "wl-gp")  # which count patterns, by and large
+PROCESSES = ("gp", "pooled", "wl-gp")  # processes that mostly count patterns
 
 
 def _ends(mol: Any) -> list[tuple[int, int]]:
@@ -130,7 +130,7 @@ def explained(
 ) -> MoleculeExplanation:
     """The explanation of a mixture: the shares of its members, times their weights.
 
-    Walks are exact for one member; of several they are the best ones of each, added up.
+    The walks are exact for one member; for several, the best walks of each are added up.
     """
     if not 0 <= target < task.num_outputs:
         raise ValueError(f"target={target} with {task.num_outputs} outputs")
@@ -186,7 +186,7 @@ def _of_network(member: Any, molecules: Molecules, k: int, target: int) -> Itera
 
 
 def _with_extra(net: Any, extra: NDArray[np.float64]) -> Any:
-    """The network for molecules with these extra columns, which become a part of a bias."""
+    """The network for a molecule with these extra columns, which are added to a bias."""
     if net.lin_extra is None:
         return net.net
     fixed = copy.deepcopy(net)
@@ -197,7 +197,7 @@ def _with_extra(net: Any, extra: NDArray[np.float64]) -> Any:
 
 
 def _row_of_class(member: Any, seen: NDArray[Any], target: int) -> tuple[int, float]:
-    """Which of a classifier's functions is of a class, and its sign: two classes share one."""
+    """The position and sign of a class's function in a classifier; two classes share one."""
     places = np.flatnonzero(seen == target)
     if not len(places):
         raise ValueError(f"target={target}: model={member.model!r} saw none of this class")
@@ -206,7 +206,7 @@ def _row_of_class(member: Any, seen: NDArray[Any], target: int) -> tuple[int, fl
 
 
 def _of_kernels(member: Any, molecules: Molecules, k: int, target: int) -> Iterator[_Parts]:
-    """Shares of atoms alone: what counts of patterns add, divided among their atoms."""
+    """Shares of atoms only: what the count of a pattern adds is divided among its atoms."""
     graphs = molecules.graphs()
     row, sign, models = target, 1.0, []
     shares: Any = np.ones((1, len(graphs)))

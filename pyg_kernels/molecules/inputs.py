@@ -1,4 +1,4 @@
-"""What users hand over: molecules, extra columns, targets."""
+"""Reads what users pass: molecules, extra columns and targets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Molecules:
         return cls(dataset.smiles, [], np.zeros((len(dataset), 0)), known)
 
     def unread(self) -> Molecules:
-        """The same molecules, without what was made of them."""
+        """The same molecules, without the graphs and features that were read."""
         return Molecules(self.smiles, self.columns, self.extra)
 
     def dataset(self, featurizer: str | Featurizer) -> Any:
@@ -98,14 +98,14 @@ def _key(featurizer: Featurizer | None) -> str:
 def _reading(
     smiles: Sequence[str], featurizer: Featurizer | None, num_workers: int | None = None
 ) -> tuple[Any, list[InvalidRow]]:
-    """The molecules as a data set, or RDKit's without a featurizer; the SMILES that are none."""
+    """The molecules as a data set (RDKit's without a featurizer), and the invalid SMILES."""
     if featurizer is not None:
         try:
             found = MoleculeDataset.from_smiles(
                 smiles, skip_invalid=True, num_workers=num_workers, featurizer=featurizer
             )
             return found, found.skipped
-        except ValueError:  # there is none
+        except ValueError:  # no molecule can be read
             return None, featurizer.encode_many(smiles, num_workers=0)[1]
     parsed, invalid = [], []
     for position, text in enumerate(smiles):
@@ -121,9 +121,9 @@ def read_valid(
     featurizer: str | Featurizer | None = None,
     num_workers: int | None = 0,
 ) -> tuple[Molecules, list[InvalidRow]]:
-    """The molecules among the cells of a column, read once, and the cells that are none.
+    """The valid molecules among the cells of a column, read once, and the invalid cells.
 
-    Without a featurizer RDKit alone reads them, for kernel methods.
+    Without a featurizer, only RDKit reads them, which is what kernel methods need.
     """
     smiles = [item if isinstance(item, str) else "" for item in items]
     made = None if featurizer is None else featurizer_by_name(featurizer)
@@ -136,7 +136,7 @@ def read_valid(
 def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
     """The molecules of SMILES, of RDKit's molecules, or of a table with a column ``smiles``.
 
-    The columns are those that a table must have beside it; None: all others are taken.
+    `columns` are the other columns that a table must have; None: all other ones are taken.
     """
     if isinstance(X, Molecules):
         return X
@@ -203,7 +203,7 @@ def read_numbers(y: Any, number: int) -> NDArray[np.float64]:
 
 
 def read_classes(y: Any, number: int) -> tuple[NDArray[np.float64], list[NDArray[Any]]]:
-    """Classes as their numbers, ``(M, T)``, NaN where one is missing, and the classes, sorted."""
+    """The classes as numbers, ``(M, T)``, NaN where one is missing, and the sorted classes."""
     values = _columns(label_array(y), number)
     codes = np.full(values.shape, np.nan)
     classes = []

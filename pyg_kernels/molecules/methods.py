@@ -23,17 +23,17 @@ from pyg_kernels.kernels import Kernel, WLSubtreeKernel
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.trees import MoleculeTrees
 
-# Twice a decade, from strong to weak: weak ones take the most iterations.
+# Two per decade, from strong to weak, since weak ones take the most iterations.
 PENALTIES = tuple(10 ** (k / 2) for k in range(8, -7, -1))
 TREES = 300  # of a random forest
-WORSE = 2  # penalties with a clearly larger validation error than the lowest end the search
-CLEARLY = 1.01
+WORSE = 2  # the search ends after so many penalties whose error is clearly above the lowest
+CLEARLY = 1.01  # times the lowest error
 _ROUNDS = 200  # of expectation-maximization
-_PRIOR = 30  # measurements that the prior on weights of models counts as: small parts choose badly
-_FIRM = 1e4  # how much the sum of the weights of models counts, over the errors
+_PRIOR = 30  # the prior on weights of models counts as so many measurements; few choose badly
+_FIRM = 1e4  # weight of the condition, in least squares, that weights of models add up to 1
 Numbers = NDArray[np.float64]
-POOL = (2.0, 1.0)  # what a process and trees weigh; least errors on validation parts of ten sets
-UNSURE = 1e-3  # the least probability of either part of a hurdle, in variances
+POOL = (2.0, 1.0)  # weights of process and trees, of least error on validation parts of ten sets
+UNSURE = 1e-3  # the least probability of either part of a hurdle that variances are computed with
 NUM_LAYERS = 3  # iterations of Weisfeiler-Lehman, or nodes in a walk
 
 
@@ -44,9 +44,9 @@ class Task:
     Args:
         kind: ``'regression'``, ``'binary'`` (one or several targets of two classes) or
             ``'multiclass'`` (one target).
-        num_outputs: K: targets, or classes of the one target.
-        spikes: Of regression, as of :class:`Hurdles`; empty where no target has one. The outputs
-            are then the targets elsewhere, and whether they are elsewhere.
+        num_outputs: K, the number of targets, or of classes of the one target.
+        spikes: In regression, those of :class:`Hurdles`; empty if no target has one. Otherwise the
+            outputs are the targets' values elsewhere, then whether they are elsewhere.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Task:
 
     @property
     def hurdles(self) -> Hurdles:
-        """What divides targets, and joins outputs."""
+        """Divides targets, and joins outputs."""
         return Hurdles(self.spikes)
 
 
@@ -64,7 +64,7 @@ class Outputs:
     """Predictions of M molecules.
 
     Args:
-        mean: ``(M, K)``: in the targets' own units; probabilities of the second class, or of each.
+        mean: ``(M, K)``, in the targets' own units; or probabilities of the second or each class.
         variance: ``(M, K)``, of new measurements, noise included; 0 for probabilities.
     """
 
@@ -73,20 +73,20 @@ class Outputs:
 
 
 class Hurdles:
-    r"""Targets that are one value with a probability, and vary otherwise (Cragg 1971).
+    r"""Targets that often have one value, a spike, and vary otherwise (Cragg 1971).
 
-    Such a spike, as 0 where nothing is seen, is the value of at least 1% of a target's measurements
-    and of 20, five times as frequent as any other; at least 20 are elsewhere, of two values or
-    more. A target with a spike s is learned as two: its values elsewhere, with the mean m and the
-    variance v, and whether it is elsewhere, 0 or 1, with the mean p cut to [0, 1]. Then
+    A spike, such as 0 where nothing is seen, is the value of at least 20, and at least 1%, of a
+    target's measurements, and five times as frequent as any other. At least 20 are elsewhere, at
+    two or more values. A target with a spike s is learned as two: its values elsewhere, with mean m
+    and variance v, and whether it is elsewhere, 0 or 1, with the mean p clipped to [0, 1]. Then
 
     .. math::
         E[y] = s + p (m - s), \qquad \operatorname{Var}[y] = p v + p (1 - p) (m - s)^2
 
-    where the variance has p in [0.001, 0.999]: no share that was learned is certain.
+    In the variance, p is clipped to [0.001, 0.999], since no learned share is certain.
 
     Args:
-        spikes: That of each target, ``(T,)``, NaN where it has none.
+        spikes: The spike of each target, ``(T,)``; NaN for a target without one.
     """
 
     def __init__(self, spikes: Any) -> None:
@@ -95,11 +95,11 @@ class Hurdles:
 
     @classmethod
     def of(cls, y: Numbers) -> Hurdles:
-        """Those of targets ``(M, T)``."""
+        """Finds the spikes of targets ``(M, T)``."""
         return cls([_spike(column[~np.isnan(column)]) for column in y.T])
 
     def divided(self, y: Numbers) -> Numbers:
-        """What is learned: the targets elsewhere, then whether those with a spike are."""
+        """The targets to learn: values elsewhere, then whether those with a spike are elsewhere."""
         y, spikes = y.copy(), self.spikes[self.targets]
         measured = y[:, self.targets]
         elsewhere = np.where(np.isnan(measured), np.nan, measured != spikes)
@@ -107,7 +107,7 @@ class Hurdles:
         return np.concatenate([y, elsewhere], 1)
 
     def joined(self, found: Outputs) -> Outputs:
-        """The targets' mean and variance, of what was learned; of arrays or tensors."""
+        """The mean and variance of the targets, from what was learned; of arrays or tensors."""
         if not len(self.targets):
             return found
         number = len(self.spikes)
@@ -123,7 +123,7 @@ class Hurdles:
 
 
 def joined_moments(mean: Any, variance: Any, share: Any, spike: Any) -> tuple[Any, Any]:
-    """The mean and variance of :class:`Hurdles`, of arrays or tensors of one shape."""
+    """The mean and variance by :class:`Hurdles`, for arrays or tensors of one shape."""
     away, unsure = mean - spike, share.clip(UNSURE, 1 - UNSURE)
     return spike + share * away, unsure * variance + unsure * (1 - unsure) * away**2
 
@@ -146,7 +146,7 @@ def certain(mean: Numbers) -> Outputs:
 
 
 def likelihoods(y: Numbers, mean: Numbers, task: Task) -> Numbers:
-    """The probability of each class that was measured, of targets ``(M, T)``."""
+    """The predicted probability of each measured class, for targets ``(M, T)``."""
     there = ~np.isnan(y)
     if task.kind == "binary":
         return np.where(y == 1, mean, 1 - mean)[there]
@@ -156,12 +156,12 @@ def likelihoods(y: Numbers, mean: Numbers, task: Task) -> Numbers:
 
 @dataclass(frozen=True)
 class Examples:
-    """What members of an estimator learn from: M molecules.
+    """The M molecules that members of an estimator learn from.
 
     Args:
         y: ``(M, T)``, NaN where a target was not measured; classes are numbered.
         weight: ``(M,)``.
-        train, valid: The positions to learn from, and to choose by.
+        train, valid: The positions of the training part, and of the validation part.
     """
 
     molecules: Molecules
@@ -173,7 +173,7 @@ class Examples:
 
 
 def standardization(y: Numbers, task: Task, weight: Numbers) -> tuple[Numbers, Numbers]:
-    """What targets are standardized by, ``(T,)`` each, of weighted rows: 0 and 1 for classes."""
+    """The weighted mean and scale of targets, ``(T,)`` each; 0 and 1 for classes."""
     measured = (~np.isnan(y) & (weight[:, None] > 0)).any(0)
     if not measured.all():
         place = int(np.flatnonzero(~measured)[0])
@@ -183,7 +183,7 @@ def standardization(y: Numbers, task: Task, weight: Numbers) -> tuple[Numbers, N
         )
     if task.kind != "regression":
         return np.zeros(y.shape[1]), np.ones(y.shape[1])
-    # A column counts as constant by the sum of its weights: they must not be large.
+    # StandardScaler's test for constant columns depends on the sum of weights: keep it small.
     scaler = StandardScaler().fit(y, sample_weight=weight / weight.max())
     return scaler.mean_, scaler.scale_
 
@@ -199,16 +199,16 @@ def mixture_of(parts: Sequence[Outputs], weights: Numbers) -> Outputs:
         np.stack([getattr(part, name) for part in parts]) for name in ("mean", "variance")
     )
     mean = np.tensordot(weights, means, 1)
-    with np.errstate(invalid="ignore"):  # what is not finite is reported by its molecule
+    with np.errstate(invalid="ignore"):  # values that are not finite are reported later
         return Outputs(mean, np.tensordot(weights, variances + (means - mean) ** 2, 1))
 
 
 def stacked_weights(held: Sequence[tuple[Numbers, Sequence[Outputs]]], task: Task) -> Numbers:
-    """Weights of models, at least 0 with the sum 1, that fit validation parts.
+    """Weights of models, at least 0 and with the sum 1, that fit the validation parts.
 
-    By least squares of standardized errors in regression; by the likelihood of the mixture of
-    probabilities in classification; with a prior towards equal weights. Each part has targets
-    ``(V, T)``, and predictions by model.
+    Regression minimizes squared standardized errors; classification maximizes the likelihood of the
+    mixture of probabilities. A prior favours equal weights. Each part has targets ``(V, T)``, and
+    the predictions of each model.
     """
     number = len(held[0][1])
     if number == 1:
@@ -225,7 +225,7 @@ def stacked_weights(held: Sequence[tuple[Numbers, Sequence[Outputs]]], task: Tas
     center, scale = standardization(y, task, np.ones(len(y)))
     columns = np.stack([((mean - center) / scale)[there] for mean in means], 1)
     goal = ((y - center) / scale)[there]
-    least = ((columns - goal[:, None]) ** 2).mean(0).min()  # a model that is far off has no prior
+    least = ((columns - goal[:, None]) ** 2).mean(0).min()  # limits the prior
     prior = np.eye(number) * np.sqrt(_PRIOR * min(columns.var(1).mean(), least))
     rows = np.concatenate([columns, prior, np.full((1, number), _FIRM)])
     goals = [goal, prior.sum(1) / number, [_FIRM]]
@@ -244,10 +244,10 @@ def _mixed(of_each: Numbers) -> Numbers:
 
 
 class Method:
-    """A member of an estimator: fitted on a part, measured on another.
+    """A member of an estimator: fitted on one part, evaluated on another.
 
-    It has ``fit(examples)``, ``outputs`` and ``vectors`` of molecules, and ``state()``, arrays that
-    ``restore`` takes up; a kernel method is then to be refitted.
+    It has ``fit(examples)``, ``outputs`` and ``vectors`` of molecules, and ``state()``, whose
+    arrays ``restore`` reads; a kernel method must then be refitted.
     """
 
     mean: Numbers
@@ -259,13 +259,13 @@ class Method:
         self.is_regression = task.kind == "regression"
 
     def told(self) -> dict[str, Any]:
-        """What is fitted, and by what, beside the examples."""
+        """What identifies a fit, apart from its examples."""
         features = featurizer_by_name(self.featurizer).fingerprint
         task = {name: value for name, value in vars(self.task).items() if value != ()}
         return {"model": self.model, "task": task, "features": features}
 
     def in_units(self, raw: NDArray[Any]) -> Outputs:
-        """The predictions of outputs on the scale of training: logits of classes."""
+        """The predictions, from outputs on the scale of training (logits for classes)."""
         raw = raw.astype(np.float64)
         if self.is_regression:
             mean = raw * self.std + self.mean
@@ -298,7 +298,7 @@ class KernelMethod(Method, ABC):
         self.refit(examples)
 
     def refit(self, examples: Examples) -> None:
-        """Conditions on the molecules to learn from, with the hyperparameters there are."""
+        """Conditions on the training molecules, with the current hyperparameters."""
         self.rows = rows = examples.train
         y, weight = examples.y[rows], examples.weight[rows]
         self._take_up(examples.molecules.part(rows), y, weight)
@@ -329,7 +329,7 @@ class KernelMethod(Method, ABC):
         self.seed = int(self.seed)
 
     def combined(self, classes: Sequence[Any], probabilities: Sequence[Numbers]) -> Numbers:
-        """Of each class the probability, 0 of one without examples; of targets the second's."""
+        """The probability of each class (0 without examples), or of each target's second class."""
         found = []
         for own, proba in zip(classes, probabilities, strict=True):
             whole = np.zeros((len(proba), max(2, self.task.num_outputs)))
@@ -340,7 +340,7 @@ class KernelMethod(Method, ABC):
         return np.stack([column[:, 1] for column in found], 1)
 
     def counting(self) -> WLSubtreeKernel:
-        """What counts the environments of atoms that the fitted molecules have."""
+        """The kernel that counts the atom environments of the fitted molecules."""
         if self._counting is None:
             kernel = WLSubtreeKernel(self.num_layers, edge_label="edge_attr", verbose=False)
             kernel.set_output(transform="default")  # whatever scikit-learn's configuration says
@@ -348,7 +348,7 @@ class KernelMethod(Method, ABC):
         return self._counting
 
     def vectors(self, molecules: Molecules) -> Any:
-        """Counts of the environments of atoms that the fitted molecules have, as a CSR matrix."""
+        """Counts of the atom environments that the fitted molecules have, as a CSR matrix."""
         counts = self.counting().transform(molecules.graphs())
         return sparse.csr_matrix(sparse.hstack([counts, molecules.extra]))
 
@@ -356,20 +356,20 @@ class KernelMethod(Method, ABC):
 class ProcessMethod(KernelMethod):
     r"""A Gaussian process: a :class:`KernelGP` or :class:`KernelGPClassifier` of all targets.
 
-    ``gp`` has the kernels of :func:`molecule_kernels`, ``wl-gp`` min-max of WL counts,
-    ``random-walk-gp`` the random-walk kernel of the featurizer's vectors. Extra columns are a
+    ``gp`` has the kernels of :func:`molecule_kernels`, ``wl-gp`` the min-max kernel of WL counts,
+    ``random-walk-gp`` the random-walk kernel of the featurizer's vectors. Extra columns have a
     :class:`VectorKernel`. ``pooled`` is ``gp`` and
-    :class:`~pyg_kernels.molecules.trees.MoleculeTrees` with its noise: of their Gaussians the
-    logarithmic pool (Genest and Zidek 1986) with the weights 2/3 and 1/3,
+    :class:`~pyg_kernels.molecules.trees.MoleculeTrees` with its noise. In regression, it is the
+    logarithmic pool (Genest and Zidek 1986) of their Gaussians with the weights 2/3 and 1/3,
 
     .. math::
         \frac{1}{\sigma^2} = \sum_p \frac{w_p}{\sigma_p^2}, \qquad
         \mu = \sigma^2 \, \sum_p w_p \frac{\mu_p}{\sigma_p^2},
 
-    in which the one counts more that knows more of a molecule; of classes their weighted mean.
+    which favours the smaller variance; for classes, the weighted mean of their probabilities.
 
     Attributes:
-        pool: The process, and the trees; each predicts all targets.
+        pool: The process and, in ``pooled``, the trees; each predicts all targets.
     """
 
     learned = ("seed", "rows", "weights", "noises")  # the latter two of the process
@@ -381,7 +381,7 @@ class ProcessMethod(KernelMethod):
         self.weights = None
 
     def condition(self, y: Numbers, weight: Numbers) -> None:
-        """Fits to ``molecules``, with the hyperparameters where there are any that fit."""
+        """Fits to ``molecules``, with the known hyperparameters if their number fits."""
         graphs = self.graphs(self.molecules)
         kind: Any = kernels.KernelGP if self.is_regression else kernels.KernelGPClassifier
         compared = self.kernels()
@@ -397,7 +397,7 @@ class ProcessMethod(KernelMethod):
             self.pool.append(MoleculeTrees(noise, self.seed).fit(graphs, y))
 
     def _columns(self, y: Numbers) -> int:
-        """How many functions a process learns: classes may not be there as they were before."""
+        """How many functions a process learns: one per target, or per class that occurs in `y`."""
         if self.is_regression:
             return y.shape[1]
         return sum(len(np.unique(column[~np.isnan(column)])) for column in y.T)
@@ -430,7 +430,7 @@ class ProcessMethod(KernelMethod):
         return Outputs((shares * means).sum(0), variance)
 
     def pooled(self, graphs: Sequence[Any]) -> tuple[Numbers, Numbers, Numbers]:
-        """Of each of the pool the means and their shares in its mean, (P, M, T); its variance."""
+        """The means of each of the pool, their shares in its mean, (P, M, T), and its variance."""
         found = [each.predict(graphs, return_std=True) for each in self.pool]
         means, stds = (np.stack(each).astype(np.float64) for each in zip(*found, strict=True))
         weights = np.array(POOL[: len(found)])[:, None, None]
@@ -441,9 +441,9 @@ class ProcessMethod(KernelMethod):
 class CountMethod(KernelMethod):
     """scikit-learn's estimators on counts of atoms' environments, one for each target.
 
-    ``wl-ridge``: ridge or logistic regression, whose penalty has the lowest validation error;
-    ``wl-forest``: a random forest; ``mean``: the mean of the fitted targets, or how frequent
-    classes are, whatever the molecule.
+    ``wl-ridge`` is ridge or logistic regression with the penalty of the lowest validation error;
+    ``wl-forest`` is a random forest; ``mean`` predicts the mean of the fitted targets, or the
+    frequencies of classes, for every molecule.
     """
 
     learned = ("seed", "rows", "penalties")
@@ -467,7 +467,7 @@ class CountMethod(KernelMethod):
         return (y - self.mean) / self.std
 
     def _chosen(self, learned: tuple[Any, Any, Any], held: tuple[Any, Any, Any]) -> float:
-        """The penalty of the lowest error of vectors, targets and weights that are held out."""
+        """The penalty with the lowest error on held-out vectors, targets and weights."""
         best, lowest, worse = PENALTIES[len(PENALTIES) // 2], np.inf, 0
         there = ~np.isnan(held[1]) & (held[2] > 0)
         if not there.any():
@@ -482,7 +482,7 @@ class CountMethod(KernelMethod):
             error = float(np.average(errors, weights=weight))
             if error < lowest:
                 best, lowest, worse = penalty, error, 0
-            worse += error > CLEARLY * lowest  # strong ones differ by noise alone
+            worse += error > CLEARLY * lowest  # strong penalties differ only by noise
             if worse == WORSE:
                 break
         return best
@@ -512,7 +512,7 @@ class CountMethod(KernelMethod):
 
     def vectors(self, molecules: Molecules) -> Any:
         if self.model == "mean":
-            return sparse.csr_matrix((len(molecules.rdkit()), 0))  # those that can be read
+            return sparse.csr_matrix((len(molecules.rdkit()), 0))  # raises if one cannot be read
         return super().vectors(molecules)
 
     def outputs(self, molecules: Molecules) -> Outputs:

@@ -98,9 +98,9 @@ class FingerprintNet(nn.Module):
 
 @dataclass(frozen=True)
 class NetworkKind:
-    """A network by name: its class, its width, close to 260,000 parameters, and its arguments.
+    """A named network: its class, its arguments, and a width with about 260,000 parameters.
 
-    Its layers, iterations, or nodes in a walk are the argument `depth`.
+    `depth` names the argument for the number of layers, iterations, or nodes in a walk.
     """
 
     net: Callable[..., nn.Module]
@@ -128,7 +128,7 @@ NETWORKS: dict[str, NetworkKind] = {
 
 
 def imported(model: str) -> type[nn.Module]:
-    """The network of an import path, ``'mypkg.nets:Net'``."""
+    """The class of a network, by its import path ``'mypkg.nets:Net'``."""
     path, _, name = model.partition(":")
     try:
         made = getattr(import_module(path), name)
@@ -149,19 +149,19 @@ def build_network(
     dropout: float = 0.0,
     options: Mapping[str, Any] | None = None,
 ) -> nn.Module:
-    """A network with fresh weights of torch's global generator.
+    """Builds a network, whose weights are drawn from torch's global generator.
 
     Args:
-        model: A key of `NETWORKS`; or an import path ``'mypkg.nets:Net'``, a module's class that is
-            called with ``in_channels=..., out_channels=...``, and with ``edge_dim``,
-            ``hidden_channels``, ``num_layers`` and ``dropout`` as far as it takes them and they are
-            given. Its ``forward(x, edge_index, edge_attr=..., batch=..., batch_size=...)``, of
-            which all but the first two may be missing, gives ``(B, out_channels)``.
+        model: A key of `NETWORKS`, or the import path ``'mypkg.nets:Net'`` of a class of modules.
+            It is called with ``in_channels=..., out_channels=...``, and with those of ``edge_dim``,
+            ``hidden_channels``, ``num_layers`` and ``dropout`` that it takes and that are given.
+            Its ``forward(x, edge_index, edge_attr=..., batch=..., batch_size=...)`` returns
+            ``(B, out_channels)``; it may lack all arguments but the first two.
         in_channels: The number of atom features.
         out_channels: The number of outputs.
         edge_dim: The number of bond features.
-        hidden_channels: The width; None: the network's own default, as is the next.
-        num_layers: Layers, iterations, or nodes in a walk.
+        hidden_channels: The width. None: the network's default.
+        num_layers: The number of layers, iterations, or nodes in a walk. None: the default.
         dropout: The probability of dropping a channel.
         options: Further arguments of the network, such as ``{'norm': 'head'}``.
 
@@ -193,10 +193,10 @@ def build_network(
 
 
 class MoleculeNet(nn.Module):
-    """A network with what puts it on batches, E extra columns, and graph vectors.
+    """Applies a network to batches, with E extra columns; also gives graph vectors.
 
-    The graph vector is what the head's first linear map reads, or, where a network has no ``head``,
-    its last linear map. Extra columns are appended to it.
+    The graph vector is the input of the head's first linear map; without a ``head``, it is the
+    input of the network's last linear map. Extra columns are appended to it.
     """
 
     def __init__(self, net: nn.Module, num_extra: int, name: str) -> None:
@@ -221,10 +221,10 @@ class MoleculeNet(nn.Module):
         return maps[-1 if head is None else 0]
 
     def start_from(self, other: MoleculeNet, frozen: bool, heads: bool = True) -> None:
-        """Takes up the weights of another network of its kind; with `heads` where sizes fit.
+        """Copies the weights of another network of its kind; with `heads`, also a head that fits.
 
-        A frozen one leaves all but the head as it is from now on: its weights, its running means
-        and variances, and without dropout.
+        If `frozen`, all but the head stays as it is from now on: weights, running means and
+        variances do not change, and there is no dropout.
         """
         last = {id(p) for part in self._last() for p in part.parameters()}
         own, weights = dict(self.named_parameters()), other.state_dict()
@@ -246,7 +246,7 @@ class MoleculeNet(nn.Module):
         self.train(self.training)
 
     def train(self, mode: bool = True) -> Self:
-        """Sets the mode; of a frozen network only the head's, the rest is in that of evaluation."""
+        """Sets the mode; if frozen only the head's, since the rest stays in evaluation mode."""
         super().train(mode and not self.frozen)
         for part in self._last():
             part.train(mode)
@@ -254,7 +254,7 @@ class MoleculeNet(nn.Module):
         return self
 
     def _last(self) -> list[nn.Module]:
-        """The head, or what stands for it, and the map of extra columns."""
+        """The head, or the last linear map without one, and the linear map of extra columns."""
         head = getattr(self.net, "head", None)
         parts = [self.reader() if head is None else head]
         return parts if self.lin_extra is None else [*parts, self.lin_extra]

@@ -22,10 +22,10 @@ def mapped(
     encoding: str,
     address: str,
 ) -> Iterator[Part]:
-    """``function(part)`` of all rows of files, in order, on the workers of a cluster.
+    """Yields ``function(part)`` for all rows of files, in order, from the workers of a cluster.
 
-    Chunks are those that one process would read, so that results are the same. Files are read by
-    the workers: all of them must see the files under their names, and have this package.
+    Chunks are the same as in one process, and so are results. The workers read the files: each must
+    find them under the same names, and have this package.
     """
     try:
         import ray
@@ -51,7 +51,7 @@ def mapped(
         names.context.enable_progress_bars = False
         names.context.target_max_block_size = 1  # each chunk by itself, for any worker
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        # Reading takes no core of those that the workers hold.
+        # Reading reserves no core, since the workers hold all of them.
         read: Any = _read
         rows = names.map_batches(
             read,
@@ -77,12 +77,12 @@ def mapped(
 
 
 def _read(batch: Batch, encoding: str) -> Iterator[Batch]:
-    """From the name of a file to its chunks, a row each."""
+    """Reads the chunks of a file, a row each."""
     path = str(batch["item"][0])
     try:
         for _, frame in read_parts([path], encoding):
             yield _packed(path, frame)
-    except Exception as error:  # Ray would pass on its text alone
+    except Exception as error:  # Ray would pass on only its text
         yield _packed(path, error)
 
 
@@ -103,7 +103,7 @@ class _Worker:
 
 
 def _packed(path: str, found: Any) -> Batch:
-    """Rows as they are, with their lines and types, or an error, as a row of a Ray data set."""
+    """Packs rows, with their lines and types, or an error, into a row of a Ray data set."""
     return {"path": np.array([path]), "rows": np.array([pickle.dumps(found)], dtype=object)}
 
 

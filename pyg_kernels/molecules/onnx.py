@@ -24,7 +24,7 @@ from pyg_kernels.molecules.training import MoleculeBatches, quiet
 from pyg_kernels.tables import FileError, refuse_existing
 
 EXAMPLES = ["CCO", "c1ccccc1C", "CC(=O)O"]  # any will do: all sizes are left open
-_FARTHEST = 1e4  # deviations: beyond, rounding of single precision is 0.001 of one
+_FARTHEST = 1e4  # standard deviations; beyond, single precision rounds by 0.001 of one
 
 
 class ExportedEnsemble(torch.nn.Module):
@@ -40,7 +40,7 @@ class ExportedEnsemble(torch.nn.Module):
             for member in self.members
         ]
         self.weights = _tensor(estimator.member_weights())
-        varies = np.isfinite(estimator.extra_scale_)  # of others nothing was learned
+        varies = np.isfinite(estimator.extra_scale_)  # nothing was learned of constant columns
         self.extra_mean = _tensor(np.where(varies, estimator.extra_mean_, 0))
         self.extra_scale = _tensor(estimator.extra_scale_)
 
@@ -49,8 +49,8 @@ class ExportedEnsemble(torch.nn.Module):
     ) -> Any:
         """Mean and standard deviation ``(B, T)`` of B molecules, or probabilities.
 
-        Of atoms ``(N, F)``, bonds ``(2, E)`` in both directions and ``(E, A)``, the first atom of
-        each molecule and N, ``(B + 1,)``, and extra columns ``(B, C)``.
+        Takes atoms ``(N, F)``; bonds ``(2, E)`` in both directions, with features ``(E, A)``; the
+        first atom of each molecule, then N, ``(B + 1,)``; and extra columns ``(B, C)``.
         """
         starts = torch.zeros(x.size(0) + 1, dtype=ptr.dtype)
         starts = starts.scatter_add(0, ptr[1:], torch.ones_like(ptr[1:]))
@@ -86,7 +86,7 @@ def _tensor(values: Any) -> Tensor:
 
 
 def export(options: Namespace) -> None:
-    """Writes FILE.onnx, and FILE.json, which says what goes in and what comes out."""
+    """Writes FILE.onnx, and FILE.json, which describes its inputs and outputs."""
     path = Path(options.out)
     if path.suffix != ".onnx" or not path.parent.is_dir():
         raise FileError(f"{path}: expected a file .onnx in a folder that exists")
@@ -130,7 +130,7 @@ def _outputs(estimator: Any) -> list[str]:
 
 
 def _check_range(what: str, mean: Any, *variances: Any) -> None:
-    """Refuses numbers whose means or variances single precision does not hold."""
+    """Raises if single precision cannot hold the means or variances of these numbers."""
     limits = np.finfo(np.float32)
     for values in variances:
         known = values[(values > 0) & np.isfinite(values)]
@@ -154,7 +154,7 @@ def exported(estimator: Any) -> Any:
     atoms, bonds, size = Dim("atoms"), Dim("bonds"), Dim("molecules")
     shapes = ({0: atoms}, {1: bonds}, {0: bonds}, {0: size + 1}, {0: size} if number else None)
     try:
-        # Of torchvision, which is not there, and the graph of what cannot be exported.
+        # No notes on missing torchvision, nor the graph of a network that cannot be exported.
         with quiet(["torch.onnx"], ""), redirect_stderr(io.StringIO()), torch.no_grad():
             return torch.onnx.export(
                 ExportedEnsemble(estimator).eval(),

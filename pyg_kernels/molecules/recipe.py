@@ -1,4 +1,4 @@
-"""What ``model='auto'`` stands for: the task and the number of molecules alone decide."""
+"""What ``model='auto'`` stands for, by the task, the number of molecules and their weights."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from pyg_kernels.kernels.gp import DOUBLE_UP_TO
 from pyg_kernels.molecules.methods import Task
 
 AUTO = "auto"
-NETWORKS_FROM = 4_000  # molecules; below, a process is ahead of networks in regression
-LARGE_FROM = 10_000  # networks need fewer epochs, and are far ahead of a process
-MEMBERS_OF_LARGE = 2  # of each network, of numbers to learn
-PROCESS_BYTES = 8e9  # of Gram matrix, factors and trees
-TREE_BYTES = 14e3  # of trees, for a molecule and target
+NETWORKS_FROM = 4_000  # molecules; with fewer, a process is better than networks in regression
+LARGE_FROM = 10_000  # from here, networks need fewer epochs and are far better than a process
+MEMBERS_OF_LARGE = 2  # of each network, in regression
+PROCESS_BYTES = 8e9  # at most, of Gram matrix, factors and trees
+TREE_BYTES = 14e3  # of trees, per molecule and target
 NETWORKS_OF_AUTO = ("wl", "graph-kernel")
 
 
 def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], int, dict[str, Any]]:
-    """The models, members of each at least, and how networks are trained where it is not given.
+    """Chooses models, the least number of members of each, and defaults for training networks.
 
-    A process where it fits and molecules are few, in regression pooled with trees, and without
-    networks below `NETWORKS_FROM`, where a stack was no better on MoleculeACE; the networks
-    otherwise, trained for fewer epochs on many molecules, and two of each in regression; a forest
-    beside them on few molecules without a process.
+    Below `LARGE_FROM` molecules, without weights and if memory suffices: a process, in regression
+    pooled with trees. Networks join it, except in regression below `NETWORKS_FROM`, where a stack
+    was no better on MoleculeACE. Without a process there are networks and, below `NETWORKS_FROM`, a
+    forest. From `LARGE_FROM` on networks train for fewer epochs, in regression two of each.
 
     Args:
         task: What is learned.
-        number: Of molecules, those that are held out included.
+        number: The number of molecules, including those that are held out.
         weighted: Whether molecules have weights, which Gaussian processes do not take.
 
     Returns:
-        Names of models, how many members each has at least, and fields of
+        Names of models, the least number of members of each, and fields of
         :class:`~pyg_kernels.molecules.training.TrainingOptions`.
     """
     regression = task.kind == "regression"

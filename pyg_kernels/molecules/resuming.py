@@ -1,4 +1,4 @@
-"""Commands that are interrupted and go on: with the same options, in the same folder."""
+"""Resumes interrupted commands, with the same options and in the same folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyg_kernels.molecules.command import say
 from pyg_kernels.tables import FileError, refuse_existing
 
 BEGUN = "begun.json"
-# Options that change no number of a run; of the table its content counts, not its name.
+# Options that change no number of a run; the table is compared by content, not by name.
 FREE = {
     "begins", "command", "config", "data", "out", "overwrite", "resume", "threads",
     "traceback", "trials", "trust",
@@ -24,7 +24,7 @@ FREE = {
 
 
 def output_folder(path: str | Path, overwrite: bool) -> Path:
-    """The path of a folder that can be made, or is there and may be written to."""
+    """The path of a folder that can be made, or that exists and may be written to."""
     path = Path(path)
     there = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not there.is_dir():
@@ -33,7 +33,7 @@ def output_folder(path: str | Path, overwrite: bool) -> Path:
 
 
 def begun_output(options: Namespace, finished: str) -> Path:
-    """The folder of a command that may be resumed, if it may be written to."""
+    """The output folder of a command that can be resumed; raises if it may not be written to."""
     out = Path(options.out)
     files = {path.name for path in out.iterdir()} if out.is_dir() else set()
     if files == {BEGUN}:  # it ended before there was anything to keep
@@ -50,7 +50,7 @@ def begun_output(options: Namespace, finished: str) -> Path:
 
 
 def begin(out: Path, options: Namespace) -> None:
-    """Writes the options that a run begins with; of a resumed one it compares them."""
+    """Writes the options that a run begins with; if it is resumed, compares them."""
     told = {name: value for name, value in vars(options).items() if name not in FREE}
     told["content of DATA"] = file_sha256(Path(options.data))
     if options.resume and (out / BEGUN).is_file():
@@ -63,9 +63,9 @@ def begin(out: Path, options: Namespace) -> None:
 
 @contextmanager
 def replacing(out: Path, files: Sequence[str], members: Path) -> Iterator[None]:
-    """Puts the files of a finished run back if an error comes before a member of the next one.
+    """Restores the files of a finished run if the next one fails before it has a member.
 
-    The first file says that a run is finished. Later the next one is there, to be resumed.
+    The first file marks a run as finished. With a member, the next run is kept, to be resumed.
     """
     kept = {file: (out / file).read_bytes() for file in files if (out / file).is_file()}
     try:
@@ -80,9 +80,9 @@ def replacing(out: Path, files: Sequence[str], members: Path) -> Iterator[None]:
 
 
 def write_begun(path: Path, told: dict[str, Any], made: Mapping[str, str] | None = None) -> None:
-    """Keeps what something begins with, by its names, the number of threads, and of what is made.
+    """Writes the options that a command begins with, the number of threads, and `made`.
 
-    `made` has for each file that is written the digest of that which it is made of.
+    `made` has, for each file that is written, the digest of the file that it is made of.
     """
     content = {"options": told, "threads": torch.get_num_threads(), "made": made or {}}
     text = json.dumps(content, indent=1) + "\n"
@@ -90,7 +90,7 @@ def write_begun(path: Path, told: dict[str, Any], made: Mapping[str, str] | None
 
 
 def check_begun(path: Path, told: dict[str, Any], out: Path) -> dict[str, str]:
-    """Compares it with what :func:`write_begun` has kept; gives of what is made."""
+    """Compares options with those that :func:`write_begun` wrote; returns its `made`."""
     try:
         began = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

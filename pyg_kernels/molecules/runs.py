@@ -44,13 +44,13 @@ SETTINGS, SCORES, PREDICTIONS, TRAINING, MODEL, MEMBERS = (
 )  # fmt: skip
 TOLD = ("extra_columns", "seed")  # options in the settings of a run
 COVERAGE = 0.9  # of the intervals whose coverage is scored
-DIGITS = 9  # significant ones of the numbers that are written
+DIGITS = 9  # significant digits of the numbers that are written
 
 
 def train(options: Namespace) -> None:
-    """Trains on a table, scores on its test part, writes a run.
+    """Trains on a table, scores on its test part, and writes a run.
 
-    Members are kept in the run as they are finished, until it is whole: ``--resume`` takes them up.
+    Fitted members are kept in the run until the run is finished: ``--resume`` reads them.
     """
     out = begun_output(options, SETTINGS)
     check_split(options)
@@ -123,7 +123,7 @@ def check_metrics(metrics: Sequence[str], task: str) -> None:
 
 
 def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
-    """The estimator of the options of ``pyg-kernels train``, not yet fitted."""
+    """The unfitted estimator for the options of ``pyg-kernels train``."""
     kind = MoleculeRegressor if data.classes is None else MoleculeClassifier
     told = {**vars(options), "random_state": options.seed, "hurdle": not options.no_hurdle}
     told["model"] = options.model[0] if len(options.model) == 1 else options.model
@@ -135,7 +135,7 @@ def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
 def checked_parts(
     parts: Iterable[Part], estimator: Any, data: Data, start: Any = None, frozen: bool = False
 ) -> list[Part]:
-    """The parts; what `fit` would refuse is refused, before anything is written."""
+    """The parts; raises what `fit` would raise, before anything is written."""
     models, weight = estimator.check_arguments(start, frozen), data.cells("weight")
     found = list(parts)
     for part in found:
@@ -159,7 +159,7 @@ def fit_part(estimator: Any, data: Data, part: Part, **options: Any) -> None:
     y, weight = data.y.iloc[part.fitted], data.cells("weight")
     for name, words in zip(data.names, data.classes or (), strict=False):
         if are_whole(words):
-            # Numbers, whose order is not that of their words.
+            # As numbers, whose order differs from that of their words.
             known = [int(word) if isinstance(word, str) else None for word in y[name]]
             y = y.assign(**{name: pd.Series(known, y.index, dtype=object)})
     estimator.fit(
@@ -172,7 +172,7 @@ def fit_part(estimator: Any, data: Data, part: Part, **options: Any) -> None:
 
 
 def predictions(estimator: Any, targets: Any, X: Any, coverage: float) -> dict[str, Rows]:
-    """Columns by name: of numbers mean, deviation and interval, of classes the probabilities."""
+    """Columns by name: mean, deviation and interval of numbers, or probabilities of classes."""
     columns: dict[str, Rows] = {}
     if targets.classes is None:
         mean, std = (found.reshape(len(X), -1).T for found in estimator.predict(X, return_std=True))
@@ -223,8 +223,8 @@ def scores_of(data: Data, rows: Rows, found: dict[str, Rows]) -> list[dict[str, 
 def regression_scores(y: Rows, mean: Rows, low: Rows, high: Rows) -> dict[str, float]:
     """``rmse``, ``mae``, ``r2``, ``spearman``, and the share of measurements within intervals.
 
-    Of one target ``(n,)``, NaN where it was not measured, of what is predicted and of the lower and
-    upper ends, NaN where there are none. A score that is not defined is NaN.
+    Takes one target ``(n,)``, NaN where it was not measured, its predictions, and the lower and
+    upper ends of intervals, NaN where there are none. A score that is not defined is NaN.
     """
     there = ~np.isnan(y)
     y, mean, low, high = y[there], mean[there], low[there], high[there]
@@ -244,15 +244,15 @@ def regression_scores(y: Rows, mean: Rows, low: Rows, high: Rows) -> dict[str, f
 def classification_scores(y: Rows, probability: Rows) -> dict[str, float]:
     """``roc-auc``, ``pr-auc`` (average precision) and ``log-loss`` of one target.
 
-    Of numbers of classes ``(n,)``, NaN where one is missing, and probabilities ``(n, K)``. Of more
-    than two classes the first two are means over each class against the rest.
+    Takes numbers of classes ``(n,)``, NaN where one is missing, and probabilities ``(n, K)``. With
+    more than two classes, the first two scores are means over each class against the rest.
     """
     there = ~np.isnan(y)
     classes, probability = y[there].astype(int), probability[there]
     number = probability.shape[1]
     if not len(classes):
         return dict.fromkeys(METRICS["classification"], np.nan)
-    truth = label_binarize(classes, classes=range(number))  # of two classes the second
+    truth = label_binarize(classes, classes=range(number))  # for two classes, only the second
     scores = probability[:, -truth.shape[1] :]
     defined = bool(((truth.min(0) == 0) & (truth.max(0) == 1)).all())
     loss = measures.log_loss(classes, probability, labels=range(number))
@@ -264,11 +264,11 @@ def classification_scores(y: Rows, probability: Rows) -> dict[str, float]:
 
 
 def rounded(values: Rows) -> Rows:
-    """Numbers of any shape with the significant digits that are written."""
+    """Numbers of any shape, rounded to the significant digits that are written."""
     values = np.asarray(values, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         places = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
-        scale = 10.0 ** np.abs(places)  # exact up to 22 places: division by it rounds once
+        scale = 10.0 ** np.abs(places)  # exact up to 22 places, so that division rounds once
         found = np.where(
             places >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale
         )
@@ -295,7 +295,7 @@ def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame
 
 
 class Run:
-    """A finished run, or what an estimator has saved, whose targets are called y, or y0, y1, ..."""
+    """A finished run, or a saved estimator, whose targets are then called y, or y0, y1, ..."""
 
     def __init__(self, folder: str, trust: bool) -> None:
         self.folder = Path(folder)

@@ -16,7 +16,7 @@ from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.training_data import Data, Rows
 from pyg_kernels.tables import listed
 
-VALIDATION = 0.1  # the share of fitted rows whose groups are held out
+VALIDATION = 0.1  # the share of fitted rows that is held out, in whole groups
 
 
 class Part(NamedTuple):
@@ -52,7 +52,7 @@ def split_name(options: Namespace) -> str:
 
 
 def splits(data: Data, options: Namespace) -> Iterator[Part]:
-    """The parts that are scored; of several, at last one that fits all rows and tests none."""
+    """The parts that are scored; after several, one more that fits all rows and tests none."""
     groups = _groups(data, options)
     for label, fitted, valid, test in _scored(data, groups, options):
         _warn_of_duplicates(data, fitted, valid, test)
@@ -79,10 +79,10 @@ def searched(data: Data, options: Namespace) -> Iterator[Part]:
 
 
 def whole_groups(groups: Rows | None, fitted: Rows, seed: int) -> Rows | None:
-    """The positions among the fitted rows of groups drawn for validation.
+    """The positions, among the fitted rows, of the groups that are drawn for validation.
 
-    They are drawn in a random order and kept as long as they do not exceed their share; the
-    smallest one if all do. None, for single rows drawn by the estimator, if there are no groups.
+    Groups are drawn in random order, and each is kept that does not exceed the share; if all do,
+    the smallest. None without groups, or with one: the estimator then draws single rows.
     """
     if groups is None:
         return None
@@ -129,7 +129,7 @@ def _scored(data: Data, groups: Rows | None, options: Namespace) -> Iterator[Par
         elif options.split == "column":
             parts = column_split(data.cells("part"))
         elif options.split == "scaffold":
-            # One split is that of OGB, the largest scaffolds first; several are shuffled.
+            # A single split is that of OGB, the largest scaffolds first; several are shuffled.
             shuffled = seed if options.repeats > 1 else None
             parts = scaffold_split(data.molecules.smiles, fractions, shuffled)
         else:

@@ -63,16 +63,16 @@ def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
 
 
 def load(folder: str | Path, trust: bool = False) -> Any:
-    """The estimator that ``save`` wrote; its predictions are the same.
+    """Loads the estimator that ``save`` wrote; its predictions are the same.
 
     Kernel methods are fitted again to the molecules that were saved, with the hyperparameters that
-    were learned. A `device` that is not there, as ``'cuda'`` on a machine without, becomes None:
-    what there is.
+    were learned. A `device` that is not available, such as ``'cuda'`` without CUDA, becomes None,
+    which takes what there is.
 
     Args:
         folder: The folder.
         trust: Whether to import networks that are named by an import path, ``'mypkg.nets:Net'``.
-            That runs the code of their modules: say so only where you know who wrote the folder.
+            That runs the code of their modules: pass True only if you trust who wrote the folder.
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no estimator.
@@ -168,7 +168,7 @@ def fit_once(member: Any, examples: Examples, folder: str | Path | None) -> None
 
 
 def _write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
-    """A ``.npz`` of arrays, and of JSON as bytes; under its name it appears when it is whole."""
+    """Writes a ``.npz`` of arrays, and of JSON as bytes; it gets its name when it is whole."""
     text = json.dumps({**settings, "arrays": sorted(arrays)}, default=_plain)
 
     def write(partial: Path) -> None:
@@ -179,7 +179,7 @@ def _write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy as Python's."""
+    """A NumPy number as a Python number."""
     if not isinstance(value, np.generic):
         raise TypeError(f"{value!r} cannot be saved")
     return value.item()
@@ -187,7 +187,7 @@ def _plain(value: Any) -> Any:
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     """What was written; zipfile compares each array with its CRC-32."""
-    content = io.BytesIO(path.read_bytes())  # a file that cannot be read may be whole
+    content = io.BytesIO(path.read_bytes())  # a file that cannot be read may be undamaged
     try:
         with np.load(content, allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
@@ -197,5 +197,5 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
         return settings, arrays
     except MemoryError:
         raise
-    except Exception as error:  # of many kinds, by what is damaged
+    except Exception as error:  # of many kinds, depending on the damage
         raise ValueError(f"{path} is damaged: {' '.join(str(error).split())}") from error

@@ -45,7 +45,7 @@ Columns = dict[str, Any]
 
 
 class Annotator(ABC):
-    """Adds columns to rows of a table: takes and gives a file's name and some of its rows."""
+    """Adds columns to rows of a table; takes and returns a file's name and some of its rows."""
 
     limit = 0.0
 
@@ -54,10 +54,10 @@ class Annotator(ABC):
         members = [member for run in runs for member in run.estimator.members_]
         kernels = any(isinstance(member, KernelMethod) for member in members)
         features = {run.estimator.featurizer for run in runs}
-        # What reads the molecules: once for all networks, or RDKit for kernel methods.
+        # Reads the molecules, once for all networks; None: RDKit reads them, for kernel methods.
         self.featurizer = None if kernels or len(features) > 1 else features.pop()
         self.on_cpu = kernels or members[0].options.torch_device().type == "cpu"
-        # On CPU this may be one of several processes; for CUDA several can read.
+        # On CPU several processes may run this, and each reads alone; for CUDA several read.
         self.num_workers = 0 if self.on_cpu else None
         known = read_valid(["C"], self.featurizer)[0]
         nothing = {name: [0.0] for run in runs for name in run.extra_columns}
@@ -65,7 +65,7 @@ class Annotator(ABC):
 
     @abstractmethod
     def columns(self, molecules: Sequence[Molecules]) -> Columns:
-        """The new columns of molecules, which come with the extra columns of each run."""
+        """The new columns of the molecules, which are given for each run with its extra columns."""
 
     def _columns(self, frame: pd.DataFrame, molecules: Molecules, path: str) -> Columns:
         names = [run.extra_columns for run in self.runs]
@@ -100,10 +100,10 @@ class Annotator(ABC):
 
 
 class Predictor(Annotator):
-    """Adds the predictions of runs, which are averaged, and the similarity to what they have seen.
+    """Adds the averaged predictions of runs, and the similarity to their training molecules.
 
-    The variance of several runs is the mean of theirs and the variance of their means; the ends of
-    intervals, and probabilities, are averaged.
+    The variance of several runs is the mean of their variances plus the variance of their means.
+    The ends of intervals, and probabilities, are averaged.
     """
 
     def __init__(self, runs: Sequence[Run], options: Namespace) -> None:
@@ -129,7 +129,7 @@ class Predictor(Annotator):
             if any(run.estimator.standardize for run in self.runs):
                 smiles = standardize_many(smiles, num_workers=self.num_workers)[0]
             columns["similarity"] = self.nearest.nearest(smiles, self.num_workers).similarity
-        elif self.options.far != 0:  # of a run that does not know what it has learned from
+        elif self.options.far != 0:  # of runs whose training molecules are not known
             columns["similarity"] = np.full(len(smiles), np.nan)
         return columns
 
@@ -148,8 +148,8 @@ class Embedder(Annotator):
 def predict(options: Namespace) -> None:
     """Predicts a table, or all tables of a folder, chunk by chunk; several runs are averaged.
 
-    The column ``similarity`` is that to the nearest training molecule, of
-    :class:`~pyg_kernels.kernels.MoleculeSimilarity`; it is left out with ``--far 0``.
+    The column ``similarity`` is the similarity to the nearest training molecule, by
+    :class:`~pyg_kernels.kernels.MoleculeSimilarity`. It is left out with ``--far 0``.
     """
     outputs = _outputs(options)
     runs = [Run(folder, options.trust) for folder in options.runs]
@@ -168,7 +168,7 @@ def embed(options: Namespace) -> None:
 
 
 def _outputs(options: Namespace) -> dict[str, Path]:
-    """What is written for each file that is read: of a folder, files of the same names in another.
+    """The output file for each input file; for a folder, files of the same names in another.
 
     Files appear under their names only when they are whole, and ``--resume`` keeps them.
     """
@@ -183,12 +183,12 @@ def _outputs(options: Namespace) -> dict[str, Path]:
         output_folder(out, options.overwrite or options.resume).mkdir(parents=True, exist_ok=True)
     for file in outputs.values():
         if not (options.resume and file.is_file()):
-            TableWriter(file, options.overwrite)  # refuses what is in its way before work begins
+            TableWriter(file, options.overwrite)  # raises early if something is in its way
     return outputs
 
 
 def _identity(path: str | Path) -> tuple[int, int]:
-    """What a file is, by whatever name."""
+    """What identifies a file, by whatever name."""
     found = os.stat(path)
     return found.st_dev, found.st_ino
 
@@ -196,11 +196,11 @@ def _identity(path: str | Path) -> tuple[int, int]:
 def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace) -> None:
     """Writes all files with new columns, and warns of molecules that are left out or far.
 
-    A hidden file beside them tells with which runs and options they were begun, and of what each
-    was made: ``--resume`` refuses others, and makes anew what was there before.
+    A hidden file beside them records the runs and options, and the table that each was made of.
+    ``--resume`` refuses other ones, and makes files anew that were there before the first call.
     """
     out, is_folder = Path(options.out), Path(options.data).is_dir()
-    # For a single file it is written only with --resume, which alone reads it.
+    # For a single file it is written only with --resume, or if it is there already.
     begun = out / f".{BEGUN}" if is_folder else out.with_name(f".{out.name}.{BEGUN}")
     told = {name: getattr(options, name) for name in TOLD if hasattr(options, name)}
     told["content of RUN"] = [run.digest() for run in annotator.runs]
@@ -211,13 +211,13 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
             made = check_begun(begun, told, out)
         else:
             say(f"warning: it is not known with which run and options {out} was begun")
-    # Before anything is read; a pipe cannot be read again.
+    # Computed before anything is read; a pipe, which cannot be read again, has none.
     digests = {path: file_sha256(Path(path)) if Path(path).is_file() else "" for path in outputs}
     if options.resume:
         outputs = _unfinished(outputs, digests, made, compared)
     if not outputs:
         return
-    # What is there already is of before until it is replaced.
+    # Files that are there already are not in the record until they are replaced.
     made |= {file.name: digests[path] for path, file in outputs.items() if not file.is_file()}
     done, is_first = 0, True
     distant = f"molecules are far from the training set (similarity below {annotator.limit:.2g})"
@@ -253,9 +253,9 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
 def _unfinished(
     outputs: dict[str, Path], digests: dict[str, str], made: dict[str, str], compared: bool
 ) -> dict[str, Path]:
-    """The files that are not made; those that were made of another table are an error.
+    """The files that are still to be made; raises if a file was made of another table.
 
-    Those that are kept without a record count as `made` from then on.
+    Files that are kept without a record are added to `made`.
     """
     there = {path: file for path, file in outputs.items() if file.is_file()}
     kept = {path: file for path, file in there.items() if not compared or file.name in made}
@@ -271,7 +271,7 @@ def _unfinished(
 
 
 def read_parts(files: Iterable[str], encoding: str) -> Iterator[Part]:
-    """The rows of files, some at a time; of a file without any, its columns."""
+    """The rows of files, some at a time; a file without rows gives an empty frame."""
     for path in files:
         frames = stream_table(path, CHUNK_SIZE, encoding=encoding, keep_blank=True)
         first = next(frames)
@@ -280,7 +280,7 @@ def read_parts(files: Iterable[str], encoding: str) -> Iterator[Part]:
 
 
 def _annotated(annotator: Annotator, options: Namespace, files: Sequence[str]) -> Iterator[Part]:
-    """All parts with new columns, in order: by this process, several, or a cluster."""
+    """All parts with new columns, in order, from this process, several, or a cluster."""
     if options.ray:
         from pyg_kernels.molecules.on_ray import mapped
 
@@ -293,7 +293,7 @@ def _annotated(annotator: Annotator, options: Namespace, files: Sequence[str]) -
 
 
 def on_one_thread(function: Callable[[Part], Part], part: Part) -> Part:
-    """What a function gives in one of several processes."""
+    """Calls a function on one thread, in one of several processes."""
     work_alone()
     if torch.get_num_threads() > 1:
         torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Networks as members of an estimator: trained by Lightning, weights of the best epoch."""
+"""Networks as members of an estimator: trained by Lightning, with the weights of the best epoch."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ from pyg_kernels.molecules.networks import MoleculeNet, build_network
 EPOCHS = 60  # at most
 LOGGER = logging.getLogger(__name__)
 LOSSES = ("train_loss", "valid_loss")
-TIPS = ("lightning.pytorch", "lightning.fabric")  # on data loaders, which do not apply
-PREDICTED = 2048  # molecules a batch of a prediction
-DECAY = 0.9  # of the exponential schedule, an epoch
-JOINED = 0.1  # how much the error of a joined target counts beside those of its two parts
-PATIENCE = timedelta(days=30)  # for which processes wait for what one of them does alone
+TIPS = ("lightning.pytorch", "lightning.fabric")  # loggers whose tips on data loaders do not apply
+PREDICTED = 2048  # molecules per batch in prediction
+DECAY = 0.9  # factor per epoch of the exponential schedule
+JOINED = 0.1  # weight of a joined target's error; those of its two parts have the weight 1
+PATIENCE = timedelta(days=30)  # how long processes wait while one of them works alone
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How networks are trained: Adam, gradients of a norm of at most 5.
+    """How networks are trained: by Adam, with gradients clipped to a norm of at most 5.
 
-    Several processes that ``torchrun`` started, and that call `fit` with the same arguments, train
-    together: each computes its share of every batch, and all end with the same weights.
+    Processes that ``torchrun`` started and that call `fit` with the same arguments train together.
+    Each computes its share of every batch, and all end with the same weights.
 
     Args:
-        epochs: Epochs at most.
-        batch_size: Molecules a batch, of all processes together.
-        learning_rate: The highest one.
-        patience: Epochs without a lower validation loss that end training; None: a third of
-            `epochs`, at least 10.
+        epochs: The largest number of epochs.
+        batch_size: Molecules per batch, over all processes together.
+        learning_rate: The highest learning rate of the schedule.
+        patience: Training ends after so many epochs without a lower validation loss. None: a third
+            of `epochs`, at least 10.
         device: ``'cpu'``, ``'cuda'``, ``'cuda:1'``; None: CUDA where there is one.
-        progress: Whether to show a bar; None: on a terminal.
+        progress: Whether to show a progress bar; None: only on a terminal.
         schedule: ``'cosine'``: a warm-up and a cosine down to 1% of the learning rate;
             ``'exponential'``: times 0.9 each epoch.
-        resample: The width of bins of the target that are drawn equally often
-            (:class:`~pyg_kernels.datasets.UniformBins`); None: each molecule once an epoch.
+        resample: The width of bins of the target, each of which is drawn equally often
+            (:class:`~pyg_kernels.datasets.UniformBins`). None: each molecule once per epoch.
     """
 
     epochs: int = EPOCHS
@@ -87,7 +87,7 @@ class TrainingOptions:
 
 
 def share_of_batches() -> tuple[int, int]:
-    """The rank of this process and the number of those that ``torchrun`` started; else 0 and 1."""
+    """This process's rank and the number of processes that ``torchrun`` started; else 0 and 1."""
     number = int(os.environ.get("WORLD_SIZE", "1"))
     return (int(os.environ["RANK"]) if number > 1 else 0), number
 
@@ -123,14 +123,14 @@ class MoleculeBatches(MoleculeLoader):
         self.extra = torch.from_numpy(molecules.extra).float()
         self.y = None if y is None else torch.from_numpy(y).float()
         self.weight = torch.ones(len(molecules))
-        if y is not None:  # ratios alone matter, and single precision has a range
+        if y is not None:  # only ratios matter; keeps them in the range of single precision
             self.weight = torch.from_numpy(weight / (weight.max(initial=0) or 1)).float()
 
     def assemble(self, indices: Tensor) -> Batch:
         """This process's share of the batch of the molecules at these positions.
 
-        ``total`` is the weight of what was measured in the whole batch, over the number of
-        processes: the mean of their gradients is then that of the whole batch.
+        ``total`` is the weight of all measurements in the whole batch, divided by the number of
+        processes. The mean of the processes' gradients is then the gradient of the whole batch.
         """
         rows, own = self.own_rows(indices)
         batch = self.dataset.batch(rows)
@@ -144,10 +144,10 @@ class MoleculeBatches(MoleculeLoader):
 
 
 class Learner(lightning.LightningModule):
-    """What Lightning trains: squared errors, or cross-entropies, of what was measured.
+    """The Lightning module: its loss is squared errors or cross-entropies of measured targets.
 
-    Of a target with a spike it is the sum of three: the squared error elsewhere, the cross-entropy
-    of whether it is elsewhere, and the squared error of the two joined, which alone is validated.
+    A target with a spike has a sum of three: the squared error elsewhere, the cross-entropy of
+    whether it is elsewhere, and the squared error of the two joined. Validation uses only the last.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Learner(lightning.LightningModule):
         self.bar: Any = None
 
     def losses(self, batch: Batch, part: str) -> tuple[Tensor, Tensor]:
-        """The weighted sum of a batch's losses, and of the weights of what was measured."""
+        """The weighted sum of a batch's losses, and the sum of the weights of measured targets."""
         out, y = self.net(batch), batch.y
         if self.task.spikes:
             out, y = self._with_joined(out, y)
@@ -182,7 +182,7 @@ class Learner(lightning.LightningModule):
             flags = slice(len(self.spikes), self.task.num_outputs)
             logits, there = out[:, flags], known[:, flags]
             each[:, flags] = F.binary_cross_entropy_with_logits(logits, there, reduction="none")
-            if part == LOSSES[1]:  # of the targets alone
+            if part == LOSSES[1]:  # only of the targets themselves
                 each, measured = each[:, self.targets], measured[:, self.targets]
             else:
                 each[:, self.task.num_outputs :] *= JOINED
@@ -192,7 +192,7 @@ class Learner(lightning.LightningModule):
         return loss, total
 
     def _with_joined(self, out: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs and targets, and after them those of the targets with a spike, joined again."""
+        """Outputs and targets, followed by the rejoined ones of the targets with a spike."""
         hurdles, number = self.task.hurdles.targets, len(self.spikes)
         spikes = self.spikes[hurdles].to(out.device)
         joined, _ = methods.joined_moments(out[:, hurdles], 0.0, out[:, number:].sigmoid(), spikes)
@@ -216,7 +216,7 @@ class Learner(lightning.LightningModule):
         epoch, sums = self.trainer.current_epoch, torch.stack([*self.sums.values()]).double()
         if self.trainer.world_size > 1:
             sums = self.trainer.strategy.reduce(sums.to(self.device), reduce_op="sum")
-        loss_sum, weight = sums.t()  # 0 of what was not measured
+        loss_sum, weight = sums.t()  # both 0 if nothing was measured
         means = torch.where(weight > 0, loss_sum / weight, 0.0).tolist()
         losses = dict(zip(LOSSES, means, strict=True))
         self.sums = dict.fromkeys(LOSSES, torch.zeros(2))
@@ -227,7 +227,7 @@ class Learner(lightning.LightningModule):
                 f"the validation loss of {self.net.name} is {loss} after epoch {epoch + 1}: lower "
                 f"the learning rate of {self.options.learning_rate}"
             )
-        if loss < self.lowest or not loss:  # nothing measured: the last epoch
+        if loss < self.lowest or not loss:  # 0 if nothing was measured: keeps the last epoch
             self.lowest, self.best_epoch = loss, epoch
             self.best = copy.deepcopy(self.net.state_dict())
         self.bar.set_postfix_str(f"validation loss {loss:.4f}, lowest {self.lowest:.4f}")
@@ -244,7 +244,7 @@ class Learner(lightning.LightningModule):
 
 @contextmanager
 def quiet(loggers: Sequence[str], module: str) -> Iterator[None]:
-    """Without what loggers say below errors, and without a module's warnings."""
+    """Silences what loggers say below errors, and the warnings of a module."""
     levels = {logging.getLogger(name): logging.getLogger(name).level for name in loggers}
     for logger in levels:
         logger.setLevel(logging.ERROR)
@@ -260,7 +260,7 @@ def quiet(loggers: Sequence[str], module: str) -> Iterator[None]:
 class TrainedNetwork(Method):
     """A network that is trained on standardized targets, or on classes.
 
-    Its sizes are those arguments of :func:`build_network` that were given.
+    `sizes` are further arguments of :func:`build_network`.
     """
 
     def __init__(
@@ -294,9 +294,9 @@ class TrainedNetwork(Method):
     def fit(self, examples: Examples) -> None:
         options, device = self.options, self.options.torch_device()
         train, weight, seed = examples.train, examples.weight, examples.seed
-        train = train[weight[train] > 0]  # others would count in batches' means and variances
+        train = train[weight[train] > 0]  # else they would count in batch normalization
         self.mean, self.std = methods.standardization(examples.y[train], self.task, weight[train])
-        if self.task.spikes:  # whether targets are elsewhere are classes
+        if self.task.spikes:  # flags (elsewhere or not) are classes
             self.mean[len(self.task.spikes) :], self.std[len(self.task.spikes) :] = 0, 1
         batches = partial(
             MoleculeBatches,
@@ -313,7 +313,7 @@ class TrainedNetwork(Method):
             seed=seed,
             drop_last=len(train) % options.batch_size == 1 and len(train) > 1,
             bins=self._bins(examples.y[train]),
-            smallest_share=2,  # of one, batch normalization has no variance
+            smallest_share=2,  # batch normalization has no variance for one molecule
         )
         held = batches(indices=torch.from_numpy(examples.valid))
         bar = tqdm(
@@ -344,7 +344,7 @@ class TrainedNetwork(Method):
             )
             try:
                 trainer.fit(learner, loader, held)
-            except SystemExit:  # Lightning's answer to an interrupt
+            except SystemExit:  # what Lightning raises on an interrupt
                 raise KeyboardInterrupt from None
         if trainer.current_epoch < options.epochs:
             LOGGER.info(
@@ -373,7 +373,7 @@ class TrainedNetwork(Method):
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.mean, self.std = arrays["mean"], arrays["std"]
         extra = arrays.get("net.lin_extra.weight", np.zeros((0, 0)))
-        with torch.random.fork_rng(devices=[]):  # for weights that are replaced
+        with torch.random.fork_rng(devices=[]):  # the drawn weights are replaced below
             self.net = self.build(extra.shape[1])
         weights = {key: torch.from_numpy(arrays[f"net.{key}"]) for key in self.net.state_dict()}
         self.net.load_state_dict(weights)
@@ -393,7 +393,7 @@ class TrainedNetwork(Method):
         return found
 
     def with_shares(self, mean: Any, sigmoid: Callable[[Any], Any]) -> None:
-        """Makes probabilities of the logits of whether targets with a spike are elsewhere."""
+        """Turns the logits of whether targets with a spike are elsewhere into probabilities."""
         if number := len(self.task.spikes):
             mean[:, number:] = sigmoid(mean[:, number:])
 

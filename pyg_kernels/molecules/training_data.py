@@ -22,15 +22,15 @@ from pyg_kernels.tables import LISTED, FileError, find_column, listed, missing
 RESERVED = ("line", "lines", "smiles", "part")  # columns of a run's tables
 STANDARDIZED, MERGED = CHANGES = ("standardized.csv", "merged.csv")
 Rows = NDArray[Any]
-MISSING_CLASS = ("", "na", "nan")  # other words for what is missing may name a class
+MISSING_CLASS = ("", "na", "nan")  # other words for missing values may name a class
 
 
 def read_targets(
     frame: pd.DataFrame, columns: Sequence[str], task: str | None, path: str | Path
 ) -> tuple[pd.DataFrame, list[list[str]] | None]:
-    """The targets, numbers or names of classes, and the classes of each, None for numbers.
+    """The targets (numbers or names of classes), and the classes of each; None for numbers.
 
-    Without a task they are classes if all columns have words, True and False among them. A class is
+    Without a task, they are classes if all columns have words; True and False are words. A class is
     missing where a cell is empty, NA or NaN; a number also where it is n/a, null or None.
     """
     classes = {name: _classes(frame, name) for name in columns}
@@ -61,11 +61,11 @@ def read_targets(
 
 
 def _word(cell: Any) -> str:
-    """A cell as the name of a class: True is true, and 1.0 is 1."""
+    """A cell as the name of a class: True becomes true, and 1.0 becomes 1."""
     text = str(cell).strip()
     if text.lower() in ("true", "false"):
         return text.lower()
-    if "_" in text:  # which Python's numbers may have
+    if "_" in text:  # which Python allows in numbers
         return text
     try:
         number = Decimal(text)
@@ -76,19 +76,19 @@ def _word(cell: Any) -> str:
 
 
 def _classes(frame: pd.DataFrame, column: str) -> list[str]:
-    """The classes of a column in the order of estimators: whole numbers in theirs, or words."""
+    """The classes of a column in the order of estimators: whole numbers by value, or words."""
     cells = frame[column]
     known = set(cells[~missing(cells, MISSING_CLASS)].map(_word))
     return sorted(known, key=int) if are_whole(known) else sorted(known)
 
 
 def are_whole(words: Iterable[str]) -> bool:
-    """Whether names of classes are whole numbers, which estimators know as such."""
+    """Whether names of classes are whole numbers, which estimators get as numbers."""
     return all(word.removeprefix("-").isdecimal() and len(word) < 18 for word in words)
 
 
 def _are_words(classes: Sequence[str], rows: int) -> bool:
-    """Whether these are names of classes, neither numbers nor a text of its own for each row."""
+    """Whether these are names of classes: not numbers, and not a different text in each row."""
     few = len(classes) <= max(2, rows // 2)
     numbers = [word for word in classes if _is_number(word.replace(",", ""))]
     return bool(classes) and few and not numbers
@@ -138,7 +138,7 @@ class Data:
 
 
 def read_data(options: Namespace) -> Data:
-    """Reads the table of ``train``, standardizes and merges as far as that is wanted."""
+    """Reads the table of ``train``; standardizes and merges if the options ask for it."""
     path = options.data
     frame = tables.read_table(path, encoding=options.encoding)
     smiles = find_column(frame.columns, options.smiles_column, path, "--smiles-column")
@@ -214,7 +214,7 @@ def extra_numbers(frame: pd.DataFrame, columns: list[str], path: str) -> Rows:
 
 
 def checked_numbers(frame: pd.DataFrame, name: str, path: str, kind: str) -> Rows:
-    """A column of extra numbers or of weights; what is none is an error with its line."""
+    """A column of extra numbers or of weights; any other cell is an error that names its line."""
     found = tables.numbers(frame, name, path)
     wrong = ~(found >= 0) if kind == "weight" else np.isnan(found)
     if wrong.any():
@@ -237,10 +237,10 @@ def _standardized(molecules: Molecules, lines: Any) -> tuple[Molecules, pd.DataF
 
 
 def _merged(data: Data) -> Data:
-    """Every molecule once, with the weighted mean of what was measured of it.
+    """Every molecule once, with the weighted mean of its measurements.
 
-    Rows with other extra columns, of another part of the split column or of another group stay
-    apart. Of classes those that contradict one another are missing afterwards.
+    Rows that differ in extra columns, in the part of the split column or in the group are not
+    merged. Classes that contradict one another become missing.
     """
     rows, y = data.rows, data.y
     key = pd.DataFrame(data.molecules.extra).assign(
@@ -250,7 +250,7 @@ def _merged(data: Data) -> Data:
     if data.classes is None:
         weight = rows["weight"].to_numpy() if "weight" in rows else np.ones(len(rows))
         shares = y.notna().mul(weight, axis=0)
-        # Where every measurement has the weight 0 they count alike.
+        # If every measurement of a molecule has the weight 0, they count equally.
         shares = shares.where(shares.groupby(place).transform("sum") > 0, y.notna().astype(float))
         mean = (shares * y).groupby(place).sum() / shares.groupby(place).sum()
     else:

@@ -18,41 +18,41 @@ from pyg_kernels.kernels import Explanation, WLSubtreeKernel, explain
 
 TREES = 100
 ITERATIONS = 3  # of Weisfeiler-Lehman
-TRIED = 0.1  # the share of the numbers that a split chooses from, in regression
-LEAST = 3  # of the fitted molecules, that have an environment which is counted
+TRIED = 0.1  # the share of the features that a split chooses from, in regression
+LEAST = 3  # an environment is counted if so many fitted molecules have it
 
 
 class MoleculeTrees:
     r"""Extremely randomized trees (Geurts et al. 2006), a forest for each target.
 
-    They read the counts of a :class:`WLSubtreeKernel`, and the descriptors and extra columns of
-    graphs as :func:`molecule_graphs` makes them. A tree that is grown whole predicts a target that
-    was measured, so that what the trees predict is spread as measurements are; the variance is that
-    of the trees and the noise:
+    Their features are the counts of a :class:`WLSubtreeKernel`, and the descriptors and extra
+    columns of graphs from :func:`molecule_graphs`. A fully grown tree predicts a measured target,
+    so that the predictions of trees are spread as measurements are. The variance is that of the
+    trees plus the noise:
 
     .. math::
         \mu = \frac{1}{B} \sum_b t_b, \qquad
         \sigma^2 = \sigma_0^2 + \frac{1}{B} \sum_b (t_b - \mu)^2
 
     Args:
-        noise: Of regression :math:`\sigma_0^2` of each target, over its variance; None for classes.
-        random_state: Of the trees.
+        noise: In regression :math:`\sigma_0^2` of each target, over its variance; None for classes.
+        random_state: The seed of the trees.
 
     Attributes:
-        forests: scikit-learn's, one for each target.
-        classes_: Of classes, those of each target.
+        forests: The forests of scikit-learn, one for each target.
+        classes_: In classification, the classes of each target.
     """
 
     def __init__(self, noise: Any, random_state: int) -> None:
         self.noise, self._seed = noise, random_state
-        self._scaler = StandardScaler().set_output(transform="default")  # small variances are none
+        self._scaler = StandardScaler().set_output(transform="default")  # ignores tiny variances
         self._counting = WLSubtreeKernel(
             ITERATIONS, edge_label="edge_attr", min_count=LEAST, verbose=False
         ).set_output(transform="default")
 
     def fit(self, graphs: Sequence[Any], y: NDArray[Any]) -> Self:
-        """Grows trees on what was measured of targets ``(M, T)``, NaN where they were not."""
-        some = np.flatnonzero(~np.isnan(y).all(1))  # others change nothing
+        """Grows trees on targets ``(M, T)``, NaN where one was not measured."""
+        some = np.flatnonzero(~np.isnan(y).all(1))  # rows without a target change nothing
         graphs, y = [graphs[i] for i in some.tolist()], y[some]
         self._counting.fit(graphs)
         x, self.forests = self._read(graphs), list[Any]()
@@ -64,7 +64,7 @@ class MoleculeTrees:
             if self.noise is not None:
                 forest = ExtraTreesRegressor(TREES, max_features=TRIED, **options)
             forest.fit(x[there], column[there])
-            self.forests.append(forest.set_params(n_jobs=None))  # sums in one order
+            self.forests.append(forest.set_params(n_jobs=None))  # always sums in the same order
         self.classes_ = [getattr(forest, "classes_", None) for forest in self.forests]
         return self
 
@@ -82,11 +82,11 @@ class MoleculeTrees:
         return [forest.predict_proba(x) for forest in self.forests]
 
     def explain(self, graph: Any, target: int) -> Explanation:
-        """What environments add to a prediction of regression.
+        """What atom environments add to a prediction in regression.
 
-        At each split on the way to a leaf the mean of the fitted molecules changes; the change is
-        of the number that is compared (Saabas 2014), and divided among the atoms that have the
-        environment. Of environments that are not there, and of descriptors, it is in the bias.
+        At each split on the way to a leaf, the mean of the fitted molecules changes. The change
+        counts for the feature of the split (Saabas 2014), and is divided among the atoms with the
+        environment. Changes by absent environments and by descriptors are in the bias.
         """
         x = self._read([graph])
         added, bias = np.zeros(x.shape[1]), 0.0
@@ -109,7 +109,7 @@ class MoleculeTrees:
         return explain(make_pipeline(self._counting, line), graph)
 
     def _read(self, graphs: Sequence[Any]) -> Any:
-        """What trees read, ``(M, F)``, in their precision."""
+        """The features of trees, ``(M, F)``, in single precision."""
         rows = [np.append(graph.descriptors, graph.extra) for graph in graphs]
         limits = np.finfo(np.float32)
         both = self._counting.transform(graphs), np.clip(rows, limits.min, limits.max)

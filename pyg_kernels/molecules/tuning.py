@@ -28,11 +28,11 @@ except ImportError as error:
 
 JOURNAL, BEST, TRIALS, PICTURE = "study.log", "best.yaml", "trials.csv", "trials.png"
 LOW = ("rmse", "mae", "log-loss")  # the lower the better
-TRIED = (TrialState.COMPLETE, TrialState.PRUNED)  # the latter have failed
+TRIED = (TrialState.COMPLETE, TrialState.PRUNED)  # pruned ones are those that failed
 
 
 def search_space(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is searched for: how each option is suggested, and the values to begin with."""
+    """How each option of a model is suggested, and the values to begin with."""
     fixed = {
         "auto": "name one, such as wl",
         "gp": "it learns the weights of its kernels",
@@ -61,7 +61,7 @@ def search_space(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def tune(options: Namespace) -> None:
-    """Tries options until as many trials as wanted are finished, by this command and others.
+    """Tries options until the wanted number of trials is finished, by this command and others.
 
     Each trial trains on the training part and is scored on the validation part, or on folds; the
     test part is never read. What a trial tries depends on the seed, its number and the trials
@@ -115,7 +115,7 @@ def tune(options: Namespace) -> None:
             say(f"warning: trial {trial.number + 1} failed, {_shown(trial.params)}: {reason}")
             raise optuna.TrialPruned from error
 
-    if len(_tried(study)) < options.trials:  # others may have finished some
+    if len(_tried(study)) < options.trials:  # other commands may have finished some
         enough = optuna.study.MaxTrialsCallback(options.trials, TRIED)
         study.optimize(score, callbacks=[partial(_announce, metric), enough])
     if not any(trial.state == TrialState.COMPLETE for trial in study.trials):
@@ -137,7 +137,7 @@ def _announce(metric: str, study: optuna.Study, trial: Any) -> None:
 
 
 def _metric(options: Namespace, data: Data) -> str:
-    """The aim: that of ``--metric``; RMSE, the mean R2 of several targets, log-loss of classes."""
+    """The metric of the search: ``--metric``, else RMSE, mean R2 of several targets, log-loss."""
     runs.check_metrics(options.metric or [], data.task)
     if "coverage" in (options.metric or []) or len(options.metric or []) > 1:
         raise ValueError(f"--metric {' '.join(options.metric)}: a search has one aim, not coverage")
@@ -170,7 +170,7 @@ def _shown(tried: dict[str, Any]) -> str:
 
 
 def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> None:
-    """The options for `train`, a table and a picture of the trials."""
+    """Writes the best options for `train`, and a table and a picture of the trials."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -185,7 +185,7 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
         tempfile.TemporaryDirectory(prefix=".writing-", dir=out) as made,
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore")  # plots of Optuna are experimental; axes of one value
+        warnings.simplefilter("ignore")  # Optuna's plots are experimental; axes may have one value
         new = Path(made)  # the picture takes the longest, while others may finish
         axes: Any = optuna.visualization.matplotlib.plot_slice(study, target_name=metric)
         figure = np.ravel(axes)[0].figure
@@ -196,7 +196,7 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
             for name, value in study.best_params.items()
         }
         table = study.trials_dataframe(("number", "value", "params", "state", "duration"))
-        table["number"] += 1  # as they were announced
+        table["number"] += 1  # counted from 1, as announced
         text = yaml.safe_dump({**given, **best}, sort_keys=False)
         (new / BEST).write_text(text, encoding="utf-8")
         table.rename(columns={"number": "trial", "value": metric}).to_csv(new / TRIALS, index=False)

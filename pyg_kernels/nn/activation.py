@@ -46,36 +46,37 @@ class KernelActivation(Hookable):
         f_i(a) = \sum_{k=1}^{d} \chi_{ik} \, g(a - c_{ik}) \; [\, + \, m_i a + q_i \,]
 
     for unit i, with the Green function :math:`g(z) = \max(z, 0)`, :math:`|z|` or
-    :math:`\exp(-z^2 / (2 b^2))` (the paper's sum has the other sign); centres c and
-    coefficients :math:`\chi` are both learned. It takes the place of any activation,
-    ``torch.nn.ReLU()`` for example, on units in the last dimension; after a convolution the units
-    are its channels, in ``dim=1``.
+    :math:`\exp(-z^2 / (2 b^2))` (the paper's sum has the opposite sign). The centres c and the
+    coefficients :math:`\chi` are both learned. The module replaces any activation, such as
+    ``torch.nn.ReLU()``, on inputs with the units in the last dimension; after a convolution the
+    units are the channels, ``dim=1``.
 
-    For the piecewise-linear Green functions the centres are sorted and their prefix sums taken, so
-    that N inputs a unit cost :math:`\mathcal{O}(N \log d + d \log d)` and
-    :math:`\mathcal{O}(N + d)` memory, forward and backward. The Gaussian costs
-    :math:`\mathcal{O}(N d)`, in blocks whose memory does not grow with d; under ``torch.compile``,
-    in second derivatives and in ``torch.func`` it is the direct sum, whose memory does.
+    For the piecewise-linear Green functions, the centres are sorted and prefix sums over them are
+    taken: N inputs per unit take :math:`\mathcal{O}(N \log d + d \log d)` time and
+    :math:`\mathcal{O}(N + d)` memory, forward and backward. The Gaussian takes
+    :math:`\mathcal{O}(N d)` time, in blocks whose memory does not grow with d. The direct sum,
+    whose memory does, is used in second derivatives and in ``torch.func``. On CUDA all Green
+    functions take :math:`\mathcal{O}(N d)` time.
 
-    Gradients are exact. At an input that equals a centre they are those from the left, of which
-    the rectifier's is 0 and the absolute value's -1.
+    Gradients are exact. At an input that equals a centre they are the derivatives from the left: 0
+    for the rectifier and -1 for the absolute value.
 
     Args:
         num_units: The number of units U.
         num_centers: The number of centres d of each unit.
         green: The Green function g: ``'relu'``, ``'abs'`` or ``'gaussian'``.
-        init: ``'random'``: normal coefficients, of such a size that over inputs spread on the range
-            of the centres f and its slope have a mean square of at most 1. ``'identity'``,
-            ``'tanh'``, ``'relu'``: coefficients with which f is near that function on the range:
-            piecewise-linear expansions meet it at the centres and go on along its tangents at the
-            ends of the range (absolute values without a line cannot: their slopes at the two ends
-            are opposite), Gaussian ones are its least-squares fit.
-        init_range: Where the centres are spread evenly at the start; one centre is in its middle.
-        affine: Whether a line :math:`m_i a + q_i` is added, m and q learned; 0 at the start, but
-            where :obj:`init` needs it.
+        init: ``'random'``: normally distributed coefficients, scaled so that f and its slope have a
+            mean square of at most 1 over inputs spread on the range of the centres. ``'identity'``,
+            ``'tanh'``, ``'relu'``: coefficients with which f approximates that function on the
+            range. Piecewise-linear expansions meet it at the centres, and beyond the range they
+            continue along its tangents at the ends (absolute values without a line cannot: their
+            slopes at the two ends are opposite). Gaussian expansions are its least-squares fit.
+        init_range: The range of the centres at the start: spread evenly, or one in the middle.
+        affine: Whether to add a line :math:`m_i a + q_i` with learned m and q, which are 0 at the
+            start unless :obj:`init` needs other values.
         shared: Whether all units share one function.
-        normalize: Whether inputs are normalised first, by the mean and variance of the batch and
-            with a learned scale and shift, as :class:`torch.nn.BatchNorm1d`; section 3.
+        normalize: Whether to normalise inputs first, by the mean and variance of the batch and with
+            a learned scale and shift, as :class:`torch.nn.BatchNorm1d` does (section 3).
         bandwidth: The standard deviation b of the Gaussian; None for the spacing of the centres at
             the start (for one centre, the width of the range).
         dim: The dimension of the units: -1 where they are the last one, 1 for the channels of
@@ -88,20 +89,20 @@ class KernelActivation(Hookable):
         intercept: q, likewise.
         norm: The normalisation, or None.
 
-    ``state_dict()`` holds the Green function and the bandwidth besides, as one tensor: a state
-    brings its bandwidth along, and one of another Green function is refused.
+    ``state_dict()`` also holds the Green function and the bandwidth, as one tensor. Loading a state
+    restores its bandwidth; a state of another Green function is refused.
 
     Shapes:
         - **input:** :math:`(*, U)`; with :obj:`dim`, U in that dimension.
         - **output:** that of the input, in the common precision of input and parameters; under
-          autocast at least float32. Where the input is NaN, NaN.
+          autocast at least float32. The output is NaN where the input is NaN.
 
     Raises:
-        ValueError: For numbers below 1, unknown names, a range that does not grow, a bandwidth that
-            is not positive or not for a Gaussian; for a function to begin near that the expansion
-            cannot be: rectifiers without :obj:`affine` are 0 left of their first centre, and one
-            absolute value without it is even; for an input whose dimension :obj:`dim` is not U or
-            that is no floating point tensor; for one row in training with :obj:`normalize`; for a
+        ValueError: For numbers below 1, unknown names, a range that does not grow, and a bandwidth
+            that is not positive or not for a Gaussian; for an :obj:`init` that the expansion cannot
+            approximate (without :obj:`affine`, rectifiers are 0 left of their first centre, and a
+            single absolute value is even); for an input that is no floating point tensor or whose
+            size in :obj:`dim` is not U; for a single row in training with :obj:`normalize`; for a
             state of another Green function.
 
     Example:
@@ -187,9 +188,9 @@ class KernelActivation(Hookable):
         return out if is_last else out.movedim(-1, self.dim).contiguous()
 
     def get_extra_state(self) -> Tensor:
-        """The number of the Green function and the bandwidth, 0 where there is none.
+        """The number of the Green function, and the bandwidth (0 where there is none).
 
-        A tensor, as all values of a state are: callers copy, move and average them.
+        It is a tensor, as all values of a state are: callers copy, move and average them.
         """
         state = [GREENS.index(self.green), self.bandwidth or 0.0]
         return torch.tensor(state, dtype=torch.float64, device="cpu")
@@ -209,14 +210,14 @@ class KernelActivation(Hookable):
 
     @torch.no_grad()
     def plot(self, channels: int | Iterable[int] | None = None, *, ax: Axes | None = None) -> Axes:
-        """Draws the functions over the range of the centres, at the start and as learned.
+        """Draws the functions over a range that covers the initial and the learned centres.
 
         Args:
-            channels: The units whose functions are drawn; None: all, shared functions once.
-            ax: Where to draw; None: the axes of a new figure.
+            channels: The units whose functions are drawn; None for all, a shared function once.
+            ax: Where to draw; None for the axes of a new figure.
 
         Returns:
-            The axes, with one line a function.
+            The axes, with one line per function.
 
         Raises:
             ImportError: Without matplotlib.
@@ -301,7 +302,7 @@ class KernelActivation(Hookable):
         parameter.copy_(parameter.new_tensor(row.tolist()))
 
     def _words(self) -> list[str]:
-        """The arguments of the functions, those that are the default left out."""
+        """The arguments of the functions, most of them only where they are not the default."""
         return [
             f"num_centers={self.num_centers}, green={self.green!r}",
             *differing(

@@ -1,4 +1,4 @@
-"""Checks of constructor arguments and inputs: the value, or a ``ValueError`` that names it."""
+"""Checks of arguments and inputs: they return the value or raise a ``ValueError`` naming it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Act = str | Callable[[Tensor], Tensor] | None
 
 
 def differing(**arguments: tuple[object, object]) -> list[str]:
-    """The arguments that differ from their defaults: of each its value and that."""
+    """The arguments that differ from their defaults, given a (value, default) pair for each."""
     given = arguments.items()
     return [f"{name}={value!r}" for name, (value, default) in given if value != default]
 
 
 def checked_lazy_count(value: int, name: str) -> int:
-    """A whole number of at least 1, or -1 for what the first input shows."""
+    """A whole number of at least 1, or -1 for a size that is read off the first input."""
     if value == -1:
         return value
     try:
@@ -77,7 +77,7 @@ def checked_dropout(dropout: float, name: str = "dropout") -> float:
 
 
 def checked_aggregation(kwargs: dict[str, Any]) -> str:
-    """Takes the aggregation out of the arguments for PyG: a walk kernel is a sum."""
+    """Takes the aggregation out of the arguments for PyG; it must be a sum, as walk kernels are."""
     aggr = kwargs.pop("aggr", "add")
     if aggr not in ("add", "sum"):
         raise ValueError(f"aggr={aggr!r}: a walk kernel is a sum over walks, expected 'add'")
@@ -92,7 +92,7 @@ def checked_module(module: Module | None, name: str) -> Module | None:
 
 
 def build_activation(act: Act) -> Callable[[Tensor], Tensor] | None:
-    """The activation by name or as it is; None for the identity."""
+    """The activation, looked up by name or returned as it is; None for the identity."""
     if isinstance(act, type):
         raise ValueError(f"act={act.__name__}: expected an instance, {act.__name__}()")
     if getattr(act, "inplace", False):

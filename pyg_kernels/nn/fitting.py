@@ -1,6 +1,6 @@
-"""Coefficients with which an expansion begins: random ones, or those of a given function.
+"""The initial coefficients of an expansion: random ones, or ones that fit a given function.
 
-In NumPy, so that modules can be built on any device and without numbers.
+They are computed in NumPy, so that modules can be built on any device, even without numbers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pyg_kernels.ops.expansion.definition import Green
 
 Array = NDArray[np.floating[Any]]
 Function = Callable[[Array], Array]
-GRID = 4  # points of the range for each centre
-FEWEST, MOST = 400, 2000  # points on which random functions are looked at
+GRID = 4  # points on the range for each centre
+FEWEST, MOST = 400, 2000  # points at which the size of random functions is measured
 RCOND = 1e-7
 
 
@@ -29,11 +29,11 @@ class Fit(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """The Green functions of which an expansion is made at the start.
+    """The Green functions that make up an expansion at the start.
 
     Attributes:
-        num_centers: The number of centres d: at the ends of the span and evenly between, or one in
-            its middle.
+        num_centers: The number of centres d. They are spaced evenly from one end of the span to the
+            other; a single centre is in the middle.
         span: The ends of the range.
         green: The Green function.
         bandwidth: The standard deviation of a Gaussian.
@@ -75,7 +75,7 @@ class Basis(NamedTuple):
 
 
 def random_scale(basis: Basis) -> float:
-    """The deviation of random coefficients: f and its slope have mean square at most 1."""
+    """The standard deviation of coefficients for which f and f' have mean square at most 1."""
     points = np.linspace(*basis.span, min(max(GRID * basis.num_centers, FEWEST), MOST) + 1)
     sums = np.zeros(2)
     for a in np.array_split(points, len(points) // 50):
@@ -84,11 +84,11 @@ def random_scale(basis: Basis) -> float:
 
 
 def fitted(function: Function, derivative: Function, basis: Basis, affine: bool) -> Fit:
-    """The expansion near a function on a span.
+    """The expansion that approximates a function on a span.
 
     Args:
         function: The function.
-        derivative: Its derivative, along which piecewise-linear expansions go on.
+        derivative: Its derivative, with which piecewise-linear expansions continue past the span.
         basis: The Green functions.
         affine: Whether a line is added.
     """
@@ -105,7 +105,7 @@ def fitted(function: Function, derivative: Function, basis: Basis, affine: bool)
         slope = float(slopes[0] + slopes[-1]) / 2
         rest = at_first - slope * centers[0] - float(chi @ (centers - centers[0]))
         return Fit(chi, slope, rest)
-    # Without a line, the outer two centres take the function's values at the ends.
+    # Without a line, the outer two coefficients are set so that f meets the function at both ends.
     chi[0] = chi[-1] = 0.0
     ends = centers[[0, -1]]
     missing = function(ends) - basis.at(ends) @ chi
@@ -128,7 +128,7 @@ def _least_squares(function: Function, basis: Basis, affine: bool) -> Fit:
     columns = [basis.at(points)]
     if affine:
         columns += [points[:, None], np.ones((len(points), 1))]
-    # What single precision cannot tell apart is left out: coefficients stay small.
+    # Directions that single precision cannot tell apart are left out, so coefficients stay small.
     found: Array = np.linalg.lstsq(np.hstack(columns), function(points), rcond=RCOND)[0]
     if not affine:
         return Fit(found)

@@ -1,4 +1,4 @@
-"""Bias-free maps whose outputs keep the variance of their inputs."""
+"""Bias-free maps, and when they may be read as matrices without being called."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyg_kernels.ops.operator import is_plain
 
 
 def _hooking(name: str) -> Any:
-    """PyTorch's method of that name, after which the module is hooked."""
+    """PyTorch's method of that name, which also marks the module as hooked."""
 
     def register(self: Hookable, *args: Any, **kwargs: Any) -> RemovableHandle:
         self.hooked = True
@@ -27,10 +27,10 @@ def _hooking(name: str) -> Any:
 
 
 class Hookable(Module):
-    """A module that says whether a hook was registered, so that it has to be called.
+    """A module that knows whether a hook was registered on it, so that it has to be called.
 
-    Layers read the tensors of such a module and leave it uncalled unless `hooked`. Pruning by
-    :mod:`torch.nn.utils.prune` registers a hook, too.
+    Layers read the tensors of such a module directly, and call the module only if it is `hooked`.
+    Pruning by :mod:`torch.nn.utils.prune` also registers a hook.
     """
 
     hooked = False
@@ -45,9 +45,9 @@ class Hookable(Module):
 class UnitLinear(Hookable, Linear):
     r"""A linear map with entries drawn from :math:`\mathcal{U}(\pm\sqrt{3 / F})`.
 
-    Each row has unit variance in total, so that features of unit variance keep it: a state of
-    order n is a product of n projections, and any other scale would vanish or explode as its
-    n-th power.
+    The variances of a row's entries add up to 1, so that features of unit variance have outputs of
+    unit variance. This matters because a state of order n is a product of n projections: with any
+    other scale, states would vanish or explode as the n-th power of the scale.
 
     Args:
         in_channels: The number of input features F; -1 to read it off the first input.
@@ -70,7 +70,7 @@ class UnitLinear(Hookable, Linear):
 
 
 def keep_own_names(lin: Any, state: dict[str, Any], prefix: str, metadata: Any) -> None:
-    """Keeps what pruned or parametrized numbers are made of, where PyG's map keeps these."""
+    """Saves the tensors behind a pruned or parametrized weight; PyG's map saves the weight."""
     own = {**dict(lin.named_parameters(recurse=False)), **dict(lin.named_buffers(recurse=False))}
     for name in {"weight", "bias"} - own.keys():
         state.pop(prefix + name, None)
@@ -78,19 +78,19 @@ def keep_own_names(lin: Any, state: dict[str, Any], prefix: str, metadata: Any) 
 
 
 class StateLinear(Hookable, torch.nn.Linear):
-    """The map of a state, square and without bias, drawn as those of :class:`torch.nn.LSTM`."""
+    """The map of a state: square, without bias, initialised as in :class:`torch.nn.LSTM`."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels, channels, bias=False)
 
     def reset_parameters(self) -> None:
         bound = 1.0 / math.sqrt(self.in_features)
-        for parameter in self.parameters():  # a parametrized weight is made of others
+        for parameter in self.parameters():  # a parametrized weight has others
             torch.nn.init.uniform_(parameter, -bound, bound)
 
 
 def is_matrix(lin: Module) -> bool:
-    """Whether a map is its weight, which may be parametrized, and nothing else."""
+    """Whether a map only multiplies by its weight, which may be parametrized."""
     known = isinstance(lin, Hookable) and type(lin).forward in (
         UnitLinear.forward,
         StateLinear.forward,
@@ -99,7 +99,7 @@ def is_matrix(lin: Module) -> bool:
 
 
 def apply_stacked(x: Tensor, lins: Sequence[Module]) -> Tensor:
-    """The outputs of several linear maps side by side, by one product where they are their weights.
+    """The outputs of several linear maps side by side, by one product if all are plain matrices.
 
     Args:
         x: The input, of shape :obj:`(N, F)`.
@@ -115,10 +115,10 @@ def apply_stacked(x: Tensor, lins: Sequence[Module]) -> Tensor:
 
 
 def weight_of(lin: Module) -> Tensor:
-    """The matrix of a linear map without bias; of one that is no `UnitLinear` by calling it.
+    """The matrix of a linear map without bias, found by calling the map unless `is_matrix` holds.
 
     Raises:
-        ValueError: If zeros are mapped to something else, where numbers can be read.
+        ValueError: If the map adds a constant or is not linear, where numbers can be read.
     """
     if is_matrix(lin):
         return cast(Tensor, lin.weight)
@@ -139,12 +139,12 @@ def weight_of(lin: Module) -> Tensor:
 
 
 def _is_not_zero(values: Tensor) -> bool:
-    """Whether a number is not 0; those that cannot be read now are."""
+    """Whether any number is not 0; numbers that cannot be read now count as 0."""
     if torch.compiler.is_compiling() or not is_plain(values):
         return False
     if values.is_cuda and torch.cuda.is_current_stream_capturing():
         return False
     try:
-        return bool((values.abs() > 0).any())  # not so of NaN, where weights are not finite
-    except RuntimeError:  # of meta tensors, and of those that are traced
+        return bool((values.abs() > 0).any())  # False for NaN, from weights that are not finite
+    except RuntimeError:  # for meta tensors and traced ones
         return False

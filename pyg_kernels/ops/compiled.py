@@ -1,10 +1,10 @@
 """How kernels on CPU are compiled, by Numba, and how threads share their work.
 
 Importing this file imports Numba; ops do so at their first call. A kernel is compiled at its first
-call, and kept in the user's cache folder under the digest of these sources, or in memory where
-that folder cannot be written. It runs without Python's lock on torch's number of threads, and on
-torch's own ones where those are GNU OpenMP's: they wait for work by spinning for some milliseconds
-after each of torch's ops, and would keep the cores from others.
+call and kept in the user's cache folder under the digest of these sources, or in memory if that
+folder cannot be written. It runs without Python's lock on as many threads as torch uses. If torch's
+threads are GNU OpenMP's, kernels run on these: after each of torch's ops they wait for work by
+spinning for some milliseconds, and would keep the cores from other threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Not nnan and ninf: NaN and infinity go through kernels as through PyTorch's ops.
+# Without nnan and ninf: kernels treat NaN and infinity as PyTorch's ops do.
 _FASTMATH = {"contract", "reassoc", "nsz", "arcp", "afn"}
 _OPTIONS = {"nogil": True, "fastmath": _FASTMATH, "error_model": "numpy"}
 _SECONDS_OF_SILENCE = 1.0
@@ -65,12 +65,12 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def run(kernel: Callable[..., None], tasks: int, work: int, *args: Any) -> None:
-    """Calls ``kernel(first, last, *args)`` on ranges of tasks, one range a thread.
+    """Calls ``kernel(first, last, *args)`` on ranges of tasks, one range per thread.
 
     Args:
-        kernel: The kernel. Tasks may not write to the same places.
+        kernel: The kernel. No two tasks may write to the same place.
         tasks: The number of tasks.
-        work: About how many numbers it goes through in all.
+        work: About how many numbers the kernel goes through in all.
         args: Its other arguments: arrays and numbers.
     """
     threads = torch.get_num_threads()
@@ -91,7 +91,7 @@ def run(kernel: Callable[..., None], tasks: int, work: int, *args: Any) -> None:
 
     openmp = _openmp()
     if openmp is not None:
-        # All threads, as OpenMP ends those that a smaller team leaves over.
+        # All threads take part, because OpenMP ends those that a smaller team would leave out.
         openmp.GOMP_parallel(_REGION(work_off), None, threads, 0)
     else:
         others = [_workers().submit(work_off) for _ in range(parts - 1)]
@@ -102,7 +102,7 @@ def run(kernel: Callable[..., None], tasks: int, work: int, *args: Any) -> None:
 
 
 def array(tensor: Tensor | None, like: Tensor | None = None, dims: int = 2) -> np.ndarray:
-    """The tensor's memory as a contiguous array; an empty one of as many dimensions for None."""
+    """The tensor's memory as a contiguous array; for None, an empty array of `dims` dimensions."""
     if tensor is None:
         assert like is not None
         return _empty(like.dtype, dims)
@@ -122,7 +122,7 @@ _REGION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 @functools.cache
 def _openmp() -> ctypes.CDLL | None:
-    """GNU's OpenMP library that torch has loaded; None where there is no such one."""
+    """The GNU OpenMP library that torch has loaded; None if there is none."""
     loaded = getattr(os, "RTLD_NOLOAD", None)
     if loaded is None or _forked:
         return None
@@ -145,7 +145,7 @@ _forked = False
 
 
 def _forget_threads() -> None:
-    """A forked process has none of the threads, and OpenMP would wait for them."""
+    """Forgets the threads: a forked process has none of them, and OpenMP would wait for them."""
     global _forked
     _forked = True
     _openmp.cache_clear()
@@ -157,7 +157,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _tell(dispatcher: Any, done: threading.Event) -> None:
-    """Says that kernels are compiled, where it takes long and they are not only loaded."""
+    """Logs that kernels are being compiled, if this takes long and they are not just loaded."""
     while not done.wait(_SECONDS_OF_SILENCE):
         if dispatcher.stats.cache_misses:
             _say_once("; the next run finds them" if dispatcher.stats.cache_path else "")
@@ -176,7 +176,7 @@ def _dispatcher(function: Callable[..., None]) -> Callable[..., None]:
     numba.config.CACHE_DIR = given or str(folder)
     try:
         return numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # Numba found no place that can be written
+    except RuntimeError:  # Numba found no writable place
         return numba.njit(**_OPTIONS)(function)
     finally:
         numba.config.CACHE_DIR = given
@@ -186,7 +186,7 @@ def _dispatcher(function: Callable[..., None]) -> Callable[..., None]:
 def _cache_folder() -> Path | None:
     """Where compiled kernels are kept; None where there is no such place."""
     digest, package = hashlib.sha256(), Path(__file__).parents[1]
-    for folder in ("ops", "kernels"):  # all that have kernels
+    for folder in ("ops", "kernels"):  # all folders with kernels
         for source in sorted((package / folder).rglob("*.py")):
             digest.update(source.read_bytes())
     try:

@@ -25,17 +25,17 @@ class Edges:
         target: The target of each edge, int64 of shape :obj:`(E,)`.
         num_sources: The number of source nodes.
         num_targets: The number of target nodes (the same nodes unless the graph is bipartite).
-        attr: Edge features: one row an edge type, shape :obj:`(T, edge_dim)`, or None.
+        attr: Edge features: one row per edge type, shape :obj:`(T, edge_dim)`, or None.
         edge_type: The row of :obj:`attr` that belongs to each edge, int64 of shape :obj:`(E,)`;
             None where every edge has a row of its own (then T = E).
         weight: The number w that multiplies whatever an edge carries, :obj:`(E,)`; None for ones.
 
-    The orders of edges are kept from the first call that needs them: its tensors must not be
-    changed afterwards, nor others put in their place.
+    The orders of the edges by target and by source are computed once, at the first call that needs
+    them. After that, do not change or replace the tensors.
 
     Raises:
-        ValueError: Where an index names no node (on CPU, outside ``torch.compile``), or shapes do
-            not fit.
+        ValueError: If an index names no node (checked on CPU, outside ``torch.compile``), or if
+            shapes do not fit.
     """
 
     source: Tensor
@@ -82,14 +82,14 @@ class Edges:
     def _order(self, side: str, node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
         kept, compiling = self._orders.get(side), torch.compiler.is_compiling()
         trains = not (compiling or torch.is_inference_mode_enabled())
-        # They may be read in a backward later, also those that were compiled for inference.
+        # A later backward may read the orders, and cannot if compiled code kept inference tensors.
         if kept is None or (trains and kept[0].is_inference()):
             with nullcontext() if compiling else torch.inference_mode(False):
                 self._orders[side] = sort_by_node(node, num_nodes)
         return self._orders[side]
 
     def edge_rows(self, table: Tensor) -> Tensor:
-        """Spreads a table with one row an edge type to one row an edge."""
+        """Expands a table with one row per edge type to one row per edge."""
         return table if self.edge_type is None else table.index_select(0, self.edge_type)
 
 
@@ -100,14 +100,14 @@ def weighted(rows: Tensor, weight: Tensor | None) -> Tensor:
 
 @torch.library.custom_op("pyg_kernels::sort_by_node", mutates_args=())
 def sort_by_node(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Positions sorted by node, those of node v at ``order[offset[v]:offset[v + 1]]``.
+    """Sorts positions by node; those of node v are ``order[offset[v]:offset[v + 1]]``.
 
     Args:
         node: The node of each position, int64 of shape :obj:`(E,)`.
         num_nodes: The number of nodes.
 
     Returns:
-        ``offset``, of shape :obj:`(num_nodes + 1,)`, and ``order``, :obj:`(E,)`; positions of one
+        ``offset``, of shape :obj:`(num_nodes + 1,)`, and ``order``, :obj:`(E,)`; the positions of a
         node keep their order.
     """
     if node.device.type == "cpu" and cpu_backend() == "numba":
@@ -142,11 +142,11 @@ def _check_range(index: Tensor, num_nodes: int, side: str) -> None:
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor] | None:
     """Finds the few distinct rows of a large table, such as the bond types of molecules.
 
-    A weight that depends on edge features is then computed once for each edge type, not once
-    an edge. The rows are compared exactly: a random projection only proposes which are equal.
+    A weight that depends on edge features is then computed once per edge type, not once per edge.
+    The rows are compared exactly: a projection to one number only proposes which are equal.
 
     Args:
-        rows: The table, of shape :obj:`(E, edge_dim)`, that requires no gradient.
+        rows: The table, of shape :obj:`(E, edge_dim)`, which must not require a gradient.
 
     Returns:
         The distinct rows, :obj:`(T, edge_dim)`, and the index of each row among them,

@@ -1,7 +1,7 @@
-"""Expressions of numbers a channel, traced from a step that is written in PyTorch's ops.
+"""Expressions of one number per channel, traced from a step that is written in PyTorch's ops.
 
-A step that PyTorch evaluates on tensors gives, called with :class:`Value`, the expression of what
-it computes; :func:`gradients` gives the expressions of its derivative. Of these kernels are made.
+Called with :class:`Value` instead of tensors, a step gives the expression of what it computes.
+:func:`gradients` gives the expressions of its derivative. Kernels are made from these expressions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _R = TypeVar("_R")
 
 
 class Value:
-    """A number a channel, by an op on others; `data` is a constant, or says what is read.
+    """One number per channel, by an op on others; `data` is a constant, or the row to read.
 
     The ops are ``'constant'``; ``'leaf'``, what is read; ``'add'``, ``'sub'``, ``'mul'``,
     ``'div'``, ``'sqrt'``, ``'exp'``, ``'tanh'``, ``'sigmoid'``; ``'lt'``, ``'le'``, ``'isnan'``,
@@ -88,7 +88,7 @@ class Value:
         return self * self
 
     def mean(self, dim: int, keepdim: bool) -> Value:
-        """Over all channels."""
+        """The mean over all channels."""
         return total(self) / Value("count")
 
 
@@ -96,8 +96,8 @@ class Row(NamedTuple):
     """A row of memory that a kernel reads or writes.
 
     Attributes:
-        index: Which of the numbers it is called with is that of the row.
-        wide: Whether it has a number a channel; else one for all.
+        index: Which of the numbers that the kernel is called with is the row's number.
+        wide: Whether it has one number per channel, rather than one for all.
         adds: Whether what is written is added to what is there.
     """
 
@@ -107,10 +107,10 @@ class Row(NamedTuple):
 
 
 def apart(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A function that is called in a thread of its own.
+    """Makes a function run in a thread of its own.
 
-    In this one the overriding of PyTorch's ops, by which they are traced, may be switched off: it
-    is within methods of subclasses of ``Tensor``, such as ``backward``.
+    Tracing needs PyTorch's ops to be overridden. The calling thread may have switched this off, as
+    methods of subclasses of ``Tensor`` do, such as ``backward``.
     """
 
     @wraps(function)
@@ -122,12 +122,12 @@ def apart(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def leaf(row: Row) -> Value:
-    """What a kernel reads."""
+    """The value that a kernel reads from a row."""
     return Value("leaf", (), row)
 
 
 def as_value(number: Number) -> Value:
-    """A constant, unless it is an expression."""
+    """A number as a constant; an expression stays as it is."""
     return number if isinstance(number, Value) else Value("constant", (), float(number))
 
 
@@ -152,7 +152,7 @@ _TRACED: dict[Any, Callable[..., Value]] = {
 
 
 def in_order(values: Sequence[Value], known: Container[int] = ()) -> Iterator[Value]:
-    """All that values are made of, each after its arguments; not what `known` ids are made of."""
+    """All values that these depend on, each after its arguments; `known` ids are not followed."""
     seen: set[int] = set()
     stack = [(value, False) for value in reversed(values)]
     while stack:
@@ -167,9 +167,9 @@ def in_order(values: Sequence[Value], known: Container[int] = ()) -> Iterator[Va
 
 
 def gradients(outputs: Sequence[tuple[Value, Value]], of: Sequence[Value]) -> list[Value | None]:
-    """The gradients of some leaves, from the outputs with theirs; None where nothing depends.
+    """The gradients of some leaves, from pairs of outputs and gradients; None for unused leaves.
 
-    Those of numbers that all channels share are one a channel, to be summed.
+    For a number that all channels share, the gradient has one number per channel, to be summed.
     """
     found: dict[int, Value] = {}
 

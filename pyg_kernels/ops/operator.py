@@ -1,4 +1,4 @@
-"""How an op with a definition and a compiled path is made known to PyTorch."""
+"""How an op with a definition and a compiled path is registered with PyTorch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.nn import Parameter
 
 from pyg_kernels.ops.dtypes import without_autocast
 
-# Not Triton 3.2, that of PyTorch 2.6.
+# Triton 3.2, which comes with PyTorch 2.6, is not used.
 _HAS_TRITON = find_spec("triton") is not None and not torch.__version__.startswith("2.6.")
 
 Outputs = tuple[Tensor, ...]
@@ -28,22 +28,22 @@ class Operator:
 
     It is registered through :mod:`torch.library`, so that ``torch.compile``, ``torch.export`` and
     autograd know it. The definition serves the transforms of ``torch.func``, forward-mode
-    derivatives, second derivatives and ONNX; ``torch.func.grad`` goes around ``torch.compile``, not
-    into what it compiles.
+    derivatives, second derivatives and ONNX. ``torch.func.grad`` may be taken of a function that
+    ``torch.compile`` returns, but not within one.
 
     Args:
         name: Its name, after ``pyg_kernels::``.
-        arguments: Its arguments in the language of ``torch.library``'s schemas, tensors first.
-        forward: ``forward(*tensors, *settings)``. Its outputs are those of the definition, then
-            what the backward reads again.
-        backward: ``backward(grads, tensors, outputs, settings, needed)``, sequences of tensors or
-            None: the gradients of the tensors, None where they are not needed.
+        arguments: Its arguments, tensors first, in the schema language of ``torch.library``.
+        forward: ``forward(*tensors, *settings)``. It returns the outputs of the definition,
+            followed by what the backward reads again.
+        backward: ``backward(grads, tensors, outputs, settings, needed)``, with sequences of tensors
+            or None. It returns the gradients of the tensors, None where they are not needed.
         kernels: The modules of its kernels, by path: see `path_on`.
-        definition: The outputs that have derivatives by PyTorch's ops, from the same arguments.
-        fake: Empty tensors like the outputs of `forward`, from the same arguments.
+        definition: Computes the outputs with derivatives by PyTorch's ops, from the same arguments.
+        fake: Makes empty tensors like the outputs of `forward`, from the same arguments.
         num_outputs: How many outputs `forward` has.
-        first_kept: The first output that is kept for the backward; callers may change those
-            before it in place.
+        first_kept: The index of the first output that is kept for the backward; callers may change
+            the outputs before it in place.
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class Operator:
         self._backward_op.register_fake(self._fake_gradients)
 
     def module_for(self, like: Tensor) -> str | None:
-        """The module of the kernels that take tensors like one; None for the definition."""
+        """The module of the kernels for tensors like this one; None for the definition."""
         return self._modules.get(path_of(like))
 
     def kernels_for(self, like: Tensor) -> Any:
-        """The kernels that take tensors like one; None for the definition."""
+        """The kernels for tensors like this one; None for the definition."""
         module = self.module_for(like)
         return module and import_module(module)
 
     def __call__(self, *args: Any) -> Outputs:
-        """The outputs, those that the backward reads included unless the definition ran."""
+        """The outputs, including those that the backward reads unless the definition ran."""
         if torch.onnx.is_in_onnx_export() or torch.jit.is_tracing():
             return self._defined(*args)
         tensors = [t for t in args[: self._num_tensors] if t is not None]
@@ -119,7 +119,7 @@ class Operator:
             return self.definition(*args)
 
     def _in_own_precision(self, args: Sequence[Any]) -> Any:
-        """A context without autocast on the device of the first tensor that there is."""
+        """A context without autocast on the device of the first tensor that is not None."""
         like = next(t for t in args[: self._num_tensors] if t is not None)
         return without_autocast(like.device)
 
@@ -181,9 +181,9 @@ class Operator:
     ) -> list[Tensor | None]:
         """The gradients through the definition.
 
-        It also serves paths that have no backward of their own. The definition is run on views of
-        its own, so that only its own dependence on each input counts, and not that of one input
-        on another.
+        It also serves paths that have no backward of their own. The definition runs on new views of
+        the inputs, so that only its direct dependence on each input counts, not the dependence of
+        one input on another.
         """
         keep = torch.is_grad_enabled()
         gradients: list[Tensor | None] = [None] * len(tensors)
@@ -215,7 +215,7 @@ class Operator:
     def _vmap(
         self, info: Any, in_dims: tuple[int | None, ...], *args: Any
     ) -> tuple[Outputs, tuple[int | None, ...]]:
-        """One slice after the other: PyTorch allows no transform within the rule of one."""
+        """Runs slice after slice: within a transform's rule, PyTorch allows no other transform."""
         slices = (
             [
                 x if dim is None else x.select(dim, number)
@@ -227,13 +227,13 @@ class Operator:
         return tuple(torch.stack(outs) for outs in found), (0,) * self._num_outputs
 
     def padded(self, outputs: Outputs) -> Outputs:
-        """As many outputs as the op has, from those of the definition."""
+        """The definition's outputs, with empty tensors added for the other outputs of the op."""
         spare = self._num_outputs - len(outputs)
         return *outputs, *(outputs[0].new_empty(0) for _ in range(spare))
 
 
 class _Eager(torch.autograd.Function):
-    """The op without the dispatcher, which takes longer than the numbers of small inputs."""
+    """The op without the dispatcher, which would take longer than the op itself on small inputs."""
 
     @staticmethod
     def forward(ctx: Any, operator: Operator, *args: Any) -> Outputs:
@@ -259,7 +259,7 @@ def _likes(
 def is_plain(*tensors: Tensor | None) -> bool:
     """Whether tensors hold numbers of their own, without tangents.
 
-    Those that ``torch.func`` passes, and batches of gradients, have no storage.
+    The tensors that ``torch.func`` passes, and batches of gradients, have no storage.
     """
     for tensor in tensors:
         if tensor is None:
@@ -277,9 +277,9 @@ def _has_tangents(*tensors: Tensor | None) -> bool:
 
 
 def is_readable(*tensors: Tensor | None) -> bool:
-    """Whether Python may read what tensors hold: not for compilers, nor for slices of a vmap.
+    """Whether Python may read the numbers of tensors: not in compilation, nor within a vmap.
 
-    Tensors on ``meta``, and PyTorch's fake ones, which have a type of their own, hold nothing.
+    Tensors on ``meta`` and PyTorch's fake tensors, which have a type of their own, hold nothing.
     """
     if torch.compiler.is_compiling():
         return False
@@ -294,7 +294,7 @@ def is_readable(*tensors: Tensor | None) -> bool:
 
 
 def _is_traced() -> bool:
-    """Whether ``make_fx`` records operators, as kernels that are called directly are none."""
+    """Whether ``make_fx`` records operators: it would miss kernels that are called directly."""
     module = sys.modules.get("torch.fx.experimental.proxy_tensor")
     return module is not None and module.get_proxy_mode() is not None
 
@@ -313,7 +313,7 @@ def path_on(device: torch.device) -> str:
 
 
 def path_of(tensor: Tensor) -> str:
-    """The path of tensors like this one: only single and double precision have kernels."""
+    """The path for tensors like this one: only single and double precision have kernels."""
     known = tensor.dtype in (torch.float32, torch.float64)
     return path_on(tensor.device) if known else "definition"
 

@@ -1,9 +1,9 @@
-"""Products of a few rows with a matrix, made inside kernels, on their own thread.
+"""Products of a few rows with a matrix, computed inside kernels, on the kernel's own thread.
 
-BLAS packs the matrix anew for every product, which for few rows takes longer than the product, and
-has threads that would get in the way of those that share the texts. Here the matrix is packed once
-for all steps, into panels of neighbouring columns; four rows and one or two panels, or one row and
-four panels, are multiplied in registers.
+BLAS packs the matrix again for every product, which takes longer than a product of few rows. Its
+threads would also get in the way of the threads that share the texts. Here the matrix is packed
+once for all steps, into panels of neighbouring columns. Four rows and one or two panels, or one row
+and four panels, are multiplied at a time, in registers.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -24,19 +24,19 @@ from pyg_kernels.ops.compiled import inlined
 from pyg_kernels.ops.program import FLAGS, WORD, assembled, load, splat, store
 
 _KIND = ir.FunctionType(ir.VoidType(), [WORD] * 7)
-_TILE = 4  # rows, or panels
-_BYTES = 64  # of a panel's row
-_TERMS = 256  # of a panel that are multiplied at once, so that they stay in the cache
+_TILE = 4  # rows, or panels, of a tile
+_BYTES = 64  # bytes of a panel's row
+_TERMS = 256  # rows of a panel that are multiplied at once, so that they stay in the cache
 
 
 @cache
 def products(dtype: torch.dtype) -> tuple[int, int, int]:
-    """The functions for `multiply` in float32 or float64, by their addresses.
+    """The addresses of two functions for `multiply` in float32 or float64, and a number of panels.
 
-    The first multiplies four rows and as many panels as the third number says, the second one row
-    and four panels. They take the addresses of the rows and the bytes between them, of the panels
-    and the bytes between them, and of the sums to which terms are added and the bytes between their
-    rows; and the number of terms.
+    The first function multiplies four rows and that number of panels, the second one row and four
+    panels. They take the address of the rows and the bytes from one row to the next; the same for
+    the panels; the same for the rows of the sums, to which terms are added; and the number of
+    terms.
     """
     # Two panels take 8 of AVX-512's 32 registers, and all 16 of AVX's.
     panels = 2 if llvm.get_host_cpu_features().get("avx512f") else 1
@@ -98,7 +98,7 @@ def _call(typing, function, left, left_step, panel, panel_step, out, out_step, c
 
 @inlined
 def padded(rows, columns, like):
-    """Memory for some rows to be multiplied, or for their products: more than there are."""
+    """Zeros for rows to be multiplied, or for their products, with sizes rounded up to tiles."""
     width = _TILE * (_BYTES // like.itemsize)
     shape = (rows + _TILE - 1) // _TILE * _TILE, (columns + width - 1) // width * width
     return np.zeros(shape, like.dtype)
@@ -121,7 +121,7 @@ def panels_of(matrix):
 
 @inlined
 def multiply(products, left, rows, panels, columns, out):
-    """The first rows and columns of the product of a matrix and one in panels; see `padded`."""
+    """Multiplies the first rows of a matrix with the first columns of panels; see `padded`."""
     (size, width), tall = panels.shape[1:], rows - rows % _TILE
     tall = rows if rows - tall > _TILE // 2 else tall
     number = (columns + width - 1) // width

@@ -1,8 +1,8 @@
 """Expressions compiled for the CPU: loops over channels, in LLVM's vectors, without Numba.
 
-A program reads and writes rows of memory. Which they are says a table of addresses and of bytes
-from one row to the next, and the numbers of the rows it is called for. It takes some milliseconds
-to compile; calls are made inside kernels, by :func:`call`.
+A program reads and writes rows of memory. It finds them by a table of addresses and of bytes from
+one row to the next, and by the row numbers that each call gives. Compiling takes some milliseconds;
+kernels call programs by :func:`call`.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -24,11 +24,11 @@ from torch import Tensor
 
 from pyg_kernels.ops.expression import Row, Value, in_order
 
-# Not nnan and ninf: NaN and infinity go through as through PyTorch's ops.
+# Without nnan and ninf, so that NaN and infinity pass through as in PyTorch's ops.
 FLAGS = ("contract", "nsz", "afn")
 _DIFFERENCE = ("nsz",)  # no fused products: equal values differ by exactly 0
 _SUM = ("reassoc", "nsz")
-_LANES = {4: 16, 8: 4}  # by their size, how many numbers are taken at once
+_LANES = {4: 16, 8: 4}  # numbers per vector, by the size of a number in bytes
 WORD = ir.IntType(64)
 _TANH = (  # Eigen's rational function, on [-9, 9]: odd powers over even ones, the highest first
     (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08,
@@ -41,20 +41,20 @@ _EXP2 = (  # a polynomial of Cephes', on [-1/2, 1/2], the highest power first
 )  # fmt: skip
 
 
-_WHOLE = 1.5 * 2**23  # of numbers added to it, a float32 keeps whole ones, in its last bits
+_WHOLE = 1.5 * 2**23  # float32 sums with it are rounded to whole numbers, found in the last bits
 
 
 class Program:
     """A compiled program.
 
     Args:
-        inputs: The leaves, by a name for those of one kind.
-        outputs: What is written where, by other names. For one number for all channels, their sum
-            is; rows may be those that are read.
-        dtype: Of all rows, float32 or float64.
+        inputs: The leaves, in lists by name.
+        outputs: Rows and the values written to them, in lists by other names. A row of one number
+            for all channels gets the sum over channels. Rows that are read may be written.
+        dtype: The precision of all rows, float32 or float64.
 
     Attributes:
-        address: Where it lies in memory.
+        address: The address of the program in memory.
         whole: Whether it must be called with all channels at once.
     """
 
@@ -71,12 +71,12 @@ class Program:
         self.address, self.whole = assembled(emission.module), emission.whole
 
     def table(self, memory: Mapping[str, Sequence[tuple[Tensor, int]]]) -> np.ndarray:
-        """The tensors whose rows it reads and writes, each from a column on, by the names.
+        """The table of tensors whose rows are read and written, each from a column on, by name.
 
-        They must live as long as the table is used.
+        The tensors must live as long as the table is used.
 
         Raises:
-            ValueError: For a tensor of another precision, or whose channels are not neighbours.
+            ValueError: For a tensor of another precision, or whose channels are not contiguous.
         """
         places, known = [], dict[int, tuple[int, int, int]]()
         for name, count in self._rows.items():
@@ -113,9 +113,9 @@ def assembled(module: ir.Module) -> int:
 
 @intrinsic
 def call(typing, program, table, index, first, last):
-    """Calls a program, in kernels: by the addresses of its table and of the numbers of its rows.
+    """Calls a program inside a kernel, with the addresses of its table and of its row numbers.
 
-    first and last are the first channel and that after the last one.
+    `first` and `last` are the first channel and the one after the last.
     """
 
     def generate(context, builder, signature, values):
@@ -176,7 +176,7 @@ class _Emission:
         build.ret_void()
 
     def _levels(self, values) -> dict[int, int]:
-        """How many sums each value waits for."""
+        """The number of nested sums that each value waits for."""
         level: dict[int, int] = {}
         self._all = list(in_order(values))
         for value in self._all:
@@ -205,14 +205,14 @@ class _Emission:
         return self._masked("load", kind, [], address, [self._mask, _constant(kind, 0.0)])
 
     def _masked(self, name: str, kind, before, address, after):
-        """Reads or writes the lanes of the mask alone."""
+        """Reads or writes only the lanes of the mask."""
         pointer = self._builder.inttoptr(address, kind.as_pointer())
         args = [*before, pointer, ir.Constant(ir.IntType(32), self._size), *after]
         result = kind if name == "load" else ir.VoidType()
         return self._llvm(f"masked.{name}", kind, result, args, ".p0")
 
     def _loops(self, wide, sums=()) -> list[Any]:
-        """Goes through the channels, in vectors and then the rest: writes rows, and adds up sums.
+        """Loops over the channels, in vectors and then the rest: writes rows, and adds up sums.
 
         Returns:
             The sums over the channels.
@@ -253,7 +253,7 @@ class _Emission:
         return [self._over_lanes(total) for total in totals]
 
     def _at_channels(self, k, wide, sums, parts) -> list[Any]:
-        """Writes the rows at the channels from k on; the sums so far with these channels."""
+        """Writes the rows at the channels from k on; returns the sums with these channels."""
         build = self._builder
         values = [*(value.args[0] for value in sums), *(value for value, *_ in wide)]
         found = self._evaluate(values, k)
@@ -316,16 +316,16 @@ class _Emission:
         return self._within(found, -1.0, 1.0)
 
     def _within(self, x, least: float, most: float):
-        """Numbers cut to a range; NaN stays."""
+        """Numbers clamped to a range; NaN stays."""
         for number, beyond in ((least, "<"), (most, ">")):
             limit = _constant(self._kind, number)
             x = self._builder.select(self._builder.fcmp_ordered(beyond, x, limit), limit, x)
         return x
 
     def _exp(self, x):
-        """In float32, as a power of 2: its whole part is the exponent's bits.
+        """The exponential in float32, as a power of 2 whose whole part becomes the exponent's bits.
 
-        The relative error grows to 4e-6 at -87; from 88.4 on it is infinity.
+        The relative error grows to 4e-6 at -87; from 88.4 on, the result is infinity.
         """
         build, kind = self._builder, self._kind
         bits, large = ir.VectorType(ir.IntType(32), self._lanes), _constant(kind, _WHOLE)
@@ -351,7 +351,7 @@ class _Emission:
         return self._builder.call(function, args, **how)
 
     def _by_lane(self, name: str, x):
-        """A function of the C library."""
+        """Calls a function of the C library, lane by lane."""
         build = self._builder
         kind = ir.FunctionType(self._number, [self._number])
         function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
@@ -372,7 +372,7 @@ class _Emission:
 
 
 def load(build, address, kind, size: int):
-    """What lies at an address; numbers of some size may begin at any multiple of it."""
+    """Loads what lies at an address, which is only known to be a multiple of a number's size."""
     found = build.load(build.inttoptr(address, kind.as_pointer()))
     found.align = size
     return found

@@ -1,7 +1,7 @@
-"""Where the tokens of several texts lie among the rows of a matrix: the one place that knows.
+"""Where the tokens of several texts lie among the rows of a matrix; no other module knows this.
 
-Token t of text b is row ``start[b] + t * stride``. Grids of either order, padded grids, texts one
-after the other, and the same read backwards are all of this form, so that no rows are moved.
+Token t of text b is row ``start[b] + t * stride``. Grids in either order, padded grids and texts
+one after the other all have this form, forwards and backwards, so that no rows have to be moved.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Layout:
     """The rows of the tokens of B texts, N rows in all.
 
     Args:
-        start: The row of the first token read of each text, int64 of shape :obj:`(B,)`; any for
-            texts without tokens.
+        start: The row of the token that is read first in each text, int64 of shape :obj:`(B,)`; for
+            texts without tokens, any number.
         length: The number of tokens of each text, int64 of shape :obj:`(B,)`.
         num_rows: N.
         num_steps: The number of tokens T of the longest text.
-        form: ``'grid'``, every text has T tokens; ``'padded'``, a grid of which some rows hold no
-            token; ``'ragged'``, the tokens of one text after those of another.
-        steps_first: Whether a grid's rows are step by step, not text by text.
+        form: ``'grid'`` if every text has T tokens; ``'padded'`` for a grid in which some rows hold
+            no token; ``'ragged'`` if the tokens of each text follow those of the text before.
+        steps_first: Whether the rows of a grid are ordered step by step; else text by text.
         backwards: Whether texts are read from their last token.
     """
 
@@ -54,13 +54,13 @@ class Layout:
 
     @classmethod
     def of_padded_grid(cls, length: Tensor, num_steps: int, steps_first: bool = True) -> Layout:
-        """The same with padding behind the tokens of each text."""
+        """A grid with padding after the tokens of each text."""
         grid = cls.of_grid(num_steps, length.size(0), length.device, steps_first)
         return replace(grid, length=length, form="padded")
 
     @classmethod
     def of_ptr(cls, ptr: Tensor, num_steps: int, num_rows: int) -> Layout:
-        """Texts one after the other: text b is rows ``ptr[b]`` to ``ptr[b + 1]``.
+        """Texts one after the other: text b has the rows ``ptr[b]:ptr[b + 1]``.
 
         Args:
             ptr: int64 of shape :obj:`(B + 1,)`.
@@ -80,13 +80,13 @@ class Layout:
 
     @property
     def stride(self) -> int:
-        """The rows from one token of a text to the next."""
+        """The number of rows from one token of a text to the next."""
         step = self.num_texts if self.steps_first else 1
         return -step if self.backwards else step
 
     @property
     def settings(self) -> tuple[int, str, bool, bool]:
-        """What an op takes beside the tensors `start` and `length`: see `of_settings`."""
+        """What an op takes besides the tensors `start` and `length`: see `of_settings`."""
         return self.num_steps, self.form, self.steps_first, self.backwards
 
     @classmethod
@@ -97,7 +97,7 @@ class Layout:
         num_rows: int,
         settings: tuple[int, str, bool, bool],
     ) -> Layout:
-        """The layout whose parts an op was given."""
+        """The layout from the parts that an op was given."""
         return cls(start, length, num_rows, *settings)  # type: ignore[arg-type]
 
     def reversed(self) -> Layout:
@@ -106,10 +106,10 @@ class Layout:
         return replace(self, start=last, backwards=not self.backwards)
 
     def check(self) -> None:
-        """Looks whether all tokens are rows, and all rows of a ragged batch tokens.
+        """Checks that every token has a row, and that every row of a ragged batch has a token.
 
         Raises:
-            ValueError: Where they are not: kernels would read and write beyond the rows.
+            ValueError: If not: kernels would read and write beyond the rows.
         """
         if self.full:
             return
@@ -139,7 +139,7 @@ class Layout:
         return found
 
     def rows_at(self, rows: Tensor, step: int | Tensor) -> Tensor:
-        """The rows of one token of each text, :obj:`(B, F)`; past its end that of its last."""
+        """The row of one token of each text, :obj:`(B, F)`; past a text's end, its last token's."""
         if self.full:
             place = self.num_steps - 1 - step if self.backwards else step
             grid = self._grid(rows)
@@ -150,7 +150,7 @@ class Layout:
         return rows.index_select(0, torch.where(self.length > 0, found, 0))
 
     def steps(self, rows: Tensor) -> Sequence[Tensor]:
-        """The rows of each step of a full grid, :obj:`(B, F)`: views of them."""
+        """Views of the rows of each step of a full grid, :obj:`(B, F)`."""
         found = self._grid(rows).unbind()
         return found[::-1] if self.backwards else found
 
@@ -159,7 +159,7 @@ class Layout:
         return (self.length > step).unsqueeze(1)
 
     def collect(self, steps: Sequence[Tensor] | Tensor) -> Tensor:
-        """All rows, :obj:`(N, F)`, from those of all texts at each step; zero for padding."""
+        """All rows, :obj:`(N, F)`, from the rows of the texts at each step; zero for padding."""
         grid = steps if isinstance(steps, Tensor) else torch.stack(list(steps))
         if self.full:
             grid = grid.flip(0) if self.backwards else grid
@@ -174,8 +174,8 @@ class Layout:
         """The row of the token before each token, :obj:`(N, F)`; before the first, `initial`.
 
         Args:
-            rows: One row a token, :obj:`(N, F)`.
-            initial: One row a text, :obj:`(B, F)`.
+            rows: One row per token, :obj:`(N, F)`.
+            initial: One row per text, :obj:`(B, F)`.
         """
         if self.full and self.num_steps:
             dim = 0 if self.steps_first else 1
@@ -200,7 +200,7 @@ class Layout:
         return torch.cat((rows, initial.to(rows.dtype))).index_select(0, index)
 
     def spread(self, per_text: Tensor) -> Tensor:
-        """The row of its text for each token, :obj:`(N, F)`, from one row a text."""
+        """Gives each token the row of its text, :obj:`(N, F)`, from one row per text."""
         if not self.full:
             return per_text.index_select(0, self.places()[0])
         if self.steps_first:
@@ -211,8 +211,8 @@ class Layout:
         r"""The tokens :math:`t - (n-1) d, \ldots, t - d, t` of each token t, :obj:`(N, n * F)`.
 
         Args:
-            rows: One row a token, :obj:`(N, F)`.
-            history: The H tokens of each text before its first, the oldest first,
+            rows: One row per token, :obj:`(N, F)`.
+            history: The H tokens before the first token of each text, the oldest first,
                 :obj:`(H, B, F)`; H is at least :math:`(n - 1) d`.
             width: The number of tokens n.
             dilation: The spacing d.
@@ -235,7 +235,7 @@ class Layout:
         return found.view(self.num_rows, width * rows.size(1))
 
     def convolve(self, rows: Tensor, history: Tensor, weight: Tensor, dilation: int) -> Tensor:
-        """The products of a grid's windows with filters :obj:`(D, F, n)`, :obj:`(N, D)`."""
+        """The products, :obj:`(N, D)`, of a grid's windows with filters :obj:`(D, F, n)`."""
         unread = len(history) - (weight.size(2) - 1) * dilation
         grid = self._extended(rows, history[unread:])
         if self.backwards:
@@ -247,7 +247,7 @@ class Layout:
         return found.flatten(0, 1)
 
     def tail(self, rows: Tensor, history: Tensor) -> Tensor:
-        """The last H tokens of each text, :obj:`(H, B, F)`, reaching back into those before it."""
+        """The last H tokens of each text, :obj:`(H, B, F)`; shorter texts reach into `history`."""
         size = len(history)
         if self.full:
             dim, start = 1 - self.steps_first, 0 if self.backwards else self.num_steps
@@ -262,7 +262,7 @@ class Layout:
         return found.view_as(history)
 
     def _own_grid(self, rows: Tensor) -> Tensor:
-        """The rows as the grid in its own order."""
+        """The rows as a grid, in the order of `steps_first`."""
         shape = (
             (self.num_steps, self.num_texts)
             if self.steps_first
@@ -276,7 +276,7 @@ class Layout:
         return grid if self.steps_first else grid.transpose(0, 1)
 
     def _extended(self, rows: Tensor, history: Tensor) -> Tensor:
-        """The rows as the grid in its own order, with what was before the texts at its side."""
+        """The grid of `_own_grid`, joined with the tokens that came before the texts."""
         history = history.flip(0) if self.backwards else history
         history = history if self.steps_first else history.transpose(0, 1)
         parts = (self._own_grid(rows), history)
@@ -288,7 +288,7 @@ class Layout:
         return ((step >= 0) & (step < self.length.index_select(0, text))).unsqueeze(1)
 
     def places(self) -> tuple[Tensor, Tensor]:
-        """Text and step of each row, :obj:`(N,)`; padding has a step that its text does not."""
+        """Text and step of each row, :obj:`(N,)`; the step of padding lies outside its text."""
         row = torch.arange(self.num_rows, device=self.start.device)
         text = torch.arange(self.num_texts, device=row.device)
         if self.form == "ragged":

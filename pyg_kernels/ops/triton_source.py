@@ -1,4 +1,4 @@
-"""Expressions written out in Triton, and kernels made of such source."""
+"""Writes expressions as Triton source, and makes kernels from it."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def statements(
     shape: str = "[BLOCK]",
     axes: str = "",
 ) -> list[str]:
-    """What computes values for a block of channels; adds their names to those that are known.
+    """Lines that compute values for a block of channels; adds the names of the values to `name`.
 
-    Sums and counts are of the `D` channels `inside`, and take `zeros` of the block's shape; `axes`
+    Sums and counts are over the `D` channels `inside`, and use `zeros` of the block's shape; `axes`
     are further arguments of sums.
     """
     found = []
@@ -57,7 +57,7 @@ def statements(
 
 
 def kernel_of(source: str, sizes: Sequence[str] = ()) -> Any:
-    """The kernel of the name ``kernel`` in some source; it does not depend on values of sizes."""
+    """The kernel named ``kernel`` in some source; it is not specialised to values of `sizes`."""
     file = f"<pyg_kernels {hashlib.sha256(source.encode()).hexdigest()}>"
     linecache.cache[file] = len(source), None, source.splitlines(True), file  # for Triton
     space = {"tl": tl, "__name__": __name__}
@@ -68,16 +68,16 @@ def kernel_of(source: str, sizes: Sequence[str] = ()) -> Any:
 def launcher(
     kernel: Any, grid: tuple[int, int, int], args: Sequence[Any], **given: Any
 ) -> Callable[..., None]:
-    """What launches a kernel again and again, with further arguments of its own each time.
+    """A function that launches a kernel again and again, each time with further arguments.
 
-    What takes longer than a launch is done once: looking at the other arguments, and at the device
-    and its stream, which must be the current ones.
+    Steps that take longer than a launch are done once: inspecting the other arguments, and the
+    device and its stream, which must be the current ones.
 
     Args:
         kernel: The kernel, which does not depend on values of the further arguments.
-        grid: The programs.
+        grid: The numbers of programs.
         args: The first arguments.
-        given: The last ones, constants, and Triton's own options.
+        given: The last arguments, which are constants, and Triton's own options.
     """
     constants = [given[parameter] for parameter in kernel.arg_names if parameter in given]
     run: Any = None

@@ -1,4 +1,4 @@
-"""How states travel along walks: edges in the forms that PyG has, sums of messages on them."""
+"""How states travel along walks: edges in PyG's forms, and sums of messages along edges."""
 
 from pyg_kernels.propagation.graph import as_edges
 

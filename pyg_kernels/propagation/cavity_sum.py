@@ -1,4 +1,4 @@
-"""Sums of messages along edges, as belief propagation takes them: without the answer's share."""
+"""Sums of messages along edges, as in belief propagation: without those of the reverse edge."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pyg_kernels.ops.edges import Edges, weighted
 
 @dataclass(frozen=True)
 class ReverseEdges:
-    """The reverse edges of each edge: from its target to its source.
+    """The reverse edges of each edge, which lead from its target to its source.
 
     Args:
-        edge: The one reverse edge of each edge, int64 of shape :obj:`(E,)`; None where some edge
-            has none or several.
-        pair: Otherwise a number below E for each edge, :obj:`(E,)`, that it shares with its
-            parallel edges alone; else None.
-        reverse_pair: Otherwise the number of its reverse edges, :obj:`(E,)`; E without any.
+        edge: The one reverse edge of each edge, int64 of shape :obj:`(E,)`; None if some edge has
+            none or several, or where that is not looked at (compilation and ONNX export).
+        pair: If `edge` is None, a number below E for each edge, :obj:`(E,)`, that only parallel
+            edges share; else None.
+        reverse_pair: If `edge` is None, the `pair` of the reverse edges, or E for none; else None.
     """
 
     edge: Tensor | None
@@ -29,7 +29,7 @@ class ReverseEdges:
 
 
 def find_reverse(edges: Edges) -> ReverseEdges:
-    """Finds the reverse of each edge by sorting; a self-loop is its own.
+    """Finds the reverse of each edge by sorting; a self-loop is its own reverse.
 
     Args:
         edges: The edges of a graph whose source and target nodes are the same.
@@ -37,13 +37,13 @@ def find_reverse(edges: Edges) -> ReverseEdges:
     source, target = edges.source.long(), edges.target.long()
     key = source * edges.num_targets + target
     key_back = target * edges.num_targets + source
-    if torch.onnx.is_in_onnx_export():  # neither stable sorts nor binary search
+    if torch.onnx.is_in_onnx_export():  # it has neither stable sorts nor binary search
         same, back = (k.unsqueeze(1) == key for k in (key, key_back))
         answered = back.int().argmax(1).masked_fill(~back.any(1), edges.num_edges)
         return ReverseEdges(None, same.int().argmax(1), answered)
     ordered, order = key.sort(stable=True)
     position = torch.searchsorted(ordered, key_back)
-    ended = torch.cat([ordered, ordered.new_full((1,), -1)])  # -1: after the last edge, no edge
+    ended = torch.cat([ordered, ordered.new_full((1,), -1)])  # -1: no edge follows the last one
     found = ended.index_select(0, position) == key_back
     if not torch.compiler.is_compiling() and bool(
         found.all() and (ordered[1:] != ordered[:-1]).all()
@@ -69,20 +69,20 @@ def arriving_sum(message: Tensor, edges: Edges) -> Tensor:
 def cavity_sum(
     message: Tensor, edges: Edges, reverse: ReverseEdges, total: Tensor | None = None
 ) -> Tensor:
-    r"""Sums, for each edge, the messages into its source but for those from its target.
+    r"""Sums, for each edge, the messages into its source except those from its target.
 
     .. math::
         s_{i \to j} = \sum_{k \in \mathcal{N}(i) \setminus j} w_{k \to i}\, \nu_{k \to i}
 
-    as the total at i less the messages from j: every one of them, where edges are parallel, and
-    at a self-loop those of the node's self-loops. A message that is not finite leaves NaN where it
-    is taken off again, one far larger than the others their rounding error.
+    computed as the total at i minus the messages from j: those of all parallel edges, and for a
+    self-loop those of the node's self-loops. Where it is subtracted, a message that is not finite
+    leaves NaN, and one far larger than the others leaves rounding errors in their sum.
 
     Args:
         message: One row an edge, shape :obj:`(E, D)`.
         edges: The edges.
-        reverse: As `find_reverse` finds them.
-        total: What `arriving_sum` gives of these messages, where it is known.
+        reverse: The reverse edges, from `find_reverse`.
+        total: The `arriving_sum` of these messages, if it is known.
 
     Returns:
         The sums, of shape :obj:`(E, D)`; under autocast in float32 at least.

@@ -30,17 +30,17 @@ def as_edges(
     Args:
         edge_index: An index of shape :obj:`(2, E)` (a tensor or ``EdgeIndex``), or a transposed
             sparse adjacency of shape :obj:`(num_targets, num_sources)` (a PyTorch sparse tensor
-            or ``SparseTensor``), or `Edges`, which are returned as they are. An adjacency's values
-            of shape :obj:`(E,)` are the edge weights, unless edge features are missing of which
-            there is one; values of shape :obj:`(E, edge_dim)` are edge features.
+            or ``SparseTensor``), or `Edges`, which are returned as they are. Values of an adjacency
+            are edge features if their shape is :obj:`(E, edge_dim)`, and edge weights if it is
+            :obj:`(E,)`; but without :obj:`edge_attr`, ``edge_dim=1`` or -1 reads them as features.
         num_sources: The number of source nodes.
         num_targets: The number of target nodes.
         edge_attr: Edge features, :obj:`(E, edge_dim)`, in the order of the index or of the
             adjacency's entries.
         edge_dim: The number of edge features that the layer takes (-1: any); None for none.
         flow: ``'source_to_target'`` or ``'target_to_source'``.
-        edge_weight: The number that multiplies every message along an edge, :obj:`(E,)`, in the
-            order of :obj:`edge_attr`.
+        edge_weight: The number that multiplies each message along an edge, :obj:`(E,)`, in the same
+            order as :obj:`edge_attr`.
 
     Raises:
         ValueError: Where the index or adjacency has another shape or names nodes that are not
@@ -148,7 +148,7 @@ def _check_coalesced(adjacency: Tensor | SparseTensor) -> None:
 def _read_values(
     values: Tensor, edge_attr: Tensor | None, edge_weight: Tensor | None, edge_dim: int | None
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The edge features and weights, with an adjacency's values for what was not given."""
+    """The edge features and weights; the adjacency's values stand for one that was not given."""
     if edge_attr is None and (values.dim() > 1 or edge_dim in (1, -1)):
         return values, edge_weight
     if values.dim() > 1:

@@ -29,14 +29,14 @@ def non_backtracking_walk(
         z_1 &= P_1, \qquad z_j[v] = \Bigl(\sum_{u \to v} m_j(\sigma(y_{j-1}[u \to v]))\Bigr)
         \circ P_j[v]
 
-    with :math:`m_j` what an edge makes of the state that it carries, and :math:`y_j[u \to v]` the
-    state of walks that go on along an edge: those that came from its target are left out.
+    where :math:`m_j` is the message that an edge makes of its state, and :math:`y_j[u \to v]` is
+    the state of walks that continue along the edge, without the walks that came from its target.
 
     Args:
         projections: :math:`P_1, \ldots, P_n` of the nodes, each :obj:`(N, D)`.
-        messages: The messages :math:`m_j`, :obj:`(E, D)`, without the edges' weights; called with
-            the states of the edges, :obj:`(E, D)`, and the step j = 2, ..., n.
-        edges: The edges, among one set of nodes.
+        messages: The function :math:`m_j`: given the states of the edges, :obj:`(E, D)`, and the
+            step j = 2, ..., n, it returns the messages, :obj:`(E, D)`, without the edges' weights.
+        edges: The edges of a graph whose source and target nodes are the same.
         combine: ``'mul'`` or ``'add'``.
         act: The activation :math:`\sigma`, or None for the identity.
 

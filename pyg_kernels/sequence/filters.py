@@ -19,7 +19,7 @@ from pyg_kernels.nn.arguments import checked_lazy_count
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence.precision import place
 
-# Wide windows of few features are convolved, which need not write them out.
+# Wide windows of few features are convolved: a convolution need not write the windows out.
 _WIDE = 8
 _FEW_FEATURES = 32
 
@@ -28,12 +28,12 @@ class Filters(Module, ABC):
     """Filters of one or more widths, whose outputs lie side by side.
 
     Args:
-        input_size: The number of features F of a token; -1 for what :meth:`take_size` is told.
+        input_size: The number of features F of a token; -1 until :meth:`take_size` sets it.
         hidden_size: The number of filters H.
-        widths: The numbers of tokens n_b that they read; they share the H filters as evenly as
-            possible, the first ones getting what is over.
-        device: Where the parameters are.
-        dtype: Their precision.
+        widths: The window widths n_b in tokens. The H filters are divided among them as evenly as
+            possible; the first widths get the filters that are left over.
+        device: The device of the parameters.
+        dtype: The data type of the parameters.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Filters(Module, ABC):
         """The shapes of the parameters that depend on the number of features."""
 
     def take_size(self, input_size: int) -> None:
-        """Draws lazy filters of tokens with so many features; does nothing to others."""
+        """Draws lazy filters for tokens of this many features; does nothing to other filters."""
         if self.input_size != -1:
             return
         self.input_size = input_size
@@ -88,14 +88,14 @@ class Filters(Module, ABC):
 
 
 class DenseFilters(Filters):
-    r"""Filters with one weight a feature and token, drawn from :math:`\mathcal{U}(\pm\sqrt{3 / (n
-    F)})`.
+    r"""Filters with one weight per feature and token, drawn from :math:`\mathcal{U}(\pm\sqrt{3 /
+    (n F)})`.
 
     .. math::
         y_t = \sum_{i=0}^{n-1} W_{\cdot \cdot i} \, x_{t - (n - 1 - i) d}
 
-    ``weights[b]`` has the shape of the weight of a :class:`torch.nn.Conv1d`, and :obj:`weight` is
-    that of the only width. Arguments as :class:`Filters`.
+    ``weights[b]`` has the shape of a :class:`torch.nn.Conv1d` weight. With a single width,
+    :obj:`weight` is that tensor. The arguments are those of :class:`Filters`.
 
     Shapes:
         - **output:** the filters of each width :math:`n_b`, :math:`(H_b, F, n_b)`.
@@ -106,7 +106,7 @@ class DenseFilters(Filters):
         [(3, 4, 1), (3, 4, 3)]
 
     See Also:
-        :class:`SyncNetFilters`; :class:`RKM`, whose n-grams they read.
+        :class:`SyncNetFilters`; :class:`RKM`, which applies the filters to n-grams.
     """
 
     def _build(self) -> None:
@@ -123,13 +123,13 @@ class DenseFilters(Filters):
 
     @property
     def weight(self) -> Parameter:
-        """The filters, where they have one width: :obj:`(H, F, n)`."""
+        """The filters, if they have a single width: :obj:`(H, F, n)`."""
         if len(self.widths) != 1:
             raise AttributeError
         return self.weights[0]
 
     def __getattr__(self, name: str) -> Any:
-        # Where a property of a module raises AttributeError, what Python reports is said here.
+        # If a property of a module raises AttributeError, Python reports the error raised here.
         if name == "weight":
             raise AttributeError(
                 f"weight: there are {len(self.widths)} widths, expected weights[b]"
@@ -147,14 +147,14 @@ class SyncNetFilters(Filters):
         W_{kci} = \alpha_{kc} \cos(\omega_k t_i + \phi_{kc}) \exp(-\beta_k t_i^2), \qquad
         t_i = i - \tfrac{n-1}{2}, \quad i = 0, \ldots, n - 1
 
-    with t in samples, the oldest first; :math:`\omega` in radians a sample, so that a filter's
-    frequency is :math:`\omega / 2 \pi` times the sampling rate; and :math:`\beta \ge 0` in
-    samples\ :sup:`-2`. A filter k reads one frequency from all channels c, with an amplitude and
-    a phase of its own on each. It has 2 (F + 1) parameters whatever its width.
+    Here t is in samples, the oldest first. :math:`\omega` is in radians per sample: a filter's
+    frequency is :math:`\omega / 2 \pi` times the sampling rate. :math:`\beta \ge 0` is in
+    samples\ :sup:`-2`. Filter k reads one frequency from all channels c, with an amplitude and a
+    phase for each channel. It has 2 (F + 1) parameters, whatever its width.
 
-    Frequencies start evenly spread on a logarithmic scale, from half a period in the window to
-    half a period a sample; windows start at a tenth of their height at the ends, phases anywhere,
-    and amplitudes so that inputs keep their variance. Arguments as :class:`Filters`.
+    The initial frequencies are spread evenly on a logarithmic scale, from half a period per window
+    to half a period per sample. Windows start with ends at a tenth of their height, phases are
+    random, and amplitudes preserve the variance of inputs. Arguments: see :class:`Filters`.
 
     Shapes:
         - **output:** the filters of each width :math:`n_b`, :math:`(H_b, F, n_b)`.
@@ -168,7 +168,7 @@ class SyncNetFilters(Filters):
         True
 
     See Also:
-        :class:`DenseFilters`; :class:`RKM`, whose n-grams they read.
+        :class:`DenseFilters`; :class:`RKM`, which applies the filters to n-grams.
     """
 
     def _build(self) -> None:
@@ -187,7 +187,7 @@ class SyncNetFilters(Filters):
 
     @property
     def beta(self) -> Tensor:
-        r"""The windows' decay :math:`\beta`, :obj:`(H,)`, the softplus of what is learned."""
+        r"""The windows' decay :math:`\beta`, :obj:`(H,)`, the softplus of a learned parameter."""
         return F.softplus(self.raw_beta)
 
     def reset_parameters(self) -> None:
@@ -210,7 +210,7 @@ class SyncNetFilters(Filters):
             self.alpha.uniform_(-1.0, 1.0).mul_(bound)
 
     def forward(self) -> list[Tensor]:
-        # Angles, and the squares of many samples, are beyond half precision.
+        # Half precision does not suffice for the angles, nor for the squares of t in wide windows.
         result = self.omega.dtype
         dtype = torch.promote_types(result, torch.float32)
         parts = (self.alpha, self.omega, self.phi, self.raw_beta)
@@ -222,7 +222,7 @@ class SyncNetFilters(Filters):
 
 
 class _LazyParameter(UninitializedParameter):
-    """One that `state_dict` takes as it is, as those of lazy layers."""
+    """A lazy parameter that `state_dict` takes as it is, like those of lazy layers."""
 
     def detach(self) -> Tensor:
         return self
@@ -236,7 +236,7 @@ def _parameter(shape: tuple[int, ...]) -> Parameter:
 
 
 def _take_size_of(module: Module, state_dict: dict[str, Tensor], prefix: str, *_: Any) -> None:
-    """Gives lazy filters the size of those that are loaded into them."""
+    """Gives lazy filters the size of the weights that are loaded into them."""
     filters = cast(Filters, module)
     for name in filters._shapes():
         weight = state_dict.get(prefix + name)
@@ -247,13 +247,13 @@ def _take_size_of(module: Module, state_dict: dict[str, Tensor], prefix: str, *_
 def filtered(
     layout: Layout, x: Tensor, history: Tensor, filters: Sequence[Sequence[Tensor]], dilation: int
 ) -> Tensor:
-    """What several filters make of the windows of all tokens, side by side, :obj:`(N, k * H)`.
+    """The outputs of k filters on the windows of all tokens, side by side, :obj:`(N, k * H)`.
 
     Args:
         layout: The texts.
         x: The tokens, :obj:`(N, F)`.
         history: The tokens before each text, :obj:`(steps, B, F)`, as many as windows reach back.
-        filters: What each of k :class:`Filters` gave.
+        filters: The weights that each of the k :class:`Filters` returned.
         dilation: The spacing of the tokens in a window.
     """
     parts = []
@@ -275,13 +275,13 @@ def wavelets(alpha: Tensor, omega: Tensor, phi: Tensor, beta: Tensor, width: int
 
     Args:
         alpha: Amplitudes, :obj:`(H, F)`.
-        omega: Angular frequencies in radians a sample, :obj:`(H,)`.
+        omega: Angular frequencies in radians per sample, :obj:`(H,)`.
         phi: Phases in radians, :obj:`(H, F)`.
         beta: Decays of the window in samples\ :sup:`-2`, :obj:`(H,)`.
         width: The number of samples n.
     """
     t = torch.arange(width, dtype=omega.dtype, device=omega.device) - (width - 1) / 2
-    # cos(a + b) by cosines of frequencies and phases apart: H (n + F) of them, not H n F.
+    # cos(a + b) from separate cosines of frequencies and phases: H (n + F) cosines, not H n F.
     angle = torch.outer(omega, t)
     window = torch.exp(-torch.outer(beta, t.square()))
     even, odd = torch.cos(angle) * window, torch.sin(angle) * window

@@ -24,53 +24,52 @@ class KBRN(SequenceLayer[KBRNState]):
         h_t = f(W h_{t-1} + U x_t + b), \qquad
         f_i(a) = \sum_{k=1}^{d} \chi_{ik} \, g(a - c_{ik})
 
-    with a :class:`~pyg_kernels.nn.KernelActivation` f: each unit learns its own function. With
+    where f is a :class:`~pyg_kernels.nn.KernelActivation`: each unit learns its own function. With
     :obj:`normalize`, f reads :math:`\gamma \odot (a_t - \mu_t) / \sqrt{\sigma_t^2 + \epsilon} +
-    \beta`: in training with the mean and variance of step t over the texts that have a token t, in
-    evaluation with one running set for all steps. A call in training updates that set once, by the
-    mean and variance of the pre-activations of all tokens, as :class:`torch.nn.BatchNorm1d` does by
-    its rows. A step in training at which one text is left has no variance and gives
-    :math:`f(\beta)`: where lengths differ, pool outputs rather than read the last state, or do
-    without.
+    \beta`. Training uses the mean and variance of step t over the texts that have a token t;
+    evaluation uses running statistics, the same for all steps. A call in training updates them once
+    with the mean and variance of the pre-activations of all tokens, as
+    :class:`torch.nn.BatchNorm1d` does with its rows. In training, a step that only one text reaches
+    has no variance and gives :math:`f(\beta)`. Where lengths differ, pool the outputs instead of
+    reading the last state, or turn :obj:`normalize` off.
 
-    Call it as :class:`torch.nn.RNN`: ``output, h = kbrn(x)``.
+    Call it like :class:`torch.nn.RNN`: ``output, h = kbrn(x)``.
 
     Args:
         input_size: The number of features F of a token; -1 to read it off the first input.
         hidden_size: The number of units H.
-        num_layers: The number of layers, each reading the outputs of the one before.
+        num_layers: The number of layers, each of which reads the outputs of the one before.
         num_centers: The number of centres d of each unit's function.
         green: The Green function g: ``'relu'``, ``'abs'`` or ``'gaussian'``.
         normalize: Whether pre-activations are normalised.
-        init: What the functions are near at the start: ``'random'``, ``'identity'``, ``'tanh'`` or
+        init: How the functions start: ``'random'``, or near ``'identity'``, ``'tanh'`` or
             ``'relu'``.
-        init_range: Where the centres are at the start.
-        affine: Whether each function has a line :math:`m_i a + q_i` besides.
+        init_range: The interval of the initial centres.
+        affine: Whether a line :math:`m_i a + q_i` is added to each function.
         shared: Whether the units of a layer share one function.
         bandwidth: The standard deviation of the Gaussian; by default the centres' spacing.
         bias: Whether there are biases b.
         batch_first: Whether texts are the first dimension of the input and the output.
         dropout: The probability of dropout on the outputs of all layers but the last.
-        bidirectional: Whether a second network a layer reads the texts from their ends.
-        device: Where the parameters are.
-        dtype: Their precision.
+        bidirectional: Whether each layer has a second cell, which reads the texts from their ends.
+        device: The device of the parameters.
+        dtype: The data type of the parameters.
 
     Shapes:
-        - **input:** :math:`(L, B, F)`, with :obj:`batch_first` :math:`(B, L, F)`, one text
-          :math:`(L, F)`, a :class:`~torch.nn.utils.rnn.PackedSequence` or a PyG batch of
-          :func:`~pyg_kernels.sequence.path_batch`; ragged texts below each other, :math:`(N, F)`,
-          with :obj:`ptr`; padded ones with :obj:`mask` or :obj:`lengths`. The state
-          :math:`(num\_layers * num\_directions, B, H)`, without B for one text; zeros where it is
-          left out.
-        - **output:** the outputs in the form of the input with H features, with
-          :obj:`bidirectional` 2 H, zeros where the input is padded; and the state after the last
-          token of each text, one tensor as that of :class:`torch.nn.RNN`, whose zeros
-          :meth:`initial_state` gives. Under autocast both are in autocast's precision.
+        - **input:** :math:`(L, B, F)`; :math:`(B, L, F)` with :obj:`batch_first`; :math:`(L, F)`
+          for one text; a :class:`~torch.nn.utils.rnn.PackedSequence`; a PyG batch of
+          :func:`~pyg_kernels.sequence.path_batch`; or :math:`(N, F)`, the texts one after the
+          other, with :obj:`ptr`. Padded texts need :obj:`mask` or :obj:`lengths`. The state is
+          :math:`(num\_layers * num\_directions, B, H)`, without B for one text; zeros by default.
+        - **output:** the outputs in the form of the input, with H features, or 2 H if
+          :obj:`bidirectional`, and zeros on padding; and the state after the last token of each
+          text, one tensor as in :class:`torch.nn.RNN`. :meth:`initial_state` gives a state of
+          zeros. Under autocast, outputs and state are in autocast's precision.
 
     Raises:
         ValueError: For arguments that :class:`~pyg_kernels.nn.KernelActivation` refuses; for
-            inputs of other shapes, or in another precision than the weights; for a state but zeros
-            given to layers of two directions; for a batch of one text in training with
+            inputs of other shapes, or in another precision than the weights; for a state other
+            than zeros with :obj:`bidirectional`; for a batch of one text in training with
             :obj:`normalize`.
 
     Example:

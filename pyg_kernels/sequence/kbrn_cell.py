@@ -27,13 +27,13 @@ from pyg_kernels.sequence.precision import place
 
 
 class KBRNState(NamedTuple):
-    """What a kernel-based recurrent network carries on; callers see the tensor alone."""
+    """The state of a kernel-based recurrent network; callers see only its tensor."""
 
     h: Tensor
 
 
 class InputLinear(Linear):
-    """The map of the input with its bias, drawn as those of :class:`torch.nn.RNN`.
+    """The map of the input with its bias, initialised as in :class:`torch.nn.RNN`.
 
     Args:
         in_channels: The number of input features; -1 to read it off the first input.
@@ -54,16 +54,15 @@ class InputLinear(Linear):
 
 
 class KBRNCell(SequenceCell[KBRNState]):
-    r"""One step of :class:`~pyg_kernels.sequence.KBRN`, as :class:`torch.nn.RNNCell` is of the
-    RNN.
+    r"""One step of :class:`~pyg_kernels.sequence.KBRN`, like :class:`torch.nn.RNNCell` for RNNs.
 
-    Formulas, arguments and errors as there. :obj:`lin_input` is the map U with the bias b,
-    :obj:`lin_recurrent` the map W and :obj:`activation` the
-    :class:`~pyg_kernels.nn.KernelActivation` f, whose normalisation is that of the cell.
+    Formulas, arguments and errors are those of KBRN. :obj:`lin_input` is the map U with the bias b,
+    and :obj:`lin_recurrent` the map W. :obj:`activation` is the
+    :class:`~pyg_kernels.nn.KernelActivation` f, which contains the normalisation of the cell.
 
     Shapes:
-        - **input:** one token of each text, :math:`(B, F)` or :math:`(F)`, and the output before,
-          :math:`(B, H)` or :math:`(H)`; zeros where it is left out.
+        - **input:** one token of each text, :math:`(B, F)` or :math:`(F)`, and the previous
+          output, :math:`(B, H)` or :math:`(H)`; zeros by default.
         - **output:** the output, :math:`(B, H)` or :math:`(H)`.
 
     Example:
@@ -162,7 +161,7 @@ class KBRNCell(SequenceCell[KBRNState]):
         else:
             out, before = self._called(logits, layout, h)
         if norm is not None and layout.num_rows:
-            # All tokens as one batch, for the running statistics.
+            # The running statistics take all tokens as one batch.
             rows = before.to(precision_of(norm, before))
             with torch.no_grad():
                 if layout.form == "padded":
@@ -172,14 +171,14 @@ class KBRNCell(SequenceCell[KBRNState]):
         return out, (layout.last(out, h),)
 
     def _batch_norm(self) -> _BatchNorm | None:
-        """The normalisation, where it is of the batch that is read."""
+        """The normalisation, if it uses the statistics of the batch that is read."""
         norm = getattr(self.activation, "norm", None)
         if not isinstance(norm, _BatchNorm) or not (norm.training or norm.running_mean is None):
             return None
         return norm
 
     def _fuses(self) -> bool:
-        """Whether the modules are what they were built as."""
+        """Whether the modules are still as they were built, so that a scan can compute them."""
         act, lin = self.activation, self.lin_recurrent
         norm = getattr(act, "norm", None)
         return (
@@ -219,7 +218,7 @@ class KBRNCell(SequenceCell[KBRNState]):
                 texts = layout.has_token(t).squeeze(1).nonzero().squeeze(1)
                 u, past = (rows.index_select(0, texts) for rows in (layout.rows_at(logits, t), h))
                 a = u + self.lin_recurrent(past)
-                if norm is not None and len(a) == 1:  # twice the same row: the same statistics
+                if norm is not None and len(a) == 1:  # the row twice has the same statistics
                     found = self.activation(torch.cat((a, a)))[:1]
                 else:
                     found = self.activation(a)
@@ -246,18 +245,18 @@ def as_state(h: Tensor | None) -> KBRNState | None:
 
 
 def _is_one_text(layout: Layout) -> bool:
-    """Whether one text alone has tokens; compilers, which cannot read lengths, count all texts."""
+    """Whether a single text has tokens; under compilers, where lengths are unknown, all count."""
     if layout.full or torch.compiler.is_compiling():
         return layout.num_texts == 1 and layout.num_steps > 0
     return int((layout.length > 0).sum()) == 1
 
 
 def _track(norm: _BatchNorm, rows: Tensor, is_token: Tensor) -> None:
-    """Updates the running statistics by the rows of tokens, in shapes that compilers know."""
+    """Updates the running statistics from the rows of tokens, in shapes that compilers know."""
     mean, variance, batches = norm.running_mean, norm.running_var, norm.num_batches_tracked
     if mean is None or variance is None or batches is None:
         return
-    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))  # sums leave half precision
+    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))  # sums exceed half precision
     count = is_token.sum()
     batches += count > 0
     rate = (count > 0).to(mean.dtype)
@@ -270,7 +269,7 @@ def _track(norm: _BatchNorm, rows: Tensor, is_token: Tensor) -> None:
 
 @contextmanager
 def _spare_buffers(norm: _BatchNorm | None) -> Iterator[None]:
-    """Lets steps update copies of the running statistics, which are lost."""
+    """Lets steps update copies of the running statistics, which are then discarded."""
     if norm is None:
         yield
         return

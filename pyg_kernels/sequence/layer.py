@@ -1,4 +1,4 @@
-"""What the layers on sequences share: layers and directions of cells, all forms of texts."""
+"""The base of the sequence layers: stacked cells in one or two directions, all forms of texts."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _START = "None to begin the texts"
 class SequenceCell(Module, ABC, Generic[State]):
     """One step of a layer, and the layer on whole texts."""
 
-    #: The dimension of a cell's state, by name, in which the texts are; 0 for those not named.
+    #: By the name of a state's tensor, the dimension of the texts; 0 for tensors not listed.
     text_dims: ClassVar[dict[str, int]] = {}
 
     @property
     @abstractmethod
     def input_size(self) -> int:
-        """The number of features of a token; -1 while no input has shown it."""
+        """The number of features of a token; -1 until the first input shows it."""
 
     @property
     @abstractmethod
@@ -60,7 +60,7 @@ class SequenceCell(Module, ABC, Generic[State]):
 
         Args:
             x: The tokens, :obj:`(N, F)`.
-            layout: Where those of each text are.
+            layout: Where the tokens of each text are.
             state: The state before the first token.
 
         Returns:
@@ -125,9 +125,9 @@ class SequenceCell(Module, ABC, Generic[State]):
         alone: Sequence[int] | None,
         shapes_of: Callable[[tuple[Tensor, ...]], list[tuple[int, ...]]],
     ) -> tuple[Tensor, ...]:
-        """The tensors of a state, which have a dimension for the texts that one text alone lacks.
+        """The tensors of a state, with the dimension of texts that a state of one text lacks.
 
-        Refuses other shapes than those, or a precision wider than the layer's own.
+        Refuses shapes that `shapes_of` does not give, and precisions above the layer's and float32.
         """
         parts = self.named_parts(state)
         given = tuple(parts.values())
@@ -152,14 +152,14 @@ class SequenceCell(Module, ABC, Generic[State]):
 
 
 class SequenceLayer(Module, Generic[State]):
-    """Layers of cells, in one direction or two, called as :class:`torch.nn.LSTM`.
+    """Layers of cells, in one or two directions, called like :class:`torch.nn.LSTM`.
 
     Args:
-        cells: The cells, those of one layer after each other.
+        cells: The cells, layer by layer, direction by direction.
         num_layers: The number of layers.
-        batch_first: Whether texts are the first dimension of tensors.
+        batch_first: Whether texts are the first dimension of inputs and outputs.
         dropout: The probability of dropout on the outputs of each layer but the last.
-        bidirectional: Whether a second cell a layer reads each text from its end.
+        bidirectional: Whether each layer has a second cell, which reads each text from its end.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class SequenceLayer(Module, Generic[State]):
         reset(self.cells)
 
     def flatten_parameters(self) -> None:
-        """Does nothing; there so that the layer takes the place of an ``nn.LSTM``."""
+        """Does nothing; it exists so that the layer can replace an ``nn.LSTM``."""
 
     def forward(
         self,
@@ -247,7 +247,7 @@ class SequenceLayer(Module, Generic[State]):
         before: tuple[Tensor, ...],
         selection: Tensor | None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Whole texts through one cell; only layers that take a selection are given one."""
+        """Reads whole texts with one cell; a selection comes only to layers that take one."""
         return cell.read(x, layout, before)
 
     def _given_states(
@@ -258,7 +258,7 @@ class SequenceLayer(Module, Generic[State]):
         cell = self._cell(0)
         alone = None if texts.batched else [1] * len(cell._names)
         given = cell.checked_state(state, alone, lambda given: self._state_shapes(given, texts))
-        # Where numbers cannot be read, there is none but zero.
+        # Where values cannot be read, the state is taken to be zeros.
         if self.bidirectional and is_readable(*given) and any(bool(t.any()) for t in given):
             raise ValueError(
                 "state: a text can be read in segments in one direction only, expected zeros, "
@@ -275,7 +275,7 @@ class SequenceLayer(Module, Generic[State]):
         return [(len(self.cells), *shape) for shape in shapes]
 
     def initial_state(self, batch_size: int) -> State:
-        """The zeros with which texts begin, to be given as the state; None stands for them, too.
+        """The state of zeros that texts begin with; passing None as the state is equivalent.
 
         Args:
             batch_size: The number of texts B.
@@ -298,7 +298,7 @@ class SequenceLayer(Module, Generic[State]):
         return cell.state_type(*parts)
 
     def _joined(self, name: str, layers: Sequence[Tensor]) -> Tensor:
-        """One tensor of the state of all cells; texts in its second dimension."""
+        """One tensor of the state, for all cells; texts are its second dimension."""
         return torch.stack(list(layers))
 
     def _parted(self, name: str, state: Tensor, num_features: int) -> Sequence[Tensor]:
@@ -307,7 +307,7 @@ class SequenceLayer(Module, Generic[State]):
 
     @property
     def input_size(self) -> int:
-        """The number of features of a token; -1 while no input has shown it."""
+        """The number of features of a token; -1 until the first input shows it."""
         return self._cell(0).input_size
 
     def _cell(self, number: int) -> SequenceCell[State]:

@@ -16,21 +16,21 @@ Text: TypeAlias = Tensor | Sequence[Any] | Data
 
 @functional_transform("path_graph")
 class PathGraph(BaseTransform):
-    """Makes a text a path graph: tokens are nodes in their order, each with an edge to the next.
+    """Turns a text into a path graph: the tokens are nodes, each with an edge to the next.
 
-    A layer of :mod:`pyg_kernels.sequence` reads the graph as a text, any layer of PyG as a graph,
-    and PyG's own ``DataLoader`` puts such graphs into batches. As every transform it may be given
-    to a dataset.
+    Layers of :mod:`pyg_kernels.sequence` read the graph as a text; PyG's layers read it as a
+    graph. PyG's own ``DataLoader`` puts such graphs into batches. Like any transform, it can be
+    passed to a dataset.
 
     Shapes:
         - **input:** a text's tokens: features, :math:`(L, F)`, or whole numbers such as word ids,
-          :math:`(L)`, as a tensor or a list; or a ``Data`` object that has them as ``x``. An empty
-          text is an ordinary one.
+          :math:`(L)`, as a tensor or a list; or a ``Data`` object with them as ``x``. Texts may
+          be empty.
         - **output:** a ``Data`` object with ``x``, ``num_nodes`` and ``edge_index``, and with all
-          other attributes of the input but edges.
+          other attributes of the input except those of edges.
 
     Raises:
-        ValueError: Where there are no tokens ``x``, or they have another shape.
+        ValueError: If there are no tokens ``x``, or they have another shape.
 
     Example:
         >>> from pyg_kernels.sequence import PathGraph
@@ -43,7 +43,7 @@ class PathGraph(BaseTransform):
     """
 
     def __call__(self, data: Text) -> Data:
-        return super().__call__(_as_graph(data))  # which copies the graph, but no tensor
+        return super().__call__(_as_graph(data))  # this copies the graph, but no tensor
 
     def forward(self, data: Text) -> Data:
         graph = _as_graph(data)
@@ -63,14 +63,14 @@ def path_batch(texts: Iterable[Text]) -> Batch:
     """Puts texts of any lengths, empty ones too, into one PyG batch of path graphs.
 
     Args:
-        texts: One text each, in any form that :class:`PathGraph` takes.
+        texts: The texts, each in any form that :class:`PathGraph` takes.
 
     Returns:
-        The batch: ``x`` with all tokens, ``ptr`` with where each text begins, ``batch`` with the
-        text of each token.
+        The batch: ``x`` holds all tokens, ``ptr`` where each text begins, and ``batch`` the text
+        of each token.
 
     Raises:
-        ValueError: Where there is no text, or one has no tokens ``x`` of the right shape.
+        ValueError: If there is no text, or a text has no tokens ``x`` of the right shape.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Where the parameters of a layer are, and in which precision it answers."""
+"""The device and precision of a layer's parameters, and the precision of its outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyg_kernels.ops.dtypes import autocast_dtype
 def place(
     module: Module, device: torch.device | str | int | None, dtype: torch.dtype | None
 ) -> None:
-    """Moves a new module, and draws its parameters there."""
+    """Moves a new module to a device and a precision, and draws its parameters again there."""
     if device is not None or dtype is not None:
         module.to(device=device, dtype=dtype)
         placed: Any = module
@@ -22,7 +22,7 @@ def place(
 
 
 def in_autocast(tensor: Tensor) -> Tensor:
-    """What a layer gives under autocast: autocast's precision, but for float64, as nn.LSTM."""
+    """Puts an output in autocast's precision where autocast is on, except float64, as nn.LSTM."""
     dtype = autocast_dtype(tensor.device)
     if dtype is None or not tensor.is_floating_point() or tensor.dtype == torch.float64:
         return tensor
@@ -30,7 +30,7 @@ def in_autocast(tensor: Tensor) -> Tensor:
 
 
 def check_dtype(x: Tensor, weights: torch.dtype) -> None:
-    """Refuses tokens in another precision than the weights', but for what autocast joins."""
+    """Refuses tokens in another precision than the weights, unless autocast converts them."""
     joined = autocast_dtype(x.device) is not None and torch.float64 not in (x.dtype, weights)
     if x.dtype != weights and not joined:
         raise ValueError(

@@ -31,26 +31,26 @@ class RCNN(SequenceLayer[State]):
         c_j[t] &= \lambda_t \odot c_j[t-1] + (1 - \lambda_t)^\nu \odot z_j[t] \\
         h_t &= \sigma(s_t + b)
 
-    with :math:`\circ` the product or the sum, :math:`\nu` = 1 where :obj:`normalize` holds and
-    0 otherwise, and s one of :math:`c_n, z_n, \sum_j c_j`. It sums features of all n-grams up to
-    a token, consecutive or not, each weighted by the decay of the tokens that it skips. With the
+    where :math:`\circ` is the product or the sum, :math:`\nu` is 1 with :obj:`normalize` and 0
+    without, and s is one of :math:`c_n, z_n, \sum_j c_j`. The layer sums features of all n-grams up
+    to a token, consecutive or not, each weighted by the decay of the tokens that it skips. With the
     product and without normalisation, :math:`c_n[t]_i` is the string kernel of order n between
     the first t tokens and the i-th rows of :math:`W^{(1)}, \ldots, W^{(n)}` (theorem 1). With
     decay 0 it is a convolution over n words.
 
-    Call it as :class:`torch.nn.LSTM`: ``output, (h, c) = rcnn(x)``.
+    Call it like :class:`torch.nn.LSTM`: ``output, (h, c) = rcnn(x)``.
 
-    A :obj:`selection` of tokens, a weight :math:`s_t` in [0, 1] each, makes tokens count for as
-    much as they are selected, in every layer,
+    A :obj:`selection` gives each token a weight in [0, 1], here :math:`s_t`. In every layer, tokens
+    count by their weights:
 
     .. math::
         c_j[t] &= (1 - s_t) c_j[t-1] + s_t (\lambda_t \odot c_j[t-1] +
         (1 - \lambda_t)^\nu \odot z_j[t]) \\
         h_t &= (1 - s_t) h_{t-1} + s_t \tilde h_t,
 
-    with :math:`\tilde h_t` the output above. A token of weight 0 leaves no trace, neither of its
-    position nor of its value, if that is finite: with weights 0 and 1 the outputs at selected
-    tokens, and the state, are those of the text without the others.
+    where :math:`\tilde h_t` is the output above. A token of weight 0 has no effect, neither by its
+    position nor by its value, if that value is finite. With weights of 0 and 1 only, the outputs at
+    selected tokens and the state are those of the text without the other tokens.
 
     Args:
         input_size: The number of features F of a token; -1 to read it off the first input.
@@ -58,58 +58,58 @@ class RCNN(SequenceLayer[State]):
         num_layers: The number of layers, each of which reads the outputs of the one before.
         order: The number of tokens n in an n-gram, at least 1.
         combine: ``'mul'`` or ``'add'``: how the tokens of an n-gram combine.
-        normalize: Whether :math:`\nu` is 1; by default it is with sum pooling.
+        normalize: Whether :math:`\nu` is 1; by default True with sum pooling, else False.
         decay: :math:`\lambda`: a number in [0, 1]; ``'learned'``, :math:`\mathrm{sigmoid}(l)`;
             ``'input'``, the gate :math:`\lambda_t = \mathrm{sigmoid}(U x_t + b_\lambda)`; or
             ``'recurrent'``, :math:`\mathrm{sigmoid}(U x_t + V h_{t-1} + b_\lambda)`, which cannot
             be read in parallel and is slower.
-        scalar_decay: Whether a learned or gated decay is one number in place of one a channel.
-        readout: ``'c'``, n-grams up to t; ``'z'``, those that end at t; ``'sum'``, those of all
-            orders up to t.
-        output_map: Whether :math:`s_t` is mapped by a matrix O before the bias: table 2.1's
-            :math:`O^\top` (``output_lin.weight`` is :math:`O^\top`).
-        output_gate: Whether :math:`h_t` is scaled by a gate on :math:`x_t`, and, where the decay
-            is recurrent, on :math:`h_{t-1}`.
+        scalar_decay: Whether a learned or gated decay is one number instead of one per channel.
+        readout: ``'c'``, the n-grams up to t; ``'z'``, the n-grams that end at t; ``'sum'``, the
+            n-grams of all orders 1 to n up to t.
+        output_map: Whether :math:`s_t` is multiplied by a matrix before the bias is added: table
+            2.1's :math:`O^\top`, which is ``output_lin.weight``.
+        output_gate: Whether :math:`h_t` is scaled by a gate that reads :math:`x_t` and, if the
+            decay is recurrent, :math:`h_{t-1}`.
         highway: Whether :math:`h_t` becomes :math:`f_t \odot h_t + (1 - f_t) \odot x_t` with the
-            gate :math:`f_t = \mathrm{sigmoid}(U' x_t + b')`; needs equal sizes.
-        pooling: ``'sum'``, or ``'max'``: the largest decayed feature of all n-grams, exact also
-            where factors are negative. Takes time quadratic in the length with
-            ``combine='add'``.
+            gate :math:`f_t = \mathrm{sigmoid}(U' x_t + b')`; needs input and output of equal size.
+        pooling: ``'sum'``, or ``'max'``: the largest decayed feature of all n-grams, exact even
+            where factors are negative. With ``combine='add'``, ``'max'`` takes time quadratic in
+            the length.
         act: The activation :math:`\sigma`, by name or as a callable; None for the identity.
-        bias: Whether there is a bias b; gates have theirs in any case.
-        state_dropout: The probability of variational dropout: in training, one mask a text on
-            :math:`x_t` as the maps and gates read it, and on :math:`h_{t-1}` as gates read it;
-            never on the states c, nor on what the highway carries.
-        batch_first: Whether texts are the first dimension of tensors, states excepted.
+        bias: Whether there is a bias b. Gates always have biases.
+        state_dropout: The probability of variational dropout. In training, each text has one mask
+            for the :math:`x_t` that maps and gates read, and one for the :math:`h_{t-1}` that gates
+            read. The states c and the input that the highway carries are not dropped.
+        batch_first: Whether texts are the first dimension of all tensors except states.
         dropout: The probability of dropout on the outputs of each layer but the last.
-        bidirectional: Whether a second cell a layer reads each text from its end.
-        device: Where the parameters are.
-        dtype: Their precision.
+        bidirectional: Whether each layer has a second cell, which reads each text from its end.
+        device: The device of the parameters.
+        dtype: The data type of the parameters.
 
     Shapes:
         - **input:** :math:`(T, B, F)`, :math:`(B, T, F)` with :obj:`batch_first`, or
-          :math:`(T, F)`, with an optional ``mask``, True for tokens, of the same shape without F,
-          or ``lengths``, :math:`(B)`, where padding is on the right;
-          a :class:`~torch.nn.utils.rnn.PackedSequence`; :math:`(N, F)`, the tokens of texts one
-          after the other, with ``ptr``, :math:`(B + 1)`; or a PyG batch of path graphs. With any
-          of them an optional ``selection``, of the shape of the tokens without F.
-        - **output:** the outputs in the same form, with H features, or 2H where
-          :obj:`bidirectional`, zero on padding; and the state,
-          :class:`~pyg_kernels.sequence.RCNNState`: h of :math:`(L, B, H)` and c of
-          :math:`(L, B, n, H)`, with L the number of layers times directions, and without B for a
-          single text. Given back, it continues the texts; at order 1 it may be given as that of
-          :class:`torch.nn.LSTM`, c of :math:`(L, B, H)`. :meth:`initial_state` gives zeros. Under
-          autocast output and state are in autocast's precision. With ``pooling='max'`` it is an
-          :class:`~pyg_kernels.sequence.RCNNProductState` or
+          :math:`(T, F)`, each with an optional ``mask`` (True for tokens, the shape without F) or,
+          if padding is on the right, ``lengths`` :math:`(B)`; a
+          :class:`~torch.nn.utils.rnn.PackedSequence`; :math:`(N, F)`, the tokens of texts one
+          after the other, with ``ptr`` :math:`(B + 1)`; or a PyG batch of path graphs. All take an
+          optional ``selection``, of the shape of the tokens without F.
+        - **output:** the outputs in the form of the input, with H features, or 2H if
+          :obj:`bidirectional`, and zeros on padding; and the state, an
+          :class:`~pyg_kernels.sequence.RCNNState` of h, :math:`(L, B, H)`, and c,
+          :math:`(L, B, n, H)`, where L is the number of layers times directions; without B for a
+          single text. Given to the next call, it continues the texts. At order 1, c may be given
+          as :math:`(L, B, H)`, as in :class:`torch.nn.LSTM`. :meth:`initial_state` gives zeros.
+          Under autocast, outputs and state are in autocast's precision. With ``pooling='max'``,
+          the state is an :class:`~pyg_kernels.sequence.RCNNProductState` or
           :class:`~pyg_kernels.sequence.RCNNTableState`.
 
     Raises:
         ValueError: For an order below 1, an unknown combine, decay, readout or pooling; a decay of
-            1 with normalisation; a highway with unequal sizes, or in several layers of two
-            directions; max-pooling with normalisation, an output map, or a gated decay of sums;
-            inputs, lengths, selections or states that do not fit; a selection outside [0, 1], or
-            with max-pooling; a state but zeros given to a layer of two directions; an input in
-            another precision than the weights.
+            1 with normalisation; a highway with unequal sizes, or in several bidirectional layers;
+            max-pooling with normalisation, with an output map, or with ``combine='add'`` and a
+            gated decay; inputs, lengths, selections or states that do not fit; a selection outside
+            [0, 1], or with max-pooling; a state other than zeros with :obj:`bidirectional`; an
+            input in another precision than the weights.
 
     Example:
         >>> import torch
@@ -126,8 +126,8 @@ class RCNN(SequenceLayer[State]):
         True
 
     See Also:
-        :class:`RCNNCell`, one step; :class:`~pyg_kernels.kernels.StringKernel` and, of gated
-        decays, :class:`~pyg_kernels.kernels.GatedSequenceKernel`, its kernels;
+        :class:`RCNNCell`, one step; its kernels :class:`~pyg_kernels.kernels.StringKernel` and, for
+        gated decays, :class:`~pyg_kernels.kernels.GatedSequenceKernel`;
         :func:`~pyg_kernels.ops.scan.walk.walk_scan`, the recurrence;
         :func:`~pyg_kernels.explain.ngram_contributions`.
     """

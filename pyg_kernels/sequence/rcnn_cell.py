@@ -36,7 +36,7 @@ Carried = tuple[Tensor, ...]
 
 
 class RCNNState(NamedTuple):
-    """What a layer with sum pooling carries from one segment of a text to the next.
+    """The state of a layer with sum pooling, from one segment of a text to the next.
 
     Attributes:
         h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
@@ -48,12 +48,12 @@ class RCNNState(NamedTuple):
 
 
 class RCNNProductState(NamedTuple):
-    """What a layer with max-pooling over products carries on.
+    """The state of a layer with max-pooling over products.
 
     Attributes:
         h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
         c_max: The largest products of each order, :obj:`(num_layers * num_directions, B, n, H)`.
-        c_min: The smallest.
+        c_min: The smallest products, in the same shape.
         seen: The number of tokens read, :obj:`(num_layers * num_directions, B)`.
     """
 
@@ -64,7 +64,7 @@ class RCNNProductState(NamedTuple):
 
 
 class RCNNTableState(NamedTuple):
-    """What a layer with max-pooling over sums carries on; it grows with the text.
+    """The state of a layer with max-pooling over sums; it grows with the text.
 
     Attributes:
         h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
@@ -82,29 +82,29 @@ State = RCNNState | RCNNProductState | RCNNTableState
 
 
 class Masks(NamedTuple):
-    """Dropout's factors, one row a text: on what the maps read, and on h as the gates read it."""
+    """Dropout's factors, one row per text: for the x that maps read, the h that gates read."""
 
     x: Tensor
     h: Tensor
 
 
 class RCNNCell(SequenceCell[State]):
-    r"""One step of :class:`~pyg_kernels.sequence.RCNN`, as :class:`torch.nn.LSTMCell` is of the
-    LSTM.
+    r"""One step of :class:`~pyg_kernels.sequence.RCNN`, like :class:`torch.nn.LSTMCell` for LSTMs.
 
     .. math::
         c_1 &= \lambda \odot c_1' + (1 - \lambda)^\nu \odot W^{(1)} x \\
         c_j &= \lambda \odot c_j' + (1 - \lambda)^\nu \odot (c_{j-1}' \circ W^{(j)} x),
         \quad j = 2, \ldots, n
 
-    with :math:`c'` the states before the step; formulas, arguments and errors as there.
+    where :math:`c'` are the states before the step. Formulas, arguments and errors are those of
+    :class:`~pyg_kernels.sequence.RCNN`.
 
     Shapes:
-        - **input:** one token of each text, :math:`(B, F)` or :math:`(F)`, and the state before.
-        - **output:** the state after: :class:`~pyg_kernels.sequence.RCNNState` of the output h,
-          :math:`(B, H)`, and c, :math:`(B, n, H)`; with max-pooling
+        - **input:** one token of each text, :math:`(B, F)` or :math:`(F)`, and the previous state.
+        - **output:** the state after: an :class:`~pyg_kernels.sequence.RCNNState` of the output h,
+          :math:`(B, H)`, and c, :math:`(B, n, H)`; with max-pooling, an
           :class:`~pyg_kernels.sequence.RCNNProductState` or
-          :class:`~pyg_kernels.sequence.RCNNTableState`. Without B where the input has none.
+          :class:`~pyg_kernels.sequence.RCNNTableState`. Without B if the input has none.
 
     Example:
         >>> import torch
@@ -164,7 +164,7 @@ class RCNNCell(SequenceCell[State]):
         self.highway = highway
         made = build_activation(act)
         if isinstance(made, Module):
-            self.register_module("act", None)  # its place among the parameters
+            self.register_module("act", None)  # reserves its place among the parameters
         else:
             self.act = made
         self._check(input_size, decay, output_map)
@@ -191,7 +191,7 @@ class RCNNCell(SequenceCell[State]):
         self.reset_parameters()
         place(self, device, dtype)
         if isinstance(made, Module):
-            self.act = made.to(device=device, dtype=dtype)  # whatever it has learned
+            self.act = made.to(device=device, dtype=dtype)  # keeps what it has learned
 
     def reset_parameters(self) -> None:
         for module in self.children():
@@ -206,7 +206,7 @@ class RCNNCell(SequenceCell[State]):
 
     @property
     def decay(self) -> float | Tensor | None:
-        r"""The decay: a number, or what was learned of it, or None where it is a gate."""
+        r"""The decay: a constant, a learned tensor, or None where it is a gate."""
         if self.decay_logit is not None:
             return torch.sigmoid(self.decay_logit)
         return self._constant
@@ -228,7 +228,7 @@ class RCNNCell(SequenceCell[State]):
         return h, c.unsqueeze(2)[:, :, :0], seen
 
     def named_parts(self, state: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The tensors of a state by their names; at order 1 those of c may do without the order."""
+        """The tensors of a state by name; at order 1, c may be given without its dimension n."""
         parts = super().named_parts(state)
         if self.order == 1:
             for name in ("c", "c_max", "c_min"):
@@ -256,7 +256,7 @@ class RCNNCell(SequenceCell[State]):
         masks: Masks | None = None,
         selection: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Reads whole texts; with a selection, :obj:`(N, 1)`, tokens count for as much as that."""
+        """Reads whole texts; with a selection, :obj:`(N, 1)`, tokens count by their weights."""
         self._check_selection(selection)
         self.check_tokens(x)
         if self.highway and x.size(-1) != self.hidden_size:
@@ -266,7 +266,7 @@ class RCNNCell(SequenceCell[State]):
         return self.walk(self.products(read), x, layout, state, mask, selection)
 
     def products(self, x: Tensor) -> Tensor:
-        """What all maps make of the tokens, side by side: gates, projections, highway, (N, K)."""
+        """The outputs of all maps, side by side: gates, projections, highway, (N, K)."""
         return apply_stacked(x, self.maps())
 
     def walk(
@@ -278,7 +278,7 @@ class RCNNCell(SequenceCell[State]):
         mask: Tensor | None = None,
         selection: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Reads whole texts from the `products` of their tokens; x is what a highway carries."""
+        """Reads whole texts from the `products` of their tokens; a highway carries x."""
         h, *rest = state
         sums, tables = self.pooling == "sum", self.state_type is RCNNTableState
         given = [products, h, *(rest if sums else ())]
@@ -311,7 +311,7 @@ class RCNNCell(SequenceCell[State]):
         mask: Tensor | None,
         selection: Tensor | None,
     ) -> tuple[Tensor, Carried]:
-        """The layer as a scan, but for maps of the states that no gate reads again."""
+        """Reads texts by a scan; if no gate reads h, output maps or custom activations follow."""
         weight: Tensor | None
         if self.pooling == "max":
             high, low, seen = (t.transpose(0, 1) if t.dim() > 1 else t for t in carried)
@@ -360,7 +360,7 @@ class RCNNCell(SequenceCell[State]):
     def _largest_sums(
         self, products: Tensor, x: Tensor | None, layout: Layout, best: Tensor, seen: Tensor
     ) -> tuple[Tensor, Carried]:
-        """The layer with maxima of sums, whose decay is constant."""
+        """Reads texts with max-pooling over sums, where the decay is constant."""
         _, output, p, highway = self._columns(products)
         table, decay = SumTable(best.transpose(0, 1), seen), cast("float | Tensor", self.decay)
         state, table = sum_max_scan(p, decay, layout, table, self.readout)
@@ -370,7 +370,7 @@ class RCNNCell(SequenceCell[State]):
     def _columns(
         self, products: Tensor
     ) -> tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]:
-        """Of the products the decay's logits, the output gate's, the projections, the highway's."""
+        """The parts of products: logits of decay and output gate, projections, highway logits."""
         sizes = [
             0 if self.decay_bias is None else self.decay_bias.numel(),
             0 if self.output_gate_lin is None else self.hidden_size,
@@ -383,7 +383,7 @@ class RCNNCell(SequenceCell[State]):
         return gate, output, p, highway
 
     def _params(self, like: Tensor) -> Tensor:
-        """The decay or its bias, and the other biases, (4, H)."""
+        """The decay or its bias; and the biases of output, output gate and highway, (4, H)."""
         decay = self.decay if self.decay_bias is None else self.decay_bias
         if not isinstance(decay, Tensor):
             decay = like.new_full((1,), cast(float, decay))
@@ -396,7 +396,7 @@ class RCNNCell(SequenceCell[State]):
     def _output(
         self, state: Tensor, output: Tensor | None, highway: Tensor | None, x: Tensor | None
     ) -> Tensor:
-        """What the layer makes of its state, and of the logits of its gates."""
+        """The output of the layer, from its state and the logits of its gates."""
         u = state
         if self.output_lin is not None:
             u = F.linear(u, weight_of(self.output_lin).to(u.dtype))
@@ -410,7 +410,7 @@ class RCNNCell(SequenceCell[State]):
         return u
 
     def _activation(self, like: Tensor) -> Callable[[Tensor], Tensor]:
-        """The activation of tensors in a precision; it computes in its own where it has one."""
+        """The activation for tensors like this one; modules compute in their own precision."""
         act = self.act
         assert act is not None
         if isinstance(act, Module) and not isinstance(act, KernelActivation):

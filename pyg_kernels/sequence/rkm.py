@@ -22,10 +22,10 @@ class RKM(SequenceLayer[State]):
     Connections to Neural Methods" <https://arxiv.org/abs/1910.04233>`_ (2019), table 1 and
     sections 2 to 4.
 
-    With :math:`\hat x_t = (x_{t-(n-1)d}, \ldots, x_{t-d}, x_t)`, the n-gram that ends at t, zeros
-    before the text, :math:`z_t = (\hat x_t, h_{t-1})`, the candidate :math:`\tilde c_t = W_c z_t`
-    and the gates :math:`\eta, f, o = \mathrm{sigmoid}(W z_t + b)`, the memory c and the output h
-    are
+    Let :math:`\hat x_t = (x_{t-(n-1)d}, \ldots, x_{t-d}, x_t)` be the n-gram that ends at t, with
+    zeros before the text, and :math:`z_t = (\hat x_t, h_{t-1})`. From the candidate
+    :math:`\tilde c_t = W_c z_t` and the gates :math:`\eta, f, o = \mathrm{sigmoid}(W z_t + b)`, the
+    memory c and the output h are
 
     =================  =================================================  ========================
     ``cell``           memory                                             output
@@ -42,66 +42,66 @@ class RKM(SequenceLayer[State]):
     ``general``        :math:`\tilde c + q(c_{t-1})`                      :math:`q(c)`
     =================  =================================================  ========================
 
-    ``rkm-lstm`` without the gates of the memory is ``linear-gated``, without the memory
-    ``gated-cnn``, and without gates and memory ``cnn``; ``ran`` is the recurrent additive
-    network, and ``general`` with feedback is eq. 8, without it eq. 6.
+    ``linear-gated`` is ``rkm-lstm`` without the gates of the memory, ``gated-cnn`` is ``rkm-lstm``
+    without the memory, and ``cnn`` has neither gates nor memory. ``ran`` is the recurrent additive
+    network. ``general`` is eq. 8 with feedback and eq. 6 without.
 
-    Call it as :class:`torch.nn.LSTM`: ``output, (h, c) = rkm(x)``. Without feedback, the layer is
-    a linear recurrence and is read in parallel, unless q is not the identity.
+    Call it like :class:`torch.nn.LSTM`: ``output, (h, c) = rkm(x)``. Without feedback, the layer is
+    a linear recurrence, which is computed in parallel, unless q is not the identity.
 
-    The maps of :math:`h_{t-1}` and the layer normalization are read by their weights, which may be
-    parametrized (:mod:`torch.nn.utils.parametrize`). A map with hooks is called once, with the
-    identity, to read its weight; hooks on the normalization are not called.
+    The layer reads the weights of its maps of :math:`h_{t-1}` and of its layer normalization, which
+    may be parametrized (:mod:`torch.nn.utils.parametrize`), without calling these modules. A map
+    with hooks is called once, to read its weight; a normalization with hooks is called, too.
 
     Args:
         input_size: The number of features F of a token; -1 to read it off the first input.
         hidden_size: The number of channels H of the memory.
         num_layers: The number of layers, each of which reads the outputs of the one before.
         cell: A row of the table.
-        ngram: The number of tokens n of a window; or a list of them, which share the channels as
-            evenly as possible, the first ones getting what is over.
+        ngram: The number of tokens n of a window, or a list of such widths. The channels are
+            divided among the widths as evenly as possible; the first ones get those left over.
         dilation: The spacing d of the tokens in a window.
-        filters: ``'dense'``, one weight a token and feature
+        filters: ``'dense'``, one weight per token and feature
             (:class:`~pyg_kernels.sequence.DenseFilters`), or ``'syncnet'``, Morlet wavelets
             (:class:`~pyg_kernels.sequence.SyncNetFilters`).
-        layer_norm: Whether the output reads :math:`\mathrm{LN}(c)` in place of c; c itself is
-            carried.
-        feedback: Whether gates and candidate read :math:`h_{t-1}`; by default they do where the
-            table has a memory.
-        static: :math:`(s_i, s_f)`, by default (0.5, 0.5); for ``gated-cnn`` and ``cnn``
+        layer_norm: Whether the output reads :math:`\mathrm{LN}(c)` in place of c. The memory
+            carried on is c itself.
+        feedback: Whether gates and candidate read :math:`h_{t-1}`; True by default for cells that
+            carry a memory.
+        static: The factors :math:`(s_i, s_f)`, by default (0.5, 0.5); for ``gated-cnn`` and ``cnn``
             :math:`s_i` alone, by default 1.
-        learn_static: Whether they are learned: :math:`s_i` as an exponential, :math:`s_f` as a
-            sigmoid.
+        learn_static: Whether the factors are learned: :math:`s_i` as the exponential,
+            :math:`s_f` as the sigmoid of a parameter.
         q: The function of ``general``: ``'identity'``, ``'tanh'``, ``'relu'``, ``'sigmoid'``, or
-            any pointwise one; a module is copied for each cell.
+            any pointwise function; a module is copied for each cell.
         bias: Whether the gates, and the candidate of ``lstm``, have biases.
-        batch_first: Whether texts are the first dimension of tensors, states excepted.
+        batch_first: Whether texts are the first dimension of all tensors except states.
         dropout: The probability of dropout on the outputs of each layer but the last.
-        bidirectional: Whether a second cell a layer reads each text from its end.
-        device: Where the parameters are.
-        dtype: Their precision.
+        bidirectional: Whether each layer has a second cell, which reads each text from its end.
+        device: The device of the parameters.
+        dtype: The data type of the parameters.
 
     Shapes:
         - **input:** :math:`(T, B, F)`, :math:`(B, T, F)` with :obj:`batch_first`, or
-          :math:`(T, F)`, with an optional ``mask``, True for tokens, of the same shape without F,
-          or ``lengths``, :math:`(B)`, where padding is on the right;
-          a :class:`~torch.nn.utils.rnn.PackedSequence`; :math:`(N, F)`, the tokens of texts one
-          after the other, with ``ptr``, :math:`(B + 1)`; or a PyG batch of path graphs.
-        - **output:** the outputs in the same form, with H features, or 2H where
-          :obj:`bidirectional`, zero on padding; and the state,
-          :class:`~pyg_kernels.sequence.RKMState`: h and c of :math:`(L, B, H)`, with L the number
-          of layers times directions; where a window is wider than one token,
-          :class:`~pyg_kernels.sequence.RKMWindowState`, with the last tokens that the windows
-          reach back to. Without B for a single text. Given back, it continues the texts;
-          :meth:`initial_state` gives zeros. Under autocast output and state are in autocast's
-          precision.
+          :math:`(T, F)`, each with an optional ``mask`` (True for tokens, the shape without F) or,
+          if padding is on the right, ``lengths`` :math:`(B)`; a
+          :class:`~torch.nn.utils.rnn.PackedSequence`; :math:`(N, F)`, the tokens of texts one
+          after the other, with ``ptr`` :math:`(B + 1)`; or a PyG batch of path graphs.
+        - **output:** the outputs in the form of the input, with H features, or 2H if
+          :obj:`bidirectional`, and zeros on padding; and the state, an
+          :class:`~pyg_kernels.sequence.RKMState` of h and c, both :math:`(L, B, H)`, where L is the
+          number of layers times directions. If a window is wider than one token, the state is an
+          :class:`~pyg_kernels.sequence.RKMWindowState`, which also has the last tokens that windows
+          reach back to. States have no B for a single text. Given to the next call, the state
+          continues the texts. :meth:`initial_state` gives zeros. Under autocast, outputs and state
+          are in autocast's precision.
 
     Raises:
         ValueError: For an unknown cell or kind of filters; an ngram or dilation below 1; more
             widths than channels; a dilation, or wavelets, on windows of one token; static factors
             or q where the cell has none, or ``general`` without q; feedback in a convolution;
-            inputs, lengths or states that do not fit; a state but zeros given to a layer of two
-            directions; an input in another precision than the weights.
+            inputs, lengths or states that do not fit; a state other than zeros with
+            :obj:`bidirectional`; an input in another precision than the weights.
 
     Example:
         >>> import torch
@@ -168,14 +168,14 @@ class RKM(SequenceLayer[State]):
     def from_lstm(cls, lstm: LSTM) -> RKM:
         """The layer with ``cell='lstm'`` that computes what an :class:`torch.nn.LSTM` computes.
 
-        Its two biases a gate become one, their sum.
+        The two biases of each gate of the LSTM become one, their sum.
 
         Args:
             lstm: The LSTM, whose weights are copied.
 
         Raises:
-            TypeError: Where it is something else.
-            ValueError: Where it projects its outputs (``proj_size``).
+            TypeError: If ``lstm`` is something else.
+            ValueError: If the LSTM projects its outputs (``proj_size``).
         """
         if not isinstance(lstm, LSTM):
             raise TypeError(f"lstm is a {type(lstm).__name__}: expected a torch.nn.LSTM")
@@ -215,7 +215,7 @@ class RKM(SequenceLayer[State]):
         return shapes
 
     def _window_sizes(self, num_features: int) -> list[int]:
-        """The features that each cell reads; those of the input where they are not known yet."""
+        """The number of features that each cell reads; until it is known, that of the input."""
         sizes = [cast(RKMCell, cell).input_size for cell in self.cells]
         return [num_features if size == -1 else size for size in sizes]
 
@@ -229,7 +229,7 @@ class RKM(SequenceLayer[State]):
 
 
 def _copy_lstm(cell: RKMCell, weights: Sequence[Tensor]) -> None:
-    """Copies the weights of one cell of an LSTM: of its input, of its state, and the biases."""
+    """Copies the weights of one cell of an LSTM: for its input, for its state, and the biases."""
     by_gate = zip(*(weight.chunk(4) for weight in weights), strict=True)
     order = ("input", "forget", "candidate", "output")
     for gate, (of_input, of_state, *biases) in zip(order, by_gate, strict=True):

@@ -41,7 +41,7 @@ _FILTERS: dict[str, type[Filters]] = {"dense": DenseFilters, "syncnet": SyncNetF
 
 
 class RKMState(NamedTuple):
-    """What a recurrent kernel machine carries from one segment of a text to the next.
+    """The state of a recurrent kernel machine, from one segment of a text to the next.
 
     Attributes:
         h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
@@ -53,13 +53,13 @@ class RKMState(NamedTuple):
 
 
 class RKMWindowState(NamedTuple):
-    """What a recurrent kernel machine on n-grams carries on.
+    """The state of a recurrent kernel machine on n-grams.
 
     Attributes:
         h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
         c: The memory, :obj:`(num_layers * num_directions, B, H)`.
-        x: The last :math:`(n - 1) d` tokens that each cell has read, zeros before the first; the
-            features of all cells side by side, :obj:`((n - 1) * d, B, S)`.
+        x: The last :math:`(n - 1) d` tokens that each cell has read, with zeros before the
+            first; the features of all cells are side by side, :obj:`((n - 1) * d, B, S)`.
     """
 
     h: Tensor
@@ -71,23 +71,23 @@ State = RKMState | RKMWindowState
 
 
 class OutputNorm(Hookable, LayerNorm):
-    """The normalization of the memory in the output."""
+    """The normalization of the memory, applied for the output."""
 
 
 class RKMCell(SequenceCell[State]):
-    r"""One step of :class:`~pyg_kernels.sequence.RKM`, as :class:`torch.nn.LSTMCell` is of the
-    LSTM.
+    r"""One step of :class:`~pyg_kernels.sequence.RKM`, like :class:`torch.nn.LSTMCell` for LSTMs.
 
-    Formulas, arguments and errors as there. By the names of the gates, among ``'output'``,
-    ``'input'``, ``'forget'`` and ``'candidate'``: :obj:`filters` hold the filters over n-grams,
-    :obj:`recurrent` the maps of the output before, :obj:`biases` the biases.
+    Formulas, arguments and errors are those of RKM. :obj:`filters` holds the filters over n-grams,
+    :obj:`recurrent` the maps of the previous output, and :obj:`biases` the biases. Their keys are
+    the names of the gates: ``'output'``, ``'input'``, ``'forget'``, and also ``'candidate'``, as
+    far as the cell has them.
 
     Shapes:
-        - **input:** one token of each text, :math:`(B, F)` or :math:`(F)`, and the state before.
-        - **output:** the state after: :class:`~pyg_kernels.sequence.RKMState` of the output h and
-          the memory c, :math:`(B, H)`; where a window is wider than one token
-          :class:`~pyg_kernels.sequence.RKMWindowState`, with the last tokens x,
-          :math:`((n - 1) d, B, F)`. Without B where the input has none.
+        - **input:** one token of each text, :math:`(B, F)` or :math:`(F)`, and the previous state.
+        - **output:** the state after: an :class:`~pyg_kernels.sequence.RKMState` of the output h
+          and the memory c, :math:`(B, H)`; if a window is wider than one token, an
+          :class:`~pyg_kernels.sequence.RKMWindowState`, which also has the last tokens x,
+          :math:`((n - 1) d, B, F)`. Without B if the input has none.
 
     Example:
         >>> import torch
@@ -136,7 +136,7 @@ class RKMCell(SequenceCell[State]):
         self.feedback = checked_feedback(feedback, cell, self.kind)
         given = checked_q(q, cell)
         if isinstance(given, Module):
-            self.register_module("q", None)  # its place among the parameters
+            self.register_module("q", None)  # reserves its place among the parameters
         else:
             self.q = given
         self.history = (max(self.ngram) - 1) * dilation
@@ -158,7 +158,7 @@ class RKMCell(SequenceCell[State]):
         self.reset_parameters()
         place(self, device, dtype)
         if isinstance(given, Module):
-            self.q = given.to(device=device, dtype=dtype)  # whatever it has learned
+            self.q = given.to(device=device, dtype=dtype)  # keeps what it has learned
 
     def reset_parameters(self) -> None:
         for part in (self.filters, self.recurrent, self.norm, self.q):
@@ -177,7 +177,7 @@ class RKMCell(SequenceCell[State]):
 
     @property
     def static(self) -> tuple[float | Tensor, float | Tensor] | None:
-        """The factors of the candidate and of the memory before; None where a cell has no such."""
+        """The factors of the candidate and of the previous memory; None for cells without them."""
         if self.kind.static is None:
             return None
         s_i = self._start[0] if self.log_input is None else torch.exp(self.log_input)
@@ -222,7 +222,7 @@ class RKMCell(SequenceCell[State]):
         return (*self.kind.gates, "candidate")
 
     def _form(self) -> tuple[Form, Pointwise | None, Pointwise | None]:
-        """What the op computes, and what it calls as norm and q where these are others."""
+        """The form of the op; and norm and q, if the op has to call them as functions."""
         kind, norm, q = self.kind, self.norm, self.q
         name = q if isinstance(q, str) else "none" if q is None else function_name(q)
         form = Form(

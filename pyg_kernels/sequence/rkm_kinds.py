@@ -1,4 +1,4 @@
-"""The rows of table 1 of Liang et al. (2019), and what goes with which of them."""
+"""The rows of table 1 of Liang et al. (2019), and the arguments that each row takes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Kind:
 
     Attributes:
         gates: The sigmoid gates, in the order in which the op holds them.
-        static: The static factors by default; None where gates take their place.
+        static: The default static factors; None where gates take their place.
         out: The activation of the memory in the output.
         candidate: The activation of the candidate, which then has a bias.
         coupled: Whether the input gate is one minus the forget gate.
-        memory: Whether the memory before is carried on.
+        memory: Whether the previous memory is carried on.
         feeds_candidate: Whether feedback reaches the candidate as well as the gates.
     """
 
@@ -54,14 +54,14 @@ CELLS = {
 
 
 def checked_feedback(feedback: bool | None, cell: str, kind: Kind) -> bool:
-    """Whether there is feedback; by default there is where there is a memory."""
+    """Whether there is feedback; by default, cells with a memory have it."""
     if feedback and not kind.memory:
         raise ValueError(f"feedback=True with cell={cell!r}: a convolution reads the text alone")
     return kind.memory if feedback is None else bool(feedback)
 
 
 def checked_q(q: str | Pointwise | None, cell: str) -> str | Pointwise | None:
-    """The name of q, or q; None for the identity and where a cell has none."""
+    """The name of q, or q itself; None for the identity and for cells without q."""
     if cell != "general":
         if q is not None:
             raise ValueError(f"q={q!r} with cell={cell!r}: only cell='general' has one")
@@ -94,7 +94,7 @@ def described_q(q: str | Pointwise | None) -> str:
 def checked_static(
     static: Static, cell: str, default: tuple[float, float], memory: bool, learn: bool
 ) -> tuple[float, float]:
-    """The factors of the candidate and of the memory before."""
+    """The factors of the candidate and of the previous memory."""
     if static is None:
         values = default
     elif is_number(static) and not memory:

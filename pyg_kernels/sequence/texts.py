@@ -29,9 +29,9 @@ class Texts:
         rows: The tokens' features, :obj:`(N, F)`.
         layout: Which token of which text each row is; the texts are in the order given.
         batched: Whether the states have a dimension for the texts.
-        shape: That of the tokens as they were given, but for their features.
-        index: The place of each row in what was given; None where they are in their places.
-        packed: What was given, where that is a packed sequence.
+        shape: The shape of the tokens as they were given, without the features.
+        index: The place of each row among the tokens as given; None if the order is the same.
+        packed: The packed sequence, if the texts were given as one.
     """
 
     rows: Tensor
@@ -42,20 +42,20 @@ class Texts:
     packed: PackedSequence | None = None
 
     def restore(self, rows: Tensor) -> Tensor | PackedSequence:
-        """One row a token, in the form in which the texts were given."""
+        """Rows, one per token, in the form in which the texts were given."""
         if self.index is not None:
             grid = rows.new_zeros(math.prod(self.shape), rows.size(1))
             rows = grid.index_copy(0, self.index, rows)
         if self.packed is not None:
-            _, *order = self.packed  # torch.compile empties what `_replace` gives
+            _, *order = self.packed  # torch.compile empties the result of `_replace`
             return PackedSequence(rows, *order)
         return rows.view(*self.shape, rows.size(1))
 
     def arrange(self, numbers: Tensor, name: str) -> Tensor:
-        """One number a token, given as the texts are but for their features, row by row.
+        """One number per token, shaped like the texts without features, in the order of the rows.
 
         Raises:
-            ValueError: Where there is not one number a token; it says the name.
+            ValueError: If there is not one number per token; the message contains the name.
         """
         if not isinstance(numbers, Tensor) or numbers.shape != self.shape:
             found = tuple(numbers.shape) if isinstance(numbers, Tensor) else numbers
@@ -78,15 +78,15 @@ def read_texts(
     Args:
         x: A :class:`~torch.nn.utils.rnn.PackedSequence`; a PyG batch of path graphs, with
             features ``x``; tokens of texts one after the other, :obj:`(N, F)`, with :obj:`ptr`;
-            or a tensor of shape :obj:`(T, B, F)`, :obj:`(B, T, F)` or, one text, :obj:`(T, F)`.
-        batch_first: Whether a tensor has its texts in the first dimension.
-        ptr: Where each text begins, and last the number of tokens, :obj:`(B + 1,)`.
-        mask: True for tokens, False for padding, wherever it is: of x's shape but for F.
+            or a tensor of shape :obj:`(T, B, F)`, :obj:`(B, T, F)` or, for one text, :obj:`(T, F)`.
+        batch_first: Whether texts are the first dimension of a tensor.
+        ptr: Where each text begins, followed by the number of tokens, :obj:`(B + 1,)`.
+        mask: True for tokens, False for padding, which may be anywhere; x's shape without F.
         lengths: The number of tokens of each text of a tensor that is padded on the right.
 
     Raises:
-        ValueError: Where they do not fit each other.
-        TypeError: Where x is none of these.
+        ValueError: If the arguments do not fit each other.
+        TypeError: If x has none of these forms.
     """
     if isinstance(x, PackedSequence):
         _refuse("a PackedSequence holds its own lengths", ptr=ptr, mask=mask, lengths=lengths)
@@ -161,7 +161,7 @@ def _read_graph(graph: Data) -> Texts:
 def _read_ragged(x: Tensor, ptr: Tensor) -> Texts:
     if x.dim() != 2:
         raise ValueError(f"x has shape {tuple(x.shape)}: expected (num_tokens, F) with ptr")
-    if torch.compiler.is_compiling():  # which cannot read numbers
+    if torch.compiler.is_compiling():  # a compiler cannot read numbers
         longest = x.size(0)
     else:
         longest = max(lengths_of(ptr, x.size(0)), default=0)
@@ -197,7 +197,7 @@ def _read_grid(x: Tensor, batch_first: bool, mask: Tensor | None) -> Texts:
     rows = rows.index_select(0, index)
     if layout.form == "padded":
         is_token = kept.gather(1, step).reshape(-1, 1)
-        rows = torch.where(is_token, rows, 0)  # whatever padding holds
+        rows = torch.where(is_token, rows, 0)  # padding may hold anything
     return Texts(rows, layout, batched, shape, index)
 
 
@@ -214,7 +214,7 @@ def _check_mask(mask: Tensor | None, x: Tensor) -> None:
 
 
 def _mask_of(lengths: Tensor | Sequence[int], x: Tensor, batch_first: bool) -> Tensor:
-    """True for the first tokens of each text, as many as it has."""
+    """A mask that is True for the first tokens of each text, as many as its length."""
     if x.dim() != 3:
         raise ValueError(f"lengths: expected None for a single text of shape {tuple(x.shape)}")
     counts = torch.as_tensor(lengths, device=x.device)
@@ -224,7 +224,7 @@ def _mask_of(lengths: Tensor | Sequence[int], x: Tensor, batch_first: bool) -> T
             f"lengths has shape {tuple(counts.shape)} and dtype {counts.dtype}: expected a whole "
             f"number for each of {texts} texts"
         )
-    counts = counts.long()  # small types have no number for long texts
+    counts = counts.long()  # small types cannot hold large lengths
     wrong = (counts < 0) | (counts > steps)
     if is_readable(wrong) and bool(wrong.any()):
         raise ValueError(f"lengths={counts.tolist()}: expected 0 to {steps}, the padded length")

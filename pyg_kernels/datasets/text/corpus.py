@@ -18,27 +18,27 @@ INTEGER = re.compile(r"-?[0-9]+")
 
 
 class TextCorpus:
-    """M texts of words, each of one of C classes, in parts.
+    """M texts, each a list of words with one of C classes, split into parts.
 
     Make one from your own texts, or through a subclass that reads a published corpus.
 
     Args:
         texts: M sequences of words, not strings; none may be empty.
         labels: the names of their classes.
-        parts: for ``'train'``, ``'test'`` and, where there is one, ``'valid'`` (development), the
-            positions of its texts.
-        split: how the parts came about, in a few words.
+        parts: the positions of the texts of ``'train'``, ``'test'`` and, if there is one,
+            ``'valid'`` (development).
+        split: how the parts were made, in a few words.
 
     Attributes:
         texts: M lists of words.
-        classes: the C names of the classes; integers in their order, others in alphabetical order.
-        labels: (M,) int64, the position in ``classes`` of each text's.
-        parts: the positions of each part, int64.
+        classes: the names of the C classes, by value if all are integers, else alphabetically.
+        labels: (M,) int64, the position of each text's class in ``classes``.
+        parts: the positions of the texts of each part, int64.
         split: as given.
 
     Raises:
-        ValueError: if a text is empty, their numbers differ, a part is unknown, missing or empty,
-            parts share a text, or a class has no text in training.
+        ValueError: if a text is empty, the numbers of texts and labels differ, a part is unknown,
+            missing or empty, parts share a text, or a class has no text in training.
         TypeError: if a text is a string.
         IndexError: if a position is out of range.
 
@@ -51,7 +51,7 @@ class TextCorpus:
         (('bad', 'good'), tensor([1, 0, 1, 0]), [['fine', 'cast'], ['dull', 'plot']])
 
     See Also:
-        :class:`TextCSV`, of files; :class:`Vocabulary` and :class:`TextLoader`, what comes next.
+        :class:`TextCSV`, for files; :class:`Vocabulary` and :class:`TextLoader`, the next steps.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class TextCorpus:
         return f"{type(self).__name__}({len(self)} texts, {len(self.classes)} classes, {sizes})"
 
     def part(self, name: str) -> list[list[str]]:
-        """The texts of a part, lists of words."""
+        """The texts of a part, each a list of words."""
         return [self.texts[i] for i in self.parts[name].tolist()]
 
     def hold_out(self, fraction: float = 0.1, seed: int = 0) -> None:
-        """Takes a part ``'valid'`` out of ``'train'`` at random, where the corpus has none.
+        """Moves random texts of ``'train'`` to a part ``'valid'``, if the corpus has none.
 
         Args:
-            fraction: of the texts of each class, rounded down (but at least one text of each class
-                stays in training).
-            seed: of the draw.
+            fraction: the share of each class that is moved, rounded down; at least one text of each
+                class stays in training.
+            seed: the seed of the draw.
 
         Raises:
             ValueError: if ``fraction`` is not between 0 and 1, or so small that no text is taken.
@@ -119,7 +119,7 @@ class TextCorpus:
         self.split += f", {100 * fraction:g}% of each class held out of training (seed {seed})"
 
     def digest(self) -> str:
-        """A fingerprint of texts, classes and parts: equal only if all are."""
+        """A fingerprint of texts, classes and parts: equal only if all of these are equal."""
         content = hashlib.sha256(repr((self.texts, self.classes)).encode())
         for numbers in (self.labels, *(self.parts[name] for name in sorted(self.parts))):
             content.update(numbers.contiguous().numpy().tobytes() + b";")
@@ -145,9 +145,9 @@ def with_parts(
     given: str,
     place: str = "",
 ) -> tuple[list[list[str]], list[str], dict[str, Tensor], str]:
-    """What makes a corpus of the texts and labels of its files; of one file a test part is drawn.
+    """The arguments of a corpus of one or two files; from a single file, a test part is drawn.
 
-    `path` is the first file, `given` names the split of two, `place` says where classes stand.
+    `path` is the first file, `given` names the split of two files, `place` says where classes are.
     """
     if len(set(read[0][1])) < 2:
         raise ValueError(
@@ -173,7 +173,7 @@ def with_parts(
 
 
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Names by value where all of them are integers, otherwise in alphabetical order."""
+    """Names by value if all of them are integers, otherwise in alphabetical order."""
     by_name = sorted(names)
     integers = all(map(INTEGER.fullmatch, map(str, by_name)))
     return tuple(sorted(by_name, key=int) if integers else by_name)

@@ -25,7 +25,7 @@ class TextBatch(NamedTuple):
 
     @property
     def num_texts(self) -> int:
-        """B."""
+        """The number of texts B."""
         return len(self.ptr) - 1
 
     @property
@@ -39,10 +39,10 @@ class TextBatch(NamedTuple):
         return torch.repeat_interleave(self.lengths, output_size=len(self.ids))
 
     def padded(self, fill: int = 0) -> tuple[Tensor, Tensor]:
-        """The same texts side by side.
+        """The texts as rows of a padded matrix.
 
         Args:
-            fill: the number that stands after the end of a text.
+            fill: the number that fills a row after the end of its text.
 
         Returns:
             ids: (B, T) int64, T the largest number of words.
@@ -61,12 +61,12 @@ class EncodedTexts:
 
     Args:
         ids: (N,) int64, the words of all texts, as :meth:`Vocabulary.encode` gives them.
-        ptr: (M + 1,) int64, where each text begins.
+        ptr: (M + 1,) int64, where each text begins, followed by N.
         labels: (M,) int64, their classes.
 
     Raises:
-        ValueError: if ``ptr`` does not lead from 0 to N without going back, or ``labels`` is not
-            of length M.
+        ValueError: if ``ptr`` does not run from 0 to N without decreasing, or ``labels`` does not
+            have length M.
     """
 
     def __init__(self, ids: Tensor, ptr: Tensor, labels: Tensor) -> None:

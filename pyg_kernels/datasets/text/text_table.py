@@ -21,37 +21,37 @@ ROWS = 1 << 16  # read at a time
 
 
 def unescape(text: str) -> str:
-    r"""A text with ``\n`` as a line break and ``\"`` as a quote, as some public sets have."""
+    r"""Replaces ``\n`` by a line break and ``\"`` by a quote; some public sets contain these."""
     return ESCAPE.sub(lambda match: "\n" if match[1] == "n" else '"', text)
 
 
 class TextCSV(TextCorpus):
     r"""Texts in the CSV form of the large text classification sets (Zhang et al. 2015).
 
-    AG News, DBpedia, Yahoo Answers and Yelp come in it: files without a header, whose rows are the
-    number of a class, from 1, and one or more cells of text (title and text; question, its details
-    and the best answer), which are joined. Quotes within a cell are doubled, and cells may have
-    line breaks. :func:`~pyg_kernels.datasets.text.tokenize` splits the texts into words.
+    AG News, DBpedia, Yahoo Answers and Yelp have this form. Files have no header. Each row has the
+    number of a class, from 1, and one or more cells of text (title and text; question, details and
+    best answer), which are joined. Quotes within a cell are doubled, and cells may contain line
+    breaks. :func:`~pyg_kernels.datasets.text.tokenize` splits the texts into words.
 
     Args:
-        path: the training part, or a folder that holds ``train.csv``, ``test.csv`` and perhaps
+        path: the training file, or a folder that holds ``train.csv``, ``test.csv`` and optionally
             ``classes.txt``. Files whose names end in ``.gz`` are decompressed.
-        test: the test part. Where ``path`` is a file and there is none, a share of each class of it
-            is drawn at random to test on.
-        classes: the names of classes 1, 2, ..., or a file that has one on each line; None for
-            ``classes.txt`` beside the training part, and where there is none for their numbers.
-        test_fraction: the share that is drawn where there is no test part, rounded down in each
-            class.
-        seed: of the draw.
+        test: the test file. If ``path`` is a file and there is no test file, a random share of each
+            class of ``path`` becomes the test part.
+        classes: the names of classes 1, 2, ..., or a file with one name on each line. By default,
+            ``classes.txt`` beside the training file is read; without it, numbers are the names.
+        test_fraction: the share of each class that is drawn if there is no test file, rounded
+            down.
+        seed: the seed of the draw.
         lower: whether to write all words in lower case, as GloVe's vectors do.
-        clean: what to do with a text before it is split into words; by default ``\n`` and ``\"``,
-            which some of the sets have, become a line break and a quote.
+        clean: a function applied to each text before it is split into words. By default, ``\n``
+            and ``\"``, which some of the sets contain, become a line break and a quote.
 
     Raises:
-        FileNotFoundError: if a file is not there.
-        ValueError: if a file is not such a CSV file in UTF-8; a row has no text, a class that is
-            not a whole number from 1 or that has no name, or more cells than the first; there is
-            one class alone; or an argument does not fit. Rows are named by file and line.
+        FileNotFoundError: if a file does not exist.
+        ValueError: if a file is not a CSV file of this form in UTF-8; a row has no text, more cells
+            than the first row, or a class that is not a whole number from 1 or has no name; there
+            is only one class; or an argument does not fit. Rows are named by file and line.
 
     Example:
         >>> import tempfile
@@ -65,7 +65,7 @@ class TextCSV(TextCorpus):
         [['a', 'fine', 'film', '.'], ['dull', '.']]
 
     See Also:
-        :class:`TextCorpus`, what can be done with it; :class:`Vocabulary` and :class:`TextLoader`.
+        :class:`TextCorpus`, the base class; :class:`Vocabulary` and :class:`TextLoader`.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class TextCSV(TextCorpus):
 
 
 def part_files(path: str | Path, test: str | Path | None = None) -> list[Path]:
-    """The training file and, where there is one, the test file, which a folder has both."""
+    """The training file and, if there is one, the test file; a folder must have both."""
     path = Path(path).expanduser()
     if not path.is_dir():
         return [path] if test is None else [path, Path(test).expanduser()]
@@ -95,7 +95,7 @@ def part_files(path: str | Path, test: str | Path | None = None) -> list[Path]:
 
 
 def _class_names(classes: Sequence[str] | str | Path | None, folder: Path) -> list[str]:
-    """The names of classes 1, 2, ...; none where their numbers stand for them."""
+    """The names of classes 1, 2, ...; an empty list if their numbers are their names."""
     classes = find_file(folder, "classes.txt") if classes is None else classes
     if classes is None:
         return []
@@ -114,7 +114,7 @@ def _read(
     """The words and the class of each text of a file."""
     texts: list[list[str]] = []
     labels: list[str] = []
-    words: dict[str, str] = {}  # each word once: large sets have few different ones
+    words: dict[str, str] = {}  # each word is stored once: large sets have few different words
     for frame in stream_table(path, ROWS, header=False, strict=True):
         for line, label, *cells in frame.itertuples(name=None):
             where = f"{path}, line {line}"
@@ -129,7 +129,7 @@ def _read(
 
 
 def _label(cell: str, names: Sequence[str], where: str) -> str:
-    """The name of the class that a cell gives the number of."""
+    """The name of the class whose number is in a cell."""
     number = cell.strip()
     if not (number.isascii() and number.isdecimal()) or int(number) < 1:
         raise FileError(
@@ -149,18 +149,18 @@ class TextTable(TextCorpus):
     :func:`~pyg_kernels.datasets.text.tokenize` splits the texts into words.
 
     Args:
-        path: the training part, see :func:`read_text_table`, or a folder that holds ``train.csv``
+        path: the training file, see :func:`read_text_table`, or a folder that holds ``train.csv``
             and ``test.csv``.
-        test: the test part. Where there is none, a share of each class is drawn at random.
-        text_column: the column of the texts, or several, which are joined.
-        label_column: the column of the classes, of any words; two or more are needed.
-        test_fraction, seed, lower: as of :class:`TextCSV`.
-        encoding: of the files.
+        test: the test file. If there is none, a random share of each class becomes the test part.
+        text_column: the column of the texts, or several columns, which are joined.
+        label_column: the column of the class names; there must be at least two classes.
+        test_fraction, seed, lower: as in :class:`TextCSV`.
+        encoding: the encoding of the files.
 
     Raises:
-        OSError: if a file is not there.
-        ValueError: if a file is no such table, a row has no text or no class, there is one class
-            alone, or a class of the test part is in no training text.
+        OSError: if a file does not exist.
+        ValueError: if a file is not such a table, a row has no text or no class, there is only one
+            class, or a class of the test part has no training text.
     """
 
     def __init__(
@@ -189,17 +189,17 @@ class TextTable(TextCorpus):
 
 
 def read_text_table(path: str | Path, columns: Sequence[str], encoding: str = "utf-8") -> DataFrame:
-    """A table with named columns, those that are asked for as strings, empty where nothing is.
+    """Reads a table; the columns asked for become strings, which are empty for missing cells.
 
     Args:
         path: a CSV, compressed or not, or a Parquet file; see
             :func:`~pyg_kernels.tables.stream_table`.
-        columns: names of columns that it must have.
-        encoding: of the file.
+        columns: the names of columns that the table must have.
+        encoding: the encoding of the file.
 
     Raises:
-        OSError: if it cannot be read.
-        FileError: if it is no such table, has no rows, or not these columns.
+        OSError: if the file cannot be read.
+        FileError: if the file is not such a table, has no rows, or lacks one of the columns.
     """
     table = read_table(path, encoding=encoding, keep_blank=True)
     for column in columns:
@@ -219,5 +219,5 @@ def has_columns(path: str | Path, columns: Sequence[str], encoding: str = "utf-8
 
 
 def joined(table: DataFrame, columns: Sequence[str]) -> list[str]:
-    """The text of each row: its cells in some columns."""
+    """The text of each row: its cells in some columns, joined by spaces."""
     return [" ".join(cells) for cells in table[list(columns)].itertuples(index=False)]

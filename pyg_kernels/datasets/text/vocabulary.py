@@ -1,4 +1,4 @@
-"""Running text to words, and words to their numbers."""
+"""Splits running text into words, and maps words to numbers."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ TOKEN = re.compile(
 def tokenize(text: str, lower: bool = True) -> list[str]:
     """The words of a running text: runs of letters and digits, with punctuation split off.
 
-    Numbers keep their commas and points (``1,000.5``), and letters with points between theirs
+    Numbers keep their commas and points (``1,000.5``), and single letters the points after them
     (``u.s.``). Contractions are split as in the Penn Treebank and in GloVe's vectors: ``don't``
-    gives ``do n't``, ``it's`` gives ``it 's``. Every other character that is not white space is a
-    word of its own, so that ``long-term (see [2])`` has nine. Marks stay with letters (NFC).
+    gives ``do n't``, ``it's`` gives ``it 's``. Every other character except white space is a word,
+    so that ``long-term (see [2])`` has nine words. Combining marks stay with letters (NFC).
 
     Args:
         text: the text.
@@ -47,8 +47,8 @@ class Vocabulary:
     """V words, numbered from 0.
 
     Number 0 is padding, number 1 the unknown word, which stands for every word that is not in the
-    vocabulary; further special words follow, then the words. A text that contains a special word
-    as such (the Penn Treebank writes ``<unk>``) gets its number.
+    vocabulary. Further special words follow, then the words. A special word that occurs in a text
+    is encoded by its number; the Penn Treebank, for example, contains ``<unk>``.
 
     Args:
         words: the words, without duplicates, in the order of their numbers.
@@ -94,17 +94,17 @@ class Vocabulary:
         max_size: int | None = None,
         specials: Sequence[str] = (),
     ) -> Self:
-        """The vocabulary of some texts, which ought to be those of the training part.
+        """Builds the vocabulary of some texts, which should be those of the training part.
 
         Args:
             texts: sequences of words, not strings.
-            min_count: how often a word must occur.
+            min_count: how often a word must occur at least.
             max_size: the largest V; the most frequent words are kept. None keeps all.
             specials: as in the constructor.
 
         Returns:
-            Its words from the most frequent to the rarest, equally frequent ones in the order in
-            which they first occur.
+            The vocabulary: its words go from the most frequent to the rarest, equally frequent ones
+            in the order in which they first occur.
 
         Raises:
             ValueError: if ``min_count`` is not positive, or ``max_size`` has no room for the
@@ -127,9 +127,9 @@ class Vocabulary:
         return cls(kept, specials)
 
     def extended(self, words: Iterable[str]) -> Vocabulary:
-        """The vocabulary with those of these words behind it that it has not.
+        """A copy of the vocabulary with the given words that it lacks added at its end.
 
-        For words that no training text has but that have a vector of their own, such as GloVe's.
+        It serves words that occur in no training text but have a vector, such as GloVe's.
         """
         new = dict.fromkeys(word for word in words if word not in self._numbers)
         return type(self)([*self.words[len(self.reserved) :], *new])
@@ -141,7 +141,7 @@ class Vocabulary:
         return word in self._numbers
 
     def __getitem__(self, word: str) -> int:
-        """The number of a word, that of the unknown word if it is not in the vocabulary."""
+        """The number of a word, or of the unknown word if the vocabulary lacks the word."""
         return self._numbers.get(word, self.unknown)
 
     def __repr__(self) -> str:
@@ -168,7 +168,7 @@ class Vocabulary:
 
 
 def words_of(text: Iterable[str]) -> Iterable[str]:
-    """The text, if it is not a string: the words of that would be its characters."""
+    """Returns the text, but refuses a string: its words would be its characters."""
     if isinstance(text, str):
         raise TypeError(f"a text must be a sequence of words, got the string {text[:40]!r}")
     return text

@@ -22,22 +22,22 @@ class WordVectors(NamedTuple):
     """The vectors of a vocabulary of V words.
 
     Attributes:
-        vectors: (V, D) float32, zero where a word has none.
-        found: (V,) bool, whether a word has one.
+        vectors: (V, D) float32, zero for words without a vector.
+        found: (V,) bool, whether a word has a vector.
     """
 
     vectors: Tensor
     found: Tensor
 
     def unit_norm(self) -> WordVectors:
-        """The same, each vector scaled to length 1; zero ones stay zero."""
+        """The same vectors, each scaled to length 1; zero vectors stay zero."""
         return WordVectors(torch.nn.functional.normalize(self.vectors, dim=1), self.found)
 
 
 def find_glove(root: str | Path) -> Path | None:
     """A file ``glove*.txt`` or ``glove*.txt.gz`` in ``root``, ``root/glove`` or ``root/../glove``.
 
-    The first by name of the first folder that has one; None if none has.
+    It is the first by name in the first of these folders that has one; None if none has.
     """
     root = Path(root).expanduser()
     for folder in (root, root / "glove", root.resolve().parent / "glove"):
@@ -50,21 +50,21 @@ def find_glove(root: str | Path) -> Path | None:
 def read_word_vectors(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
     """The vectors of the words of a vocabulary, from a file in GloVe's or word2vec's text format.
 
-    They differ in word2vec's first line, which has the number of words and that of numbers alone
-    (Mikolov et al. 2013; also fastText's ``.vec``).
+    Unlike GloVe's, word2vec's format (Mikolov et al. 2013; also fastText's ``.vec``) has a first
+    line that contains only the number of words and the number of entries D of a vector.
 
     Args:
         path: a file of lines ``word v1 .. vD``, decompressed if its name ends in ``.gz``. A word
-            may contain spaces (GloVe's of 840 billion tokens has some); D is that of the first
-            line. Of a word that comes twice the last vector counts.
-        vocabulary: padding and the unknown word get no vector, even where the file has them.
+            may contain spaces (some do in GloVe's file of 840 billion tokens). The first line
+            determines D. If a word occurs twice, its last vector is used.
+        vocabulary: padding and the unknown word get no vector, even if the file has them.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if a line has fewer or more than D fields behind its word, or the first or the
-            last of them is no number; the line of a word of the vocabulary has another that is no
-            number, or one that is not finite; the file has more or fewer words than its first line
-            says, or is empty, damaged or not in UTF-8.
+        ValueError: if a line has fewer or more than D fields after its word, or if the first or
+            the last of these is not a number; if, for a word of the vocabulary, any field is not a
+            finite number; if the file has more or fewer words than its first line says, or is
+            empty, damaged or not in UTF-8.
     """
     path = Path(path).expanduser()
     opened = gzip.open if path.suffix == ".gz" else open
@@ -103,7 +103,7 @@ def read_word_vectors(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
 
 
 def _check(fields: list[str], size: int) -> None:
-    """Refuses a line with another number of fields; converting all would take four times longer."""
+    """Refuses a wrong number of fields; converting all of them would take four times longer."""
     if size < 2 or len(fields) != size + 1:
         raise ValueError(f"it has {len(fields) - 1} numbers, not {max(2, size)}")
     if " " in fields[0] and _is_number(fields[0].rpartition(" ")[2]):
@@ -113,7 +113,7 @@ def _check(fields: list[str], size: int) -> None:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is written as the numbers of vectors are; ``inf`` and ``nan`` are words too."""
+    """Whether a text is a number; ``inf`` and ``nan``, which are words too, do not count."""
     try:
         float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Layers whose sums over neighbours are one op, and PyG's messages where these are looked at."""
+"""Layers that sum over neighbours in one op, or by PyG's messages where these are inspected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REGISTER_HOOK = [
 
 
 def _taking_messages(name: str) -> Callable[..., Any]:
-    """PyG's method of that name, after which the layer takes messages."""
+    """PyG's method of that name, which also makes the layer use PyG's messages."""
 
     def register(self: FusedConv, hook: Callable[..., Any]) -> Any:
         self.fuse = False
@@ -35,12 +35,12 @@ def _is_ours(layer: type, method: str) -> bool:
 
 
 class FusedConv(MessagePassing):
-    """A layer that sums over neighbours by one op, without a message an edge.
+    """A layer that sums over neighbours in one op, without making a message for each edge.
 
-    PyG's ``propagate`` takes its place, with the same numbers, where an explainer's edge mask is
-    on (``explain``), and once ``fuse`` is False: a hook on the layer's messages sets that, and a
-    subclass's own ``message``, ``aggregate`` or ``update``. To fuse again after the hook's removal,
-    set ``fuse``.
+    The layer falls back to PyG's ``propagate``, with the same numbers, while an explainer's edge
+    mask is on (``explain``) and once ``fuse`` is False. A hook on the layer's messages sets
+    ``fuse`` to False, and so does a ``message``, ``aggregate`` or ``update`` that a subclass
+    defines. To fuse again after the hook is removed, set ``fuse`` to True.
 
     Args:
         **kwargs: Arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
@@ -56,7 +56,7 @@ class FusedConv(MessagePassing):
         return bool(self.explain) or not self.fuse
 
     def propagate_along(self, edges: Edges, **kwargs: Tensor | None) -> Tensor:
-        """PyG's ``propagate``, for edges as the ops take them; ``message`` gets their weights."""
+        """Calls PyG's ``propagate`` with the ops' `Edges`; ``message`` receives their weights."""
         index = torch.stack([edges.source, edges.target])
         size = (edges.num_sources, edges.num_targets)
         if self.flow == "target_to_source":

@@ -21,10 +21,10 @@ class GatedWalkConv(WalkConv):
         c_j[v] &= \Bigl( \sum_{u \in \mathcal{N}(v)} \lambda_{uv} \odot W_e^{(j)} e_{uv} \odot
         \sigma(c_{j-1}[u]) \Bigr) \circ W^{(j)} f_v, \quad j = 2, \ldots, n
 
-    The random-walk layer with a gate in place of its decay: with the product and without an
-    activation, every walk is weighted by the product of the gates along it. The same gates
-    serve all steps. To be stacked it needs a normalisation and an activation in between, as
-    :class:`RandomWalkConv`; :class:`GraphKernelConv` with ``gated=True`` has places for both.
+    This is the random-walk layer with a gate in place of its decay. With ``combine='mul'`` and
+    without an activation, each walk is weighted by the product of the gates along it. All steps
+    use the same gates. Between stacked layers put a normalisation and an activation, as for
+    :class:`RandomWalkConv`; :class:`GraphKernelConv` with ``gated=True`` takes both as arguments.
 
     Args:
         in_channels: The number of node features F; -1 to read it off the first input; a tuple
@@ -32,11 +32,11 @@ class GatedWalkConv(WalkConv):
         out_channels: The number of reference walks D.
         order: The number of nodes n in a walk, at least 1 (a walk of one node has no gate).
         combine: ``'mul'`` or ``'add'``.
-        edge_dim: The number of edge features (-1: any), or None where edges have none. With
-            them, bonds enter both the gate and the bond factors.
+        edge_dim: The number of edge features (-1: any), or None where edges have none. Edge
+            features enter both the gate and the bond factors :math:`W_e^{(j)} e_{uv}`.
         act: The activation :math:`\sigma` between steps, or None for the identity.
         return_states: Whether to return the list :math:`[c_1, \ldots, c_n]`.
-        non_backtracking: As of :class:`RandomWalkConv`.
+        non_backtracking: As in :class:`RandomWalkConv`.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
@@ -56,7 +56,7 @@ class GatedWalkConv(WalkConv):
 
     See Also:
         :class:`RandomWalkConv`, whose decay the gate replaces;
-        :class:`~pyg_kernels.kernels.GatedSequenceKernel`, the kernel of gates on texts;
+        :class:`~pyg_kernels.kernels.GatedSequenceKernel`, the gated kernel on texts;
         :func:`~pyg_kernels.walk.walk`, the recurrence.
     """
 

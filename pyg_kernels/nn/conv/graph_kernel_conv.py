@@ -44,13 +44,13 @@ def build_walk(
 
 
 class WithWalk:
-    """What layers with a walk inside show of it."""
+    """The parts of a walk that a layer around it exposes."""
 
     walk: RandomWalkConv | GatedWalkConv
 
     @property
     def decay(self) -> float | Tensor:
-        r"""The decay :math:`\lambda`; an ``AttributeError`` where gates take its place."""
+        r"""The decay :math:`\lambda`; raises an ``AttributeError`` where gates take its place."""
         return self.walk.decay
 
     @property
@@ -60,7 +60,7 @@ class WithWalk:
 
     @property
     def edge_lins(self) -> ModuleList:
-        """The bond factors' maps: ``edge_lins[j]`` belongs to step j + 2."""
+        """The maps of the bond factors: ``edge_lins[j]`` belongs to step j + 2."""
         return self.walk.edge_lins
 
 
@@ -74,25 +74,25 @@ class GraphKernelConv(WithWalk, MessagePassing):
         \sigma(c_{j-1}[u]), \quad j = 2, \ldots, n \\
         h'_v &= \sigma(U c_n[v])
 
-    Stacked L times, the layer's outputs lie in the space of the deep graph kernel of depth L
+    The outputs of a stack of L layers lie in the space of the deep graph kernel of depth L
     (theorem 4 of the paper).
 
-    To stack layers, give each a norm, ``norm=torch.nn.BatchNorm1d(out_channels)``: sums over
-    neighbours grow from layer to layer otherwise. With more than three layers add each layer's
-    input to its output, ``x = x + conv(x, edge_index)``. Theorem 4 is about layers without either.
+    To stack layers, give each a norm, ``norm=torch.nn.BatchNorm1d(out_channels)``: otherwise sums
+    over neighbours grow from layer to layer. With more than three layers, also add each layer's
+    input to its output, ``x = x + conv(x, edge_index)``. Theorem 4 assumes neither.
 
     Args:
         in_channels: The number of node features; -1 to read it off the first input; a tuple for
             source and target nodes of a bipartite graph.
         out_channels: The number of channels D, of the states and of the output.
         order: The number of nodes n in a walk, at least 1.
-        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        decay: A number in [0, 1] or ``'learned'``; leave it at its default if :obj:`gated`.
         combine: ``'add'`` or ``'mul'``.
         act: The activation :math:`\sigma`, by name or as a callable; None for the identity.
         gated: Whether a gate :math:`\lambda_{uv}` takes the decay's place
             (:class:`GatedWalkConv`).
         edge_dim: The number of edge features (-1: any), or None where edges have none.
-        norm: A module that normalises :math:`U c_n`, :math:`(N, D)`, before its activation.
+        norm: A module that normalises :math:`U c_n`, :math:`(N, D)`, before the activation.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
@@ -100,7 +100,7 @@ class GraphKernelConv(WithWalk, MessagePassing):
         - **output:** :math:`(N, D)`
 
     Raises:
-        ValueError: As :class:`RandomWalkConv`, and for a decay that gates would replace.
+        ValueError: As :class:`RandomWalkConv`, and for a non-default decay with :obj:`gated`.
 
     Example:
         >>> import torch
@@ -112,7 +112,7 @@ class GraphKernelConv(WithWalk, MessagePassing):
         torch.Size([3, 16])
 
     See Also:
-        :class:`GraphKernelNet`, a network of it; :class:`RandomWalkConv`, the walk inside;
+        :class:`GraphKernelNet`, its network; :class:`RandomWalkConv`, the walk inside;
         :class:`~pyg_kernels.kernels.DeepGraphKernel`, the kernel of a stack of layers.
     """
 
@@ -164,7 +164,7 @@ class GraphKernelConv(WithWalk, MessagePassing):
 
 
 def _of_walk(name: str) -> Callable[..., Any]:
-    """The walk's method of that name; a hook is given the layer, as with PyG's layers."""
+    """The walk's method of that name; a hook receives this layer, as hooks do in PyG."""
     return lambda conv, hook: getattr(conv.walk, name)(partial(_hooked, conv, hook))
 
 

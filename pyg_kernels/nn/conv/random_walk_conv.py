@@ -22,16 +22,16 @@ class RandomWalkConv(WalkConv):
         c_j[v] &= \lambda \Bigl( \sum_{u \in \mathcal{N}(v)} W_e^{(j)} e_{uv} \odot
         \sigma(c_{j-1}[u]) \Bigr) \circ W^{(j)} f_v, \quad j = 2, \ldots, n
 
-    with :math:`\circ` the product or the sum and the bond factor :math:`W_e^{(j)} e_{uv}` there
-    only with :obj:`edge_dim`. With the product and without an activation,
+    where :math:`\circ` is the product or the sum, and the bond factor :math:`W_e^{(j)} e_{uv}` is
+    present only with :obj:`edge_dim`. With the product and without an activation,
     :math:`\sum_v c_n[v]_k` is the random-walk kernel of order n between the graph and the k-th
     reference walk, whose nodes carry the k-th rows of :math:`W^{(1)}, \ldots, W^{(n)}`
     (theorem 3 of the paper).
 
-    States are sums over walks: nothing normalises them, and products of products grow without
-    bound. Between two of these layers put a normalisation and an activation, such as
-    :class:`torch.nn.BatchNorm1d` and a ReLU; the layer made to be stacked is
-    :class:`GraphKernelConv`, which has places for both.
+    States are sums over walks, which nothing normalises: in a stack of layers, products of
+    products grow without bound. Between two of these layers put a normalisation and an activation,
+    such as :class:`torch.nn.BatchNorm1d` and a ReLU. :class:`GraphKernelConv` is made to be
+    stacked and takes both as arguments.
 
     Args:
         in_channels: The number of node features F; -1 to read it off the first input; a tuple
@@ -39,32 +39,33 @@ class RandomWalkConv(WalkConv):
         out_channels: The number of reference walks D.
         order: The number of nodes n in a walk, at least 1.
         decay: The weight :math:`\lambda` of every step: a number in [0, 1], or ``'learned'``
-            for a vector :math:`\mathrm{sigmoid}(l)`, one weight a channel.
+            for a vector :math:`\mathrm{sigmoid}(l)` with one weight per channel.
         combine: ``'mul'`` or ``'add'``. In the additive form a node without neighbours keeps
             :math:`c_n = W^{(n)} f_v`.
         act: The activation :math:`\sigma` between steps, by name or as a callable; None for the
             identity.
         edge_dim: The number of edge features (-1: any), or None where edges have none.
         return_states: Whether to return the list :math:`[c_1, \ldots, c_n]`.
-        non_backtracking: Whether walks never turn back: none goes along :math:`u \to v \to u`
-            (Mahé et al. 2004). Each step then leaves out, for the edge along which a walk goes on,
-            the states that came from its target: those of all parallel edges, and for a loop those
-            of the node's loops. They are taken off the sum of all: one that is not finite leaves
-            NaN, one far larger than the others their rounding error. Theorem 3 holds with the
-            kernel of these walks. At orders 1 and 2 it changes nothing.
+        non_backtracking: Whether walks never turn back, that is, never go along
+            :math:`u \to v \to u` (Mahé et al. 2004). The sum that continues along an edge then
+            leaves out the states that came from the edge's target, over all parallel edges; for a
+            self-loop, it leaves out those that came over the node's self-loops. They are subtracted
+            from the sum of all states: one that is not finite leaves NaN, and one far larger than
+            the others leaves rounding errors in their sum. Theorem 3 holds with the kernel of these
+            walks. At orders 1 and 2 the argument changes nothing.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
-        - **input:** node features :math:`(N, F)`, or a pair :math:`((N_s, F_s), (N_t, F_t))`
-          where the order is 2: a longer walk would go on from target nodes, which no edge leaves,
-          and a shorter one has no edge; edge indices :math:`(2, E)` or a transposed sparse
-          adjacency :math:`(N_t, N_s)`, whose values are edge weights; edge features
-          :math:`(E, F_e)`; edge weights :math:`(E)`, which multiply the message of every step.
+        - **input:** node features :math:`(N, F)`, or a pair :math:`((N_s, F_s), (N_t, F_t))` at
+          order 2 (longer walks would continue from target nodes, which no edge leaves, and shorter
+          ones have no edge); edge indices :math:`(2, E)` or a transposed sparse adjacency
+          :math:`(N_t, N_s)`, whose values are edge weights; edge features :math:`(E, F_e)`; edge
+          weights :math:`(E)`, which multiply the messages of every step.
         - **output:** :math:`(N, D)`, or a list of n such tensors with :obj:`return_states`.
 
     Raises:
         ValueError: For an order below 1, an unknown :obj:`combine`, a decay outside [0, 1], edge
-            features that do not fit :obj:`edge_dim`, or a bipartite graph at another order than 2.
+            features that do not fit :obj:`edge_dim`, or a bipartite graph at an order other than 2.
 
     Example:
         >>> import torch
@@ -81,10 +82,9 @@ class RandomWalkConv(WalkConv):
         True
 
     See Also:
-        :class:`GatedWalkConv` and :class:`GraphKernelConv`; :class:`RandomWalkNet`, a network of
-        it; :class:`~pyg_kernels.kernels.RandomWalkKernel`, its kernel;
-        :func:`~pyg_kernels.walk.walk`, the recurrence;
-        :func:`~pyg_kernels.explain.walk_contributions`.
+        :class:`GatedWalkConv` and :class:`GraphKernelConv`; :class:`RandomWalkNet`, its network;
+        :class:`~pyg_kernels.kernels.RandomWalkKernel`, its kernel; :func:`~pyg_kernels.walk.walk`,
+        the recurrence; :func:`~pyg_kernels.explain.walk_contributions`.
     """
 
     weighting: Decay

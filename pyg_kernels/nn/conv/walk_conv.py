@@ -1,4 +1,4 @@
-"""The walk on a graph as a PyG layer, whatever weight its edges carry."""
+"""The walk on a graph as a PyG layer, for any weighting of the edges."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ NodeFeatures = Tensor | tuple[Tensor, Tensor]
 
 
 class WalkConv(FusedConv):
-    """What the random-walk layers share: everything but the weight of an edge.
+    """The base of the random-walk layers: everything but the weight of an edge.
 
     Args:
         in_channels: The number of node features, or a pair for source and target nodes.
         out_channels: The number of reference walks.
-        weighting: What weighs an edge, a decay or a gate; None where no walk has an edge.
-        order, combine, act, edge_dim, return_states, non_backtracking: As of `RandomWalkConv`.
+        weighting: What weights an edge, a decay or a gate; None where walks have no edges.
+        order, combine, act, edge_dim, return_states, non_backtracking: As in `RandomWalkConv`.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
     """
 
@@ -100,14 +100,14 @@ class WalkConv(FusedConv):
         edge_attr: OptTensor = None,
         edge_weight: OptTensor = None,
     ) -> tuple[Tensor, Tensor, Edges]:
-        """The features of source and of target nodes, checked, and the edges."""
+        """The checked features of source nodes and of target nodes, and the edges."""
         source, target = self._node_features(x)
         sizes = source.size(0), target.size(0)
         edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, self.flow, edge_weight)
         return source, target, edges
 
     def linears(self) -> tuple[list[Module], list[Module]]:
-        """The linear maps of source nodes, and those of target nodes."""
+        """The linear maps of source nodes, and the linear maps of target nodes."""
         first, *others = self.lins
         on_source, on_target = [first], others
         if isinstance(self.weighting, EdgeGate):
@@ -116,11 +116,11 @@ class WalkConv(FusedConv):
         return on_source, on_target
 
     def states(self, source: Tensor, target: Tensor, edges: Edges) -> list[Tensor]:
-        """Takes the n steps, from what `read` returns."""
+        """Takes the n steps, given what `read` returns."""
         on_source, on_target = self.linears()
         projections = [lin(source) for lin in on_source] + [lin(target) for lin in on_target]
         factors = [lin(edges.attr) for lin in self.edge_lins]
-        onwards = self.non_backtracking and self.order > 2  # a walk of two nodes has not turned yet
+        onwards = self.non_backtracking and self.order > 2  # a walk of two nodes cannot turn back
         decay = self.weighting.value if isinstance(self.weighting, Decay) else None
         few_rows = bool(factors) and edges.edge_type is not None and not onwards
         if decay is not None and few_rows:
@@ -164,7 +164,7 @@ class WalkConv(FusedConv):
         return neighbor_sum(z, edges, gate, factor)
 
     def _messages(self, z: Tensor, edges: Edges, gate: Gate | None, factor: OptTensor) -> Tensor:
-        """What every edge makes of a state of its own, (E, D), before its weight."""
+        """The message that each edge makes of its own state, (E, D), without the edge weight."""
         weight = message_weight(edges.index, gate, factor)
         if self.takes_messages:
             own = torch.arange(edges.num_edges, device=z.device)

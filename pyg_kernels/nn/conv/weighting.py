@@ -17,8 +17,8 @@ class Decay(Module):
 
     Args:
         channels: The number of channels D.
-        decay: A number in [0, 1], or ``'learned'``: a vector :math:`\mathrm{sigmoid}(l)` of
-            :obj:`(D,)` with :math:`l` a parameter that starts at zero.
+        decay: A number in [0, 1], or ``'learned'`` for a vector :math:`\mathrm{sigmoid}(l)` of
+            :obj:`(D,)`, where the parameter :math:`l` starts at zero.
 
     Raises:
         ValueError: For any other :obj:`decay`.
@@ -48,8 +48,8 @@ class Decay(Module):
 class EdgeGate(Module):
     r"""The gate :math:`\lambda_{uv} = \mathrm{sigmoid}(U[f_u, f_v, e_{uv}] + b)`.
 
-    U is applied by its three blocks: to source nodes, to target nodes, and to each edge type
-    once where edge features repeat. The bias starts at zero.
+    U is applied in three blocks: to source nodes, to target nodes, and to edge features, once for
+    each edge type where these repeat. The bias starts at zero.
 
     Args:
         in_channels: The number of features of source and target nodes (-1 for lazy sizes).
@@ -74,7 +74,7 @@ class EdgeGate(Module):
         torch.nn.init.zeros_(self.bias)
 
     def logits(self, source: Tensor, target: Tensor, edges: Edges) -> Gate:
-        """The gate's logits, from the products of its blocks with source and target nodes."""
+        """The gate's logits, given the products of its blocks with source and target nodes."""
         if self.lin_edge is None or edges.attr is None:
             return source, target + self.bias, None
         return source, target, self.lin_edge(edges.attr) + self.bias

@@ -55,8 +55,8 @@ class Relabeling(Module):
 class WLKernelConv(WithWalk, FusedConv):
     r"""One Weisfeiler-Lehman iteration of the kernel network of Lei et al., `"Deriving Neural
     Architectures from Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017),
-    section 3.4: the labels h after one relabelling, and the random-walk states of the labels before
-    it (eqs. 10 and 9, rewritten).
+    section 3.4: the labels after one relabelling (eq. 10), and the random-walk states of the labels
+    before it (eq. 9). Both equations are rewritten.
 
     .. math::
         c_1[v] &= W^{(1)} h_v \\
@@ -65,31 +65,30 @@ class WLKernelConv(WithWalk, FusedConv):
         h'_v &= \sigma\Bigl(U_1 h_v \circ U_2 \sum_{u \in \mathcal{N}(v)}
         \sigma(V [h_u, e_{uv}])\Bigr)
 
-    The layer gives the new labels; the walk, which they do not read, is taken only for
-    ``return_states=True``: without it the walk's maps get no gradients, for which
+    The layer returns the new labels. They do not depend on the walk, which is computed only with
+    ``return_states=True``; without it the walk's maps get no gradients, and so
     ``DistributedDataParallel`` needs ``find_unused_parameters``. To stack layers, give each a norm,
-    ``norm=torch.nn.BatchNorm1d(channels)``: labels are sums and grow from layer to layer otherwise.
+    ``norm=torch.nn.BatchNorm1d(channels)``: otherwise labels, being sums, grow with each layer.
 
     Args:
         channels: The number of channels D, of the labels and of the states.
         order: The number of nodes n in a walk, at least 1.
-        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        decay: A number in [0, 1] or ``'learned'``; leave it at its default if :obj:`gated`.
         gated: Whether a gate takes the decay's place (:class:`GatedWalkConv`).
         act: The activation :math:`\sigma` of the relabelling; None for the identity.
         relabel: How the two terms of the relabelling combine, ``'add'`` (eq. 10) or ``'mul'``;
-            None builds no relabelling, and the layer gives :math:`c_n`.
+            with None there is no relabelling, and the layer returns :math:`c_n`.
         edge_dim: The number of edge features (-1: any), or None where edges have none.
-        norm: A module that normalises the new labels, :math:`(N, D)`, before their activation.
+        norm: A module that normalises the new labels, :math:`(N, D)`, before the activation.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
         - **input:** as :class:`RandomWalkConv`, with labels of D channels
         - **output:** the new labels :math:`(N, D)`; with ``forward(..., return_states=True)`` the
-          pair :math:`(h', c_n)`, both :math:`(N, D)`, with None for :math:`h'` where
-          ``relabel=None``
+          pair :math:`(h', c_n)`, both :math:`(N, D)`; with ``relabel=None``, :math:`h'` is None
 
     Raises:
-        ValueError: As :class:`RandomWalkConv`, and for a decay that gates would replace.
+        ValueError: As :class:`RandomWalkConv`, and for a non-default decay with :obj:`gated`.
 
     Example:
         >>> import torch
@@ -101,7 +100,7 @@ class WLKernelConv(WithWalk, FusedConv):
         (torch.Size([3, 16]), torch.Size([3, 16]))
 
     See Also:
-        :class:`WLKernelNet`, a network of it; :class:`~pyg_kernels.kernels.WLKernel`, its kernel,
+        :class:`WLKernelNet`, its network; :class:`~pyg_kernels.kernels.WLKernel`, its kernel,
         and :class:`~pyg_kernels.kernels.GeneralizedRelabeling`, that kernel's relabelling.
     """
 
@@ -171,7 +170,7 @@ class WLKernelConv(WithWalk, FusedConv):
         return label if self.act is None else self.act(label)
 
     def _fused_act(self) -> Act:
-        """The activation's name where it was given by name; another module is called."""
+        """The activation's name if it was given by name and has a fused form; else the module."""
         return self._act_name if type(self.act) is _FUSED.get(self._act_name) else self.act
 
     def message(self, a_j: Tensor, shift: OptTensor, edge_weight: OptTensor) -> Tensor:

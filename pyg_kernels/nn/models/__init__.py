@@ -1,4 +1,4 @@
-"""Whole networks over graphs: built from the kernel layers, and embeddings beside them."""
+"""Networks for graphs: those made of kernel layers, and embeddings of latent variable models."""
 
 from pyg_kernels.nn.models.embedded_loopy_bp import EmbeddedLoopyBP
 from pyg_kernels.nn.models.embedded_mean_field import EmbeddedMeanField

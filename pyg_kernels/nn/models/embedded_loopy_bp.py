@@ -25,26 +25,26 @@ class EmbeddedLoopyBP(EmbeddedNet):
         h_G = \sum_i \sigma(W_o\, \mu_i) \\
         y &= A_2\, \sigma(A_1 \mathrm{norm}(h_G) + a_1) + a_2
 
-    Messages run along directed edges :math:`i \to j`, those of ``edge_index``. The sum over
-    :math:`\mathcal{N}(i) \setminus j` leaves out every message that comes from node j: all of
-    several parallel edges, none where no edge leads back, and for a self-loop those of the node's
+    Messages run along the directed edges :math:`i \to j` of ``edge_index``. The sum over
+    :math:`\mathcal{N}(i) \setminus j` leaves out every message that comes from node j: those of all
+    parallel edges, none if no edge leads back, and for a self-loop those of the node's
     self-loops. A node that no edge reaches keeps :math:`\sigma(W_3 x_i)`.
 
-    As in the authors' code, edge features are a part of the potential p, :math:`W_o` follows the
-    node states, and :math:`\nu^{(0)}` is what the paper's first iteration makes of zeros: the
-    paper counts :math:`T + 1` iterations.
+    As in the authors' code, edge features are part of the potential p, :math:`W_o` is applied to
+    the node states, and :math:`\nu^{(0)}` is the result of the paper's first iteration, which
+    starts from zeros: T iterations here are :math:`T + 1` in the paper.
 
     Args:
         in_channels: The number of node features F; -1 to read it off the first input.
         hidden_channels: The number of channels D.
-        out_channels: The number of outputs a graph.
+        out_channels: The number of outputs per graph.
         num_iterations: The number of iterations T, at least 1.
         act: The activation :math:`\sigma`; None for the identity.
         edge_dim: The number of edge features (-1: any), or None where edges have none.
-        norm: A normalisation of :math:`h_G`, of the nodes' values before the activation in
-            :math:`\mu`, and of the edges' in each of :math:`\nu^{(0)}, \ldots, \nu^{(T)}`:
-            ``'batch'``, ``'layer'``, or over the batch and of :math:`h_G` alone, ``'head'``; None,
-            as in the paper, for none.
+        norm: The normalisation of :math:`h_G` and of the values before the activation in
+            :math:`\mu` and in each of :math:`\nu^{(0)}, \ldots, \nu^{(T)}`: ``'batch'`` or
+            ``'layer'``. ``'head'`` normalises :math:`h_G` alone, over the batch; None, as in the
+            paper, normalises nothing.
         dropout: The probability of dropping a channel of :math:`\nu^{(0)}, \ldots, \nu^{(T)}` and
             of :math:`\mu`.
 
@@ -67,7 +67,7 @@ class EmbeddedLoopyBP(EmbeddedNet):
         torch.Size([2, 1])
 
     See Also:
-        :class:`EmbeddedMeanField`, whose values are of nodes;
+        :class:`EmbeddedMeanField`, whose values belong to nodes;
         :func:`~pyg_kernels.propagation.cavity_sum.cavity_sum`, the sum that leaves out node j.
     """
 

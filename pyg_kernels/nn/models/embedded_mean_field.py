@@ -23,19 +23,19 @@ class EmbeddedMeanField(EmbeddedNet):
         h_G &= \sum_v \sigma(W_o\, \mu_v^{(T)}) \\
         y &= A_2\, \sigma(A_1 \mathrm{norm}(h_G) + a_1) + a_2
 
-    As in the authors' code, edge features are a part of the potential p, and :math:`\mu^{(0)}` is
-    what the paper's first iteration makes of zeros: the paper counts :math:`T + 1` iterations.
+    As in the authors' code, edge features are part of the potential p, and the paper's first
+    iteration, on zeros, gives :math:`\mu^{(0)}`: T iterations here are :math:`T + 1` in the paper.
 
     Args:
         in_channels: The number of node features F; -1 to read it off the first input.
         hidden_channels: The number of channels D.
-        out_channels: The number of outputs a graph.
+        out_channels: The number of outputs per graph.
         num_iterations: The number of iterations T, at least 1.
         act: The activation :math:`\sigma`; None for the identity.
         edge_dim: The number of edge features (-1: any), or None where edges have none.
-        norm: A normalisation of :math:`h_G`, and of the nodes' values before the activation in
-            each of :math:`\mu^{(0)}, \ldots, \mu^{(T)}`: ``'batch'``, ``'layer'``, or over the
-            batch and of :math:`h_G` alone, ``'head'``; None, as in the paper, for none.
+        norm: The normalisation of :math:`h_G` and of the values before the activation in each of
+            :math:`\mu^{(0)}, \ldots, \mu^{(T)}`: ``'batch'`` or ``'layer'``. ``'head'`` normalises
+            :math:`h_G` alone, over the batch; None, as in the paper, normalises nothing.
         dropout: The probability of dropping a channel of :math:`\mu^{(0)}, \ldots, \mu^{(T)}`.
 
     Shapes:

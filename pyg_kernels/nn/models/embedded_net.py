@@ -1,4 +1,4 @@
-"""What the two embeddings of latent variable models share: all but their states."""
+"""The base of the two embeddings of latent variable models: everything but their states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _USUAL_NEIGHBORS = 3
 
 
 class EmbeddedNet(GraphNet):
-    """A network of node states that come from T rounds of messages; its arguments are those of
+    """A network whose node states come from T rounds of messages. For its arguments, see
     `EmbeddedMeanField`.
     """
 
@@ -54,7 +54,7 @@ class EmbeddedNet(GraphNet):
         self._begin()
 
     def _build(self, in_channels: int, hidden_channels: int, norm: str | None) -> None:
-        """Adds what the states need besides."""
+        """Adds further modules that the states need."""
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
@@ -74,7 +74,7 @@ class EmbeddedNet(GraphNet):
         """The node states after the last iteration, (N, D)."""
 
     def _activated(self, value: Tensor, norm: Module | None) -> Tensor:
-        """Normalises, activates and drops out."""
+        """Applies the normalisation, the activation and dropout."""
         value = value if norm is None else norm(value)
         value = value if self.act is None else self.act(value)
         return F.dropout(value, self.dropout, self.training)

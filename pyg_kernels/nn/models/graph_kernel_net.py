@@ -26,17 +26,17 @@ class GraphKernelNet(GraphNet):
     Args:
         in_channels: The number of node features F; -1 to read it off the first input.
         hidden_channels: The number of channels D of every layer.
-        out_channels: The number of outputs a graph.
+        out_channels: The number of outputs per graph.
         num_layers: The number of layers L.
         order: The number of nodes n in a layer's walks, at least 1.
-        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        decay: A number in [0, 1] or ``'learned'``; leave it at its default if :obj:`gated`.
         combine: ``'add'`` or ``'mul'``.
-        act: The activation of the layers and of the graph vector.
+        act: The activation :math:`\sigma` of the layers and of the head.
         gated: Whether gates take the decay's place.
         edge_dim: The number of edge features, or None where edges have none.
-        norm: A normalisation before the activation of each layer and of the graph vector:
-            ``'batch'``, ``'layer'``, or over the batch and of the graph vector alone, ``'head'``;
-            None, as in the paper, for none.
+        norm: The normalisation of each layer's output before its activation, and of the graph
+            vector: ``'batch'`` or ``'layer'``. ``'head'`` normalises the graph vector alone, over
+            the batch; None, as in the paper, normalises nothing.
         dropout: The probability of dropping a channel of a layer's output.
 
     Shapes:

@@ -1,4 +1,4 @@
-"""What the networks of graphs share: node states that are summed, and a head."""
+"""The base of the networks for graphs: node states that are summed, and a head."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyg_kernels.propagation.graph import EdgeSource, as_edges
 
 
 class GraphNet(Module, ABC):
-    """A network of graphs; it has an `edge_dim`, and a `head` of the sum of its node states."""
+    """A network for graphs, with an `edge_dim` and a `head` that reads the sum of node states."""
 
     edge_dim: int | None
     head: Module
@@ -45,5 +45,5 @@ class GraphNet(Module, ABC):
         """The states of the nodes, which are summed."""
 
     def _output(self, graph: Tensor) -> Tensor:
-        """What the network makes of the graph vectors."""
+        """The outputs of the network, given the graph vectors."""
         return self.head(graph)

@@ -14,13 +14,13 @@ from pyg_kernels.nn.arguments import Act, build_activation
 
 
 def build_norm(norm: str | None, channels: int, of_graphs: bool = False) -> Module | None:
-    """The normalisation of a layer's states: of channels, over the batch or over a row.
+    """The normalisation of a layer's states: of each channel over the batch, or of each row.
 
     It needs no batch vector. Batch normalisation of a single row falls back to the running
-    statistics. ``'head'`` is that over the batch of the graph vectors, and leaves states alone.
+    statistics. ``'head'`` normalises only graph vectors, over the batch; for states it gives None.
 
     Raises:
-        ValueError: For another name than ``'batch'``, ``'layer'`` and ``'head'``.
+        ValueError: For a name other than ``'batch'``, ``'layer'`` and ``'head'``.
     """
     checked_choice(norm, "norm", ("batch", "layer", "head", None))
     if norm == "batch" or (norm == "head" and of_graphs):
@@ -29,7 +29,7 @@ def build_norm(norm: str | None, channels: int, of_graphs: bool = False) -> Modu
 
 
 class Function(Module):
-    """An activation that is no module, as one."""
+    """Wraps an activation that is not a module as one."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()

@@ -27,14 +27,14 @@ class RandomWalkNet(GraphNet):
     Args:
         in_channels: The number of node features F; -1 to read it off the first input.
         hidden_channels: The number of reference walks D.
-        out_channels: The number of outputs a graph.
+        out_channels: The number of outputs per graph.
         order: The number of nodes n in a walk, at least 1.
-        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        decay: A number in [0, 1] or ``'learned'``; leave it at its default if :obj:`gated`.
         gated: Whether a gate takes the decay's place.
         combine: ``'mul'`` or ``'add'``.
         act: The activation :math:`\sigma` of the graph vector; None for the identity.
         edge_dim: The number of edge features, or None where edges have none.
-        norm: A normalisation of the sum over nodes, ``'batch'`` (or ``'head'``, the same here) or
+        norm: The normalisation of the sum over nodes: ``'batch'`` (``'head'`` is the same here) or
             ``'layer'``; None, as in the paper, for none.
         non_backtracking: Whether walks never turn back: see
             :class:`~pyg_kernels.nn.RandomWalkConv`.

@@ -41,26 +41,26 @@ class WLKernelNet(GraphNet):
     Args:
         in_channels: The number of node features F; -1 to read it off the first input.
         hidden_channels: The number of channels D.
-        out_channels: The number of outputs a graph.
+        out_channels: The number of outputs per graph.
         num_iterations: The number of iterations L.
         order: The number of nodes n in a walk, at least 1.
         gated: Whether gates take the decay's place.
-        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        decay: A number in [0, 1] or ``'learned'``; leave it at its default if :obj:`gated`.
         act: The activation of the relabelling and of the head.
         relabel: How the relabelling combines its two terms: ``'add'`` or ``'mul'``.
         edge_dim: The number of edge features, or None where edges have none.
-        tie_weights: ``'all'`` iterations share every matrix (the authors' code), only the
-            ``'relabel'`` matrices :math:`U_1, U_2, V` are shared (the paper), or None.
-        readout: ``'sum'`` over all iterations (the paper), the ``'last'`` iteration's states (the
-            authors' code; without ``tie_weights='all'`` the walks of earlier iterations then learn
-            nothing, which DDP needs ``find_unused_parameters`` for), or ``'concat'``: the
-            iterations' sums over nodes side by side,
+        tie_weights: ``'all'``: the iterations share all matrices (as in the authors' code);
+            ``'relabel'``: only :math:`U_1, U_2, V` (as in the paper); None: they share nothing.
+        readout: ``'sum'``: over all iterations (as in the paper). ``'last'``: the states of the
+            last iteration (as in the authors' code); without ``tie_weights='all'`` the walks of
+            earlier iterations then get no gradients, and DDP needs ``find_unused_parameters``.
+            ``'concat'``: the iterations' sums over nodes side by side,
             :math:`h_G = [\sum_v c_n^{(1)}[v], \ldots, \sum_v c_n^{(L)}[v]]`, so that the head sees
             each iteration (the jumping knowledge of Xu et al. 2018,
             https://arxiv.org/abs/1806.03536).
-        norm: A normalisation before the activation of the labels and of the graph vector:
-            ``'batch'``, ``'layer'``, or over the batch and of the graph vector alone, ``'head'``;
-            None, as in the paper, for none.
+        norm: The normalisation of the labels before their activation, and of the graph vector:
+            ``'batch'`` or ``'layer'``. ``'head'`` normalises the graph vector alone, over the
+            batch; None, as in the paper, normalises nothing.
         dropout: The probability of dropping a channel of the labels.
 
     Shapes:
@@ -88,7 +88,7 @@ class WLKernelNet(GraphNet):
         :func:`~pyg_kernels.explain.model_contributions`.
     """
 
-    _shared: Sequence[tuple[int, str]] = ()  # what of which layer is the first one's
+    _shared: Sequence[tuple[int, str]] = ()  # layer and name of each part shared with the first
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class WLKernelNet(GraphNet):
         every = product(range(1, num_iterations), named.get(tie_weights, ("relabeling",)))
         self._shared = [(k, name) for k, name in every if getattr(convs[k], name) is not None]
         for k, name in self._shared:
-            # No submodule of two layers, which torch.func.functional_call would not restore.
+            # torch.func.functional_call would not restore a submodule that two layers have.
             delattr(convs[k], name)
         self.register_load_state_dict_pre_hook(_without_copies)
         self.convs = ModuleList(convs)
@@ -132,10 +132,10 @@ class WLKernelNet(GraphNet):
         self.head = GraphHead(width, hidden_channels, out_channels, norm, act)
 
     def share(self) -> None:
-        """Gives later layers what the first one has now."""
+        """Gives later layers the shared parts that the first layer has now."""
         for k, name in self._shared:
             own, now = self.convs[k].__dict__, getattr(self.convs[0], name)
-            # What was put into a later layer is its own.
+            # A module that was put into a later layer belongs to that layer.
             if own.get(name) is not now and name not in dict(self.convs[k].named_children()):
                 own[name] = now
 
@@ -149,11 +149,11 @@ class WLKernelNet(GraphNet):
 
 
 def _without_copies(net: Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Leaves out of a state what later layers share; states of before have it for each."""
+    """Removes copies of shared parts from a state: older states hold one per later layer."""
     net = cast(WLKernelNet, net)
     for k, name in net._shared:
         if name in dict(net.convs[k].named_children()):
-            continue  # its own
+            continue  # the layer has its own
         later, first = f"{prefix}convs.{k}.{name}.", f"{prefix}convs.0.{name}."
         for key in [key for key in state if key.startswith(later)]:
             original = state.get(first + key.removeprefix(later))
@@ -162,7 +162,7 @@ def _without_copies(net: Module, state: dict[str, Any], prefix: str, *_: Any) ->
 
 
 def _is_copy(value: Tensor, original: Tensor) -> bool:
-    """Whether numbers are equal, as far as there are any."""
+    """Whether two tensors are equal; also True where their numbers cannot be read."""
     empty = any(map(is_uninitialized_parameter, (value, original)))
     if value is original or empty or not is_readable(value, original):
         return True
@@ -174,7 +174,7 @@ def _is_copy(value: Tensor, original: Tensor) -> bool:
 def build_iterations(
     channels: int, num_iterations: int, relabel: Combine, norm: str | None, **options: Any
 ) -> list[WLKernelConv]:
-    """One layer an iteration; the last one relabels nothing."""
+    """One layer per iteration; the last one has no relabelling."""
     before = [
         WLKernelConv(channels, relabel=relabel, norm=build_norm(norm, channels), **options)
         for _ in range(num_iterations - 1)

@@ -29,13 +29,13 @@ def kernel_expansion(
 
     Args:
         a: The inputs, :obj:`(N, U)`.
-        centers: The centres c, :obj:`(U, d)`, or :obj:`(1, d)` for one function of all units.
+        centers: The centres c, :obj:`(U, d)`, or :obj:`(1, d)` if all units share one function.
         coefficients: The coefficients :math:`\chi`, of the same shape.
-        green: The Green function g: ``'relu'``, :math:`\max(z, 0)`, ``'abs'``, :math:`|z|`, or
-            ``'gaussian'``, :math:`\exp(-z^2 / (2 b^2))`.
-        bandwidth: The standard deviation b of the Gaussian; for others ignored.
-        slope: The slopes m of a line :math:`m_i a + q_i` that is added, one entry a unit or one
-            for all; or None for no line.
+        green: The Green function g: ``'relu'`` for :math:`\max(z, 0)`, ``'abs'`` for :math:`|z|`,
+            or ``'gaussian'`` for :math:`\exp(-z^2 / (2 b^2))`.
+        bandwidth: The standard deviation b of the Gaussian; ignored for other functions.
+        slope: The slopes m of a line :math:`m_i a + q_i` that is added, one entry per unit or one
+            for all units; None for no line.
         intercept: The intercepts q.
 
     Returns:

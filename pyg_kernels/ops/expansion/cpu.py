@@ -1,10 +1,10 @@
 # mypy: disable-error-code="no-untyped-def"
 """Kernel expansions on CPU: lines between sorted centres, or sums of Gaussians.
 
-A table of R functions with d centres, (4, R, d + 1), holds the sorted centres, and in their last
-column what offsets are raised to; and the origins, values and slopes of
-:class:`pyg_kernels.ops.expansion.definition.Pieces`. The piece of an input is its entry among the
-R (d + 1).
+The table of R functions with d centres has shape (4, R, d + 1). It holds the sorted centres, with
+the least offset in their last column, and the origins, values and slopes of
+:class:`pyg_kernels.ops.expansion.definition.Pieces`. The piece of an input is given by its entry,
+an index among the R (d + 1).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from pyg_kernels.ops.expression import Row, apart, as_value, gradients, leaf
 from pyg_kernels.ops.program import WORD, Program, call, load, splat
 
 _BLOCK = 16  # centres that an input is compared with at once
-_PARTS = 16  # the most parts of the inputs of which sums are taken on their own
-_ROWS = 512  # rows of which sums are taken in the inputs' precision
-_SUMS = 2**20  # the most numbers of such sums
+_PARTS = 16  # the most parts of the inputs that are summed separately
+_ROWS = 512  # rows that are summed in the inputs' precision
+_SUMS = 2**20  # the most numbers in such sums
 
 
 def forward(
     a: Tensor, centers: Tensor, coefficients: Tensor, green: Green, bandwidth: Any
 ) -> tuple[Tensor, ...]:
-    """The values; of lines also the entries of the inputs, the table and the order of centres."""
+    """The values; for lines also the entries of the inputs, the table and the order of centres."""
     out = a.new_empty(a.shape)
     if green == "gaussian":
         rows = {"value": [(out.view(-1, 1), 0)]}
@@ -86,7 +86,7 @@ def backward(
 
 
 def piece_table(centers: Tensor, coefficients: Tensor, green: Green) -> tuple[Tensor, Tensor]:
-    """The table, :obj:`(4, R, d + 1)`, and where the sorted centres came from."""
+    """The table, :obj:`(4, R, d + 1)`, and the positions of the sorted centres before sorting."""
     ordered, order, *lines = linear_pieces(centers.detach(), coefficients.detach(), green)
     table = centers.new_empty(4, centers.size(0), centers.size(1) + 1)
     table[0, :, :-1], table[0, :, -1] = ordered, least_offset(green, centers.dtype)
@@ -96,9 +96,9 @@ def piece_table(centers: Tensor, coefficients: Tensor, green: Green) -> tuple[Te
 
 
 def blocks_of(table: Tensor) -> np.ndarray:
-    """The sorted centres for `read`, (R, L): the last of each block of them, and all.
+    """The sorted centres for `read`, (R, L): the last centre of each block, then all centres.
 
-    Both are filled up to whole blocks with infinity; of one block there is no last one.
+    Both are filled up to whole blocks with infinity. A single block has only the second part.
     """
     every = F.pad(table[0, :, :-1], (0, (1 - table.size(2)) % _BLOCK), value=math.inf)
     last = every[:, _BLOCK - 1 :: _BLOCK]
@@ -135,15 +135,15 @@ def gaussian_program(
     bandwidth: Any,
     memory: dict[str, list[tuple[Tensor, int]]],
 ) -> tuple[int, np.ndarray, Tensor]:
-    """The address and table of a program; and a number, which must live as long as it is used.
+    """The address and table of a program, and a tensor that must live as long as they are used.
 
-    Its rows are those of all, of an input, of its function, and of its unit in a part of the
-    inputs; its channels are the centres.
+    The program has rows for all inputs, for an input, for the input's function, and for its unit in
+    a part of the inputs. Its channels are the centres.
 
     Args:
-        kind: ``'value'``, ``'slope'`` for that too, or ``'grad'`` for the derivative.
+        kind: ``'value'``; ``'slope'`` for value and slope; or ``'grad'`` for the derivative.
         a: The inputs, contiguous.
-        memory: What it reads and writes beside these, named as `_gaussian` does.
+        memory: What else the program reads and writes, by the names in `_gaussian`.
     """
     exponent = a.new_full((1, 1), -0.5 / bandwidth**2)
     own = {"a": [(a.view(-1, 1), 0)], "functions": [(centers, 0), (coefficients, 0)]}
@@ -187,7 +187,7 @@ def offset(a, origin, least):
 
 @intrinsic
 def _passed(typing, x, address):
-    """How many of the centres of a block, from an address on, an input is not at or left of."""
+    """How many centres of the block at an address lie left of an input; all of them for NaN."""
 
     def generate(context, build, signature, values):
         x, address = values
@@ -201,7 +201,7 @@ def _passed(typing, x, address):
 
 @inlined
 def read(a, table, blocks, out, found):
-    """Writes the values at inputs, (n, U), and the entries of their pieces; NaN is in the last."""
+    """Writes the values at inputs, (n, U), and their pieces' entries; NaN is in the last piece."""
     _, functions, size = table.shape
     flat, number = table.reshape(4, -1), (size + _BLOCK - 2) // _BLOCK
     least, origins, values, slopes = flat[0, size - 1], flat[1], flat[2], flat[3]
@@ -249,8 +249,8 @@ def _of_functions(
 ):
     """The gradients of centres and coefficients; tasks are functions.
 
-    From the sums of the gradients in each piece, and of them times the offsets. A centre gets those
-    of the inputs right of it, and in their sum times the distances goes from centre to centre.
+    They come from each piece's sums of gradients and of gradients times offsets. A centre sums the
+    gradients of inputs right of it, a coefficient those times distances, from centre to centre.
     """
     d = order.shape[1]
     pieces = sums.reshape(len(sums), 2, -1, d + 1)
@@ -269,7 +269,7 @@ def _of_functions(
             moment += weighted[k + 1] + (origins[k + 1] - center) * plain[k + 1]
             total += plain[k + 1]
             to_center[k], to_coefficient[k], after = total, moment, center
-        if two_sided:  # and those of the inputs left of it
+        if two_sided:  # and the gradients of the inputs left of it
             total, moment, before = 0.0, 0.0, np.float64(centers[0])
             for k in range(d):
                 center = np.float64(centers[k])

@@ -1,11 +1,11 @@
 # mypy: disable-error-code="no-untyped-def"
-"""Kernel expansions on CUDA, in Triton: sums over all centres, none of whose terms are kept.
+"""Kernel expansions on CUDA, in Triton: sums over all centres, without keeping the terms.
 
-Lines are added up in double precision, because large terms of both signs may add up to a small
-number, as those of a function that is flat on both sides do; Gaussians in the inputs' own.
+Lines are summed in double precision, because large terms of both signs may add up to a small
+number, as in a function that is flat on both sides. Gaussians are summed in the inputs' precision.
 
-No two programs write to the same place: the gradients of centres and coefficients are added up in
-parts of the inputs, and these after that, so that results are the same bits every run.
+No two programs write to the same place: the gradients of centres and coefficients are summed over
+parts of the inputs, and then over the parts, so that results have the same bits in every run.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import triton.language as tl
 from torch import Tensor
 
 _TILE = 1024  # inputs of a program
-_CENTERS, _INPUTS = 32, 32  # of a tile of which gradients of functions are added up
-_PROGRAMS = 4096  # among which these sums are shared, if there are inputs enough
+_CENTERS, _INPUTS = 32, 32  # of a tile, for the gradients of functions
+_PROGRAMS = 4096  # that share these sums, if there are enough inputs
 
 
 def forward(
@@ -47,7 +47,7 @@ def backward(
         of_a = _at_inputs(grad.contiguous(), a, centers, coefficients, green, bandwidth)
     if needed[1]:
         functions, d = centers.shape
-        # One row a function, so that neighbours in memory are inputs of one function.
+        # One row per function, so that neighbours in memory are inputs of one function.
         inputs, grads = (t.reshape(-1, functions).t().contiguous() for t in (a, grad))
         blocks, count = triton.cdiv(d, _CENTERS), inputs.size(1)
         parts = max(1, min(triton.cdiv(count, _TILE), _PROGRAMS // (functions * blocks)))
@@ -70,7 +70,7 @@ def _at_inputs(
     green: str,
     bandwidth: Any,
 ) -> Tensor:
-    """The values, or the slopes times gradients."""
+    """The values or, given a gradient, the slopes times the gradient."""
     (rows, units), (functions, d) = a.shape, centers.shape
     out = a.new_empty(a.shape)
     if not a.numel():
@@ -89,19 +89,19 @@ def _at_inputs(
 def tables_of(
     centers: Tensor, coefficients: Tensor, green: str, bandwidth: Any
 ) -> tuple[Tensor, ...]:
-    """Centres and coefficients, functions side by side, and the exponent at distance 1."""
+    """Centres and coefficients, one column per function, and the exponent at distance 1."""
     exponent = _exponent(centers, green, bandwidth)
     return centers.t().contiguous(), coefficients.t().contiguous(), exponent
 
 
 def _exponent(like: Tensor, green: str, bandwidth: Any) -> Tensor:
-    """A tensor, because a number handed to a kernel loses digits."""
+    """The exponent at distance 1, as a tensor: a number handed to a kernel loses digits."""
     return like.new_full((1,), -0.5 / bandwidth**2 if green == "gaussian" else 0.0)
 
 
 @triton.jit
 def _green(z, exponent, GREEN: tl.constexpr):
-    """The Green function and its slope at some distances; at 0 that from the left."""
+    """The Green function and its slope at distances z; at 0 the slope from the left."""
     if GREEN == "gaussian":
         value = tl.exp(z * z * exponent)
         slope = 2 * exponent * z * value
@@ -118,7 +118,7 @@ def _green(z, exponent, GREEN: tl.constexpr):
 def value_and_slope(
     x, centers, coefficients, exponent, unit, there, functions, d, GREEN: tl.constexpr
 ):
-    """Of the functions of units, at inputs side by side; tables are (d, R)."""
+    """Values and slopes of the units' functions at rows of inputs; tables are (d, R)."""
     function, scale = tl.where(functions > 1, unit, 0), tl.load(exponent)
     kind = x.dtype if GREEN == "gaussian" else tl.float64
     x = x.to(kind)

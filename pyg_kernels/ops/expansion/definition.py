@@ -20,9 +20,9 @@ class Pieces(NamedTuple):
 
     Attributes:
         centers: The centres in ascending order, :obj:`(R, d)`.
-        order: Where each came from, :obj:`(R, d)`.
-        origins: The centre o at one end of each piece, :obj:`(R, d + 1)`; like the values and
-            slopes in double precision.
+        order: The position of each centre before sorting, :obj:`(R, d)`.
+        origins: The centre o at one end of each piece, :obj:`(R, d + 1)`, in double precision, as
+            are the values and slopes.
         values: The values v there, :obj:`(R, d + 1)`.
         slopes: The slopes s, :obj:`(R, d + 1)`.
     """
@@ -39,8 +39,8 @@ def expansion(
 ) -> Tensor:
     """See :func:`pyg_kernels.ops.expansion.kernel_expansion`.
 
-    The Gaussian is the direct sum; the others are found by binary search, whose memory does not
-    grow with the inputs times the centres, but in ONNX, which has none.
+    The Gaussian is the direct sum. The others use binary search, whose memory does not grow with
+    the inputs times the centres, except in ONNX, which has no binary search.
     """
     if green != "gaussian" and not torch.onnx.is_in_onnx_export():
         return read_pieces(a, linear_pieces(centers, coefficients, green), green)
@@ -50,7 +50,7 @@ def expansion(
 def direct_sum(
     a: Tensor, centers: Tensor, coefficients: Tensor, green: Green, bandwidth: float | None
 ) -> Tensor:
-    """The sum term by term, in memory of the inputs times the centres."""
+    """The sum term by term, whose memory grows with the inputs times the centres."""
     if green == "gaussian":
         assert bandwidth is not None
         return gaussians(a.unsqueeze(-1), centers, coefficients, -0.5 / bandwidth**2).sum(-1)
@@ -60,17 +60,17 @@ def direct_sum(
 
 
 def gaussians(a: Any, centers: Any, coefficients: Any, exponent: Any) -> Any:
-    """The terms of a sum of Gaussians, of tensors or traced; the exponent is that at distance 1."""
+    """The terms of a sum of Gaussians, on tensors or traced; `exponent` is that at distance 1."""
     return torch.exp((a - centers).square() * exponent) * coefficients
 
 
 def linear_pieces(centers: Tensor, coefficients: Tensor, green: Green) -> Pieces:
     r"""The pieces of :math:`\sum_k \chi_{ik} g(a - c_{ik})`, g the rectifier or absolute value.
 
-    Sums run over the gaps between neighbouring centres in double precision, and values are taken
-    at that end of a piece from which a far centre without weight costs no digits: for rectifiers
-    the left one, for absolute values that nearer to the middle of the centres. A unit of which a
-    parameter is NaN is NaN everywhere.
+    Sums run over the gaps between neighbouring centres in double precision. Values are taken at the
+    end of a piece at which a far centre without weight costs no digits: for rectifiers the left
+    end, for absolute values the end nearer to the middle of the centres. A unit that has a NaN
+    parameter is NaN everywhere.
     """
     ordered, order = torch.sort(centers, dim=1)
     chi = coefficients.gather(1, order).double()
@@ -92,12 +92,12 @@ def linear_pieces(centers: Tensor, coefficients: Tensor, green: Green) -> Pieces
 
 
 def least_offset(green: Green, dtype: torch.dtype) -> float:
-    """What offsets are raised to: left of all centres rectifiers are 0 at minus infinity too."""
+    """The least offset: with it, rectifiers left of all centres are 0 at minus infinity too."""
     return torch.finfo(dtype).min if green == "relu" else -torch.inf
 
 
 def read_pieces(a: Tensor, pieces: Pieces, green: Green) -> Tensor:
-    """The functions' values at inputs, :obj:`(N, U)`; where there is one function, all units'."""
+    """The functions' values at inputs, :obj:`(N, U)`; a single function is that of all units."""
     units = pieces.centers.size(0)
     columns = a.reshape(-1 if units else 0, units).t()
     places = torch.searchsorted(pieces.centers.detach(), columns.detach().contiguous())

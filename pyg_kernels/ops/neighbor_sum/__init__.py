@@ -38,17 +38,17 @@ def neighbor_sum(
         S(z)_v = \sum_{e = (u \to v)} w_e\, \mathrm{sigmoid}(a_u + b_v + k_{t(e)}) \odot
         B_{t(e)} \odot \sigma(z_u + s_{t(e)})
 
-    with w the weights of the edges, t(e) the type of edge e, and each part there only where it is
-    given: the messages of Lei et al., `"Deriving Neural Architectures from Sequence and Graph
-    Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3, and of its relabelling.
+    where w are the edge weights and t(e) is the type of edge e; parts that are not given are left
+    out. These are the messages of Lei et al., `"Deriving Neural Architectures from Sequence and
+    Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3, and of its relabelling.
 
     Args:
         z: The states of the source nodes, shape :obj:`(num_sources, D)`.
         edges: The edges.
         gate: The gate's logits: a on source nodes, :obj:`(num_sources, D)`, b on target nodes,
             :obj:`(num_targets, D)`, and k on edge types, :obj:`(T, D)`, or None.
-        factor: The factors B, one row an edge type, :obj:`(T, D)`.
-        shift: The shifts s, one row an edge type, :obj:`(T, D)`.
+        factor: The factors B, one row per edge type, :obj:`(T, D)`.
+        shift: The shifts s, one row per edge type, :obj:`(T, D)`.
         act: The activation :math:`\sigma`, elementwise: ``'relu'``, ``'tanh'`` and ``'sigmoid'``
             are fused, and so are PyTorch's functions of these names.
 
@@ -56,10 +56,10 @@ def neighbor_sum(
         The sums, of shape :obj:`(num_targets, D)`.
 
     Raises:
-        ValueError: For operands of other shapes, or another name of an activation.
+        ValueError: For operands of other shapes, or an activation of another name.
     """
     name = act if isinstance(act, str) else "none" if act is None else function_name(act)
-    if act is not None and shift is None:  # once a node
+    if act is not None and shift is None:  # once per node
         z, name = definition.activation(act)(z), "none"
     check_shapes(z=(z, (edges.num_sources, z.size(-1))))
     given = (*(gate or (None, None, None)), factor, shift)
@@ -100,9 +100,9 @@ def _order(edges: Edges, tensors: Sequence[Any]) -> Sequence[Tensor | None]:
     return *edges.by_target(), *(edges.by_source() if learns else (None, None))
 
 
-# Messages and gates are never kept: the backward makes them again. A path has one function,
-# `sums(side, order, tensors, index, act, grad, of)`: it goes through the edges of each source
-# (side 0) or target (1) for the sums or, of the tensors of some numbers, for the gradients.
+# Messages and gates are never kept: the backward computes them again. Each path has one function,
+# `sums(side, order, tensors, index, act, grad, of)`. It goes through the edges of each source (side
+# 0) or target (side 1) and computes the sums or, for tensors whose numbers are in `of`, gradients.
 
 
 def _forward(*args: Any) -> Outputs:

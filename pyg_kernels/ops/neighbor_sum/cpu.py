@@ -1,6 +1,6 @@
-"""The neighbour sum on CPU: programs made of an edge's message, called edge by edge.
+"""The neighbour sum on CPU: programs made from an edge's message, called for each edge.
 
-No two tasks write to one node, so that threads need no locks.
+No two tasks write to the same node, so threads need no locks.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -21,7 +21,7 @@ from pyg_kernels.ops.expression import as_value
 from pyg_kernels.ops.neighbor_sum.definition import EDGE, PART, TABLES, TARGET, TYPE, traced
 from pyg_kernels.ops.program import Program, call
 
-_MOST_PARTS, _FEWEST_PARTS = 64, 8  # each sums over edge types on its own
+_MOST_PARTS, _FEWEST_PARTS = 64, 8  # each has its own sums by edge type
 
 
 def sums(
@@ -39,7 +39,7 @@ def sums(
     types, rows = min(known, default=sys.maxsize), max(known, default=0)
     tables = [k in TABLES and edge_type is not None for k in of]
     parts = nodes
-    if any(tables):  # what they hold is less than the messages
+    if any(tables):  # so that their sums hold less than the messages
         parts = min(_MOST_PARTS, max(_FEWEST_PARTS, edge_type.numel() // (4 * max(types, 1))))
     outs = [
         z.new_zeros(parts * rows, channels) if by_part else z.new_empty(tensors[k].shape)
@@ -65,7 +65,7 @@ def sums(
 def _programs(
     there: tuple[bool, ...], act: str, dtype: torch.dtype, of: tuple[int, ...], typed: bool
 ) -> tuple[Program, Program]:
-    """What is done at a node, to the first of the outputs, and at each of its edges."""
+    """Two programs: one clears a node's sums, the first outputs; one runs at each of its edges."""
     inputs, written = traced(there, act, of, typed)
     sums = [row._replace(adds=False) for row, _ in written if row.adds and row.index != PART]
     clear = Program({}, {"out": [(row, as_value(0.0)) for row in sums]}, dtype)
@@ -93,8 +93,8 @@ def _along(
 
 @kernel
 def counting_sort(first, last, node, offset, order):
-    """Fills `order` with positions, sorted by node, and `offset`, zeros at first."""
-    for _ in range(first, last):  # the one task
+    """Fills `order` with the positions sorted by node, and `offset`, which must hold zeros."""
+    for _ in range(first, last):  # there is one task
         for v in node:
             if v < 0 or v >= len(offset) - 1:
                 raise ValueError("an edge names a node that is not there")

@@ -1,7 +1,7 @@
-"""The neighbour sum in Triton, a program a node: no atomics, the same bits every run.
+"""The neighbour sum in Triton, one program per node: no atomics, the same bits in every run.
 
-Where gradients of tables are wanted, a program goes through a part of the nodes and adds up by
-edge type what its edges give; the parts are added up after that.
+For gradients of tables, each program goes through a part of the nodes and adds up the gradients of
+its edges by edge type; the parts are added up afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyg_kernels.ops.neighbor_sum.definition import PART, TABLES, traced
 from pyg_kernels.ops.triton_source import kernel_of, statements
 
 _MOST_PARTS = 8192
-_NUMBERS = ("u", "v", "e", "r", "at")  # of rows of a source, a target, an edge, a type, a part
+_NUMBERS = ("u", "v", "e", "r", "at")  # of the rows of source, target, edge, type and part
 _SOURCE = """\
 def kernel(
     offset, order, source, target, edge_type, {tensors}, nodes, types, D, BLOCK: tl.constexpr
@@ -54,7 +54,7 @@ def sums(
     types = max((len(tensors[k]) for k in TABLES if tensors[k] is not None), default=0)
     tables = [k in TABLES and edge_type is not None for k in of]
     parts = nodes
-    if any(tables):  # what they hold is no more than the messages
+    if any(tables):  # so that their sums hold no more than the messages
         parts = max(1, min(nodes, _MOST_PARTS, len(index[0]) // max(types, 1)))
     outs = [
         z.new_zeros(parts * types, channels) if by_part else z.new_empty(tensors[k].shape)

@@ -17,7 +17,7 @@ Index = tuple[Tensor, Tensor, Tensor | None]
 # What a row belongs to; the last is an edge's type in a part of the nodes.
 SOURCE, TARGET, EDGE, TYPE, PART = range(5)
 _ROWS = (*map(Row, (SOURCE, SOURCE, TARGET, TYPE, TYPE, TYPE)), Row(EDGE, wide=False))
-TABLES = (3, 4, 5)  # of the op's tensors, those with one row an edge type
+TABLES = (3, 4, 5)  # the op's tensors with one row per edge type
 _ACTIVATIONS = ("none", "relu", "tanh", "sigmoid")
 
 
@@ -32,7 +32,7 @@ def activation(act: str | Activation) -> Activation:
 
 
 def neighbor_sum(*args: Any) -> Tensor:
-    """Gathers, shifts, activates, weights and adds up; arguments as those of the op."""
+    """Gathers, shifts, activates, weights and adds up; takes the arguments of the op."""
     tensors, index, num_targets, act = args[:6], args[7:10], *args[10:]
     weight = None if args[6] is None else args[6].unsqueeze(1)
     rows = message([*_on_edges(tensors, index), weight], act)
@@ -40,7 +40,7 @@ def neighbor_sum(*args: Any) -> Tensor:
 
 
 def message(rows: Sequence[Any], act: str | Activation) -> Any:
-    """What an edge carries, from its rows of the op's tensors."""
+    """The message of an edge, from its rows of the op's tensors."""
     z, gate_source, gate_target, gate_edge, factor, shift, weight = rows
     found = activation(act)(z if shift is None else z + shift)
     for part in (_weight(gate_source, gate_target, gate_edge, factor), weight):
@@ -52,13 +52,13 @@ def message(rows: Sequence[Any], act: str | Activation) -> Any:
 def traced(
     there: Sequence[bool], act: str, of: Sequence[int] = (), by_part: bool = False
 ) -> tuple[list[Value], list[tuple[Row, Value]]]:
-    """What kernels read for an edge, and what they write, with its row.
+    """The values that kernels read for an edge, and those that they write, with their rows.
 
     Args:
         there: Which of the op's tensors are given.
         act: The activation.
-        of: The tensors whose gradients are written; without any, the message is.
-        by_part: Whether the gradients of tables are added up by part; else each edge has its own.
+        of: The tensors whose gradients are written; if there are none, the message is written.
+        by_part: Whether the gradients of tables are added up by part; else each edge has a row.
     """
     leaves = [leaf(row) if has else None for row, has in zip(_ROWS, there, strict=True)]
     inputs, carried = [value for value in leaves if value is not None], message(leaves, act)
@@ -78,7 +78,7 @@ def message_weight(index: Index, gate: Gate | None, factor: Tensor | None) -> Te
     Args:
         index: The source, target and type of each edge.
         gate: The gate's logits on source nodes, on target nodes and on edge types.
-        factor: The factors, one row an edge type.
+        factor: The factors, one row per edge type.
     """
     found: Tensor | None = _weight(*_on_edges((None, *(gate or (None,) * 3), factor), index)[1:])
     return found

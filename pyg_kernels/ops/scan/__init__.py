@@ -1,1 +1,1 @@
-"""Scans: what is carried through time along texts."""
+"""Scans: recurrences that carry states through time along texts."""

@@ -21,13 +21,13 @@ __all__ = ["Form", "activation_scan"]
 
 
 class Form(NamedTuple):
-    """What a step is made of.
+    """The settings of a step.
 
     Attributes:
         green: The Green function.
         bandwidth: The standard deviation of a Gaussian.
         normalize: Whether pre-activations are normalized by statistics of their step.
-        eps: What is added to variances.
+        eps: The number that is added to variances.
     """
 
     green: Green
@@ -49,14 +49,14 @@ def activation_scan(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""Networks whose activation is a kernel expansion, token by token.
+    r"""Recurrent networks whose activation is a kernel expansion, read token by token.
 
     .. math::
         h_t = f\left(\gamma \odot \frac{a_t - \mu_t}{\sqrt{\sigma_t^2 + \epsilon}} + \beta\right),
         \qquad a_t = u_t + W h_{t-1}
 
-    with the mean :math:`\mu_t` and variance :math:`\sigma_t^2` over the texts that have a token t;
-    without normalization :math:`h_t = f(a_t)`.
+    with the mean :math:`\mu_t` and variance :math:`\sigma_t^2` over the texts that have a token t.
+    Without normalization, :math:`h_t = f(a_t)`.
 
     Args:
         form: The Green function, and whether pre-activations are normalized.
@@ -64,14 +64,14 @@ def activation_scan(
         x: u, :obj:`(N, H)`.
         h0: The output before the first token, :obj:`(B, H)`.
         feed: W, :obj:`(H, H)`.
-        centers, coefficients, slope, intercept: Those of f, as
+        centers, coefficients, slope, intercept: The parameters of f, as
             :func:`pyg_kernels.ops.expansion.kernel_expansion` takes them.
         weight: The scale :math:`\gamma`, :obj:`(H,)`, or None for 1.
         bias: The shift :math:`\beta`, :obj:`(H,)`, or None for 0.
 
     Returns:
-        The outputs h and the pre-activations a, which carry no gradient, each :obj:`(N, H)`, in
-        the operands' common precision.
+        The outputs h, in the operands' common precision, and the pre-activations a, which carry no
+        gradient and have at least single precision; each :obj:`(N, H)`.
     """
     given = (x, h0, feed, centers, coefficients, slope, intercept, weight, bias)
     channels, of_units = x.size(-1), 1 if centers.size(0) == 1 else x.size(-1)
@@ -119,20 +119,20 @@ def define(form: Form, layout: Layout, *tensors: Any) -> tuple[Tensor, Tensor]:
 
 
 def _normalized(a: Tensor, token: Tensor, eps: float) -> Tensor:
-    """Rows less their mean over the texts that have a token, over their deviation."""
+    """Rows minus their mean over the texts that have a token, divided by their deviation."""
     count = token.sum().clamp_min(1)
     centered = a - torch.where(token, a, 0).sum(0) / count
     return centered * torch.rsqrt(torch.where(token, centered, 0).square().sum(0) / count + eps)
 
 
 def scale_and_shift(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Those of a normalization, (2, H), for the kernels."""
+    """The scale and shift of a normalization, (2, H), for the kernels."""
     scale = x.new_ones(x.size(1)) if weight is None else weight
     return torch.stack((scale, torch.zeros_like(scale) if bias is None else bias))
 
 
 def of_line(slope: Tensor | None, reaching: Tensor, inputs: Tensor) -> list[Tensor | None]:
-    """The gradients of slope and intercept, from those of the outputs and from the inputs."""
+    """The gradients of slope and intercept, from the outputs' gradients and the inputs."""
     if slope is None:
         return [None, None]
     return [t.sum(0).sum_to_size(slope.shape) for t in (reaching * inputs, reaching)]

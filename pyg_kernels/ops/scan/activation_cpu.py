@@ -1,9 +1,9 @@
 # mypy: disable-error-code="no-untyped-def"
 """Recurrent networks with learned activations on CPU: their steps, forward and backward.
 
-Threads share the texts, unless steps have statistics, which need all of them. The backward goes
-through time with the slopes at each token alone; the gradients of the functions and of the
-recurrent map are taken for all tokens afterwards.
+Threads share the texts, unless steps have statistics, which need all texts. The backward pass goes
+through time with only the slopes at each token. Afterwards, the gradients of the functions and of
+the recurrent map are computed for all tokens at once.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from pyg_kernels.ops.scan.loop import add, copy
 def _shares(form: Form, layout: Layout) -> tuple[Tensor, tuple[np.ndarray, np.ndarray, int, int]]:
     """The texts of each task, (P, M), the longest first, and the rows of their tokens.
 
-    M is a multiple of four, as products take rows; what is no text has the number of all texts.
+    M is a multiple of four, as products take four rows; empty places hold the number of texts.
     """
     layout.check()
     texts = layout.num_texts
     parts = 1 if form.normalize else max(1, min(torch.get_num_threads(), texts))
     text = F.pad(layout.order(), (0, -texts % parts), value=texts)
     text = text.view(parts, -1) if layout.full else text.view(-1, parts).t()
-    text = F.pad(text, (0, -text.size(1) % 4), value=texts).contiguous()  # where nothing is added
+    text = F.pad(text, (0, -text.size(1) % 4), value=texts).contiguous()  # `pad` may add nothing
     start, length = (array(F.pad(of, (0, 1))[text]) for of in (layout.start, layout.length))
     return text, (start, length, layout.stride, layout.num_steps)
 
 
 def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
-    """h, a, what says the slopes, the table and order of pieces, and the statistics."""
+    """h, a, the slopes or entries that give them, the table and order of pieces, the statistics."""
     x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     text, tokens = _shares(form, layout)
@@ -51,7 +51,7 @@ def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor,
     h, before, a, fed = new(x.shape), new(x.shape), torch.empty_like(carried), _products(carried)
     statistics = x.new_empty(2, layout.num_steps * form.normalize, x.size(1))
     is_gaussian = form.green == "gaussian"
-    # Of pieces their entries are kept, of Gaussians the slopes.
+    # For pieces, their entries are kept; for Gaussians, the slopes.
     entries, slopes = ((0, 0), x.shape) if is_gaussian else (x.shape, (0, 0))
     entries, slopes = new(entries, dtype=torch.int32), new(slopes)
     found, steep = (
@@ -117,13 +117,13 @@ def backward(
 
 
 def _products(like: Tensor) -> Tensor:
-    """Memory for products, as wide as panels are; zeros."""
+    """Zeros as memory for products, as wide as panels are."""
     return F.pad(torch.zeros_like(like), (0, -like.size(2) % (256 // like.itemsize)))
 
 
 @inlined
 def _list_rows(tokens, task, t, out):
-    """Writes the rows of the tokens of a step, and says how many there are."""
+    """Writes the rows of the tokens of a step, and returns how many there are."""
     start, length, stride, _ = tokens
     active = 0
     while active < out.size and length[task, active] > t:
@@ -143,8 +143,8 @@ def _forward(
     Args:
         tokens, products, feed: The rows, see `_shares`; the functions for `multiply`, and the
             recurrent map.
-        carried, fed, a: The outputs of the texts, their products, and inputs, (P, M, H).
-        found, steep: The entries of pieces and the slopes there, (P, M, H) or (P, M, 0).
+        carried, fed, a: The texts' outputs, their products, and the functions' inputs, (P, M, H).
+        found, steep: The entries of pieces and the slopes at a step, (P, M, H) or (P, M, 0).
         entries, slopes: The same of all tokens, (N, H) or (0, 0).
         statistics: Means and inverse deviations, (2, T, H).
         norm, line: Scale and shift, slopes and intercepts, (2, H) or (0, 0).
@@ -192,9 +192,9 @@ def _backward(
 
     Args:
         feed: The recurrent map.
-        carried, fed: The gradients that later tokens give the outputs, and those of products.
-        reaching: The whole gradients of the outputs.
-        inputs: The inputs of the functions, where they are normalized.
+        carried, fed: The outputs' gradients from later tokens, and the gradients of products.
+        reaching: The total gradients of the outputs.
+        inputs: The inputs of the functions; written if they are normalized.
         g_norm: The gradients of scale and shift, (2, H).
     """
     most, units = fed.shape[1:]
@@ -219,7 +219,7 @@ def _backward(
 
 @inlined
 def _normalize(a, means, inverse, norm, eps):
-    """Rows less their mean over their deviation, scaled and shifted, in place; and both."""
+    """Normalizes, scales and shifts rows in place; stores means and inverse deviations."""
     (size, units), total = a.shape, np.zeros((2, a.shape[1]))
     for m in range(size):
         add(a[m], total[0])
@@ -238,10 +238,10 @@ def _normalize(a, means, inverse, norm, eps):
 
 @inlined
 def _normalize_back(rows, before, means, inverse, norm, inputs, g_x, g_norm):
-    """From the gradients of normalized rows to those of the rows, in place."""
+    """Turns the gradients of normalized rows into those of the rows, in place."""
     scale, shift, units = norm[0], norm[1], means.size
     sums, mean = np.zeros((3, units)), np.empty((3, units), g_x.dtype)
-    # The last are what rounding left, which may be magnified.
+    # The last sums are 0 but for rounding, which may be magnified.
     turned, plain, left = sums[0], sums[1], sums[2]
     for row in rows:
         own, now, normalized = before[row], g_x[row], inputs[row]

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="no-untyped-def"
-"""Recurrent networks with learned activations on CUDA: a product and a kernel a step.
+"""Recurrent networks with learned activations on CUDA: one product and one kernel per step.
 
-A program takes a block of units through the texts that have a token. With statistics it takes all
-of these texts, so that the sums over them need no other program.
+A program computes a block of units for texts that have a token. With statistics, it computes all
+of these texts, so that sums over the texts need no other program.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.activation import Form, of_line, scale_and_shift
 from pyg_kernels.ops.triton_source import launcher
 
-_TILE, _PROGRAMS = 512, 64  # inputs at once; programs that should share a step, at least
+_TILE, _PROGRAMS = 512, 64  # inputs at once; the least number of programs that should share a step
 
 
 def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
-    """h, a, the slopes, two that only the kernels on CPU need, and the statistics."""
+    """h, a, the slopes, two empty tensors for the CPU kernels' outputs, and the statistics."""
     x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     order, units, steps = layout.order(), x.size(1), layout.num_steps
@@ -109,7 +109,7 @@ _CHANGING = ["stride", "steps", "t", "active"]
 
 @triton.jit
 def _places(start, first, unit, stride, units, t, active, ROWS: tl.constexpr):
-    """Where numbers of tokens and of slots lie, and which of them are there."""
+    """The places of numbers of tokens and of slots, and which of these exist."""
     slot = first + tl.arange(0, ROWS)
     here = slot < active
     row = tl.load(start + slot, mask=here, other=0) + t * stride
@@ -180,7 +180,7 @@ def _step_back(
         shift = tl.load(norm + units + unit, mask=there, other=0.0)[None, :]
         turned = tl.zeros([UNITS], g_out.dtype.element_ty)
         plain = tl.zeros([UNITS], g_out.dtype.element_ty)
-        left = tl.zeros([UNITS], g_out.dtype.element_ty)  # by rounding, which may be magnified
+        left = tl.zeros([UNITS], g_out.dtype.element_ty)  # rounding errors, which may be magnified
         for first in range(begin, active, stride_of):
             at, slot, inside = _places(start, first, unit, stride, units, t, active, ROWS)
             now = tl.load(g_out + at, mask=inside, other=0.0)

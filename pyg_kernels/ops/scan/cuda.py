@@ -1,11 +1,11 @@
 """Scans of recurrences on CUDA, in Triton: kernels are written out from traced expressions.
 
-A program takes one text and one block of channels through time, with what is carried in registers.
-No two programs write to the same place, and what they share is added up after them, so that results
-are the same bits every run. Where products of the outputs before are needed, a program takes all
-channels of several texts and makes the products itself, with their map kept near. If the map is too
-large for that, programs take a step at a time, with what is carried in memory, and the products are
-made between them.
+A program reads one text and one block of channels through time and carries states in registers.
+No two programs write to the same place, and sums over programs are made afterwards, so that results
+are bitwise reproducible. If products of the previous outputs are needed, a program takes all
+channels of several texts and makes the products itself, with their map in shared memory. If the map
+is too large for that, programs take one step at a time, with states in memory, and the products are
+made between the steps.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pyg_kernels.ops.triton_source import kernel_of, launcher, statements
 
 _BLOCK = 32  # channels of a program, which is one warp, unless channels depend on each other
 # Loads are issued some steps ahead of their use. Of eight settings none was better on an H100.
-_STEPS, _LOADS, _BYTES = 12, 48, 2**16  # at most: steps, loads of all of them, what these hold
-# Of a program that makes products: its texts; the bytes that a number of its map takes, in single
-# precision as the sum of two; and those that are held beside the map.
+_STEPS, _LOADS, _BYTES = 12, 48, 2**16  # at most: steps ahead, loads in all, bytes of these
+# For a program that makes products: its texts; the bytes per number of its map, which in single
+# precision is a sum of two numbers; and the bytes that are held beside the map.
 _TEXTS, _NUMBER_BYTES, _OTHER_BYTES = 16, 8, 2**15
 # Compute capabilities for which Triton makes fast products of doubles, from 3.5 on.
 _IS_NEW = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 5)
@@ -37,7 +37,7 @@ _CARRIED = {"out": "h", "after": "c", "to_h": "g_h", "to_c": "g_c"}  # from toke
 _NUMBER = {Index.ALL: "0", Index.TOKEN: "token", Index.BEFORE: "before"}  # else the text's
 _SIZES = ("stride", "B", "N", "D")  # rows from token to token; texts, rows of all tokens, channels
 _PRODUCT = 'tl.dot({}, {}, input_precision="tf32x3")'  # as exact as single precision
-_BETWEEN = ("begin", "end")  # the first step, and that after the last
+_BETWEEN = ("begin", "end")  # the first step, and the one after the last
 _SOURCE = """\
 def kernel({arguments}, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     text = tl.program_id(0).to(tl.int64)
@@ -84,9 +84,9 @@ class Kernel:
     """A step in Triton, in a loop through time.
 
     Args:
-        inputs: The leaves, by a name for those of one kind.
-        outputs: What is written where, by other names; for one number for all channels, their sum.
-        dtype: Of all rows, float32 or float64.
+        inputs: The leaves, in lists by name.
+        outputs: Rows and their values, in lists by other names; rows of one number get sums.
+        dtype: The precision of all rows, float32 or float64.
 
     Attributes:
         whole: Whether a program must hold all channels.
@@ -126,7 +126,7 @@ class Kernel:
     def along(
         self, layout: Layout, memory: Memory, stages: int = _STEPS
     ) -> Callable[[int, int], None]:
-        """What runs it along texts, from a step until another, with loads at most so far ahead."""
+        """A launcher along texts, from a step until another; loads are at most `stages` ahead."""
         channels = memory["c"][0][0].size(1)
         if not (layout.num_texts and channels):
             return lambda begin, end: None
@@ -151,11 +151,11 @@ class Kernel:
 
     @cache  # noqa: B019 (kept as long as the kernels are)
     def of_texts(self, masked: bool) -> KernelOfTexts:
-        """What runs along several texts and makes the products, perhaps with factors in them."""
+        """The kernel that reads several texts and makes the products, with factors if `masked`."""
         return KernelOfTexts(*self._of, masked)
 
     def makes_products(self, feed: Tensor) -> bool:
-        """Whether there is such a kernel that holds the map."""
+        """Whether the kernel of `of_texts` can hold the map."""
         fed, channels = self._of[0]["kept"], feed.size(1)
         map_bytes = _NUMBER_BYTES * len(fed) * _block_of_texts(channels) ** 2
         fits = map_bytes + _OTHER_BYTES <= _shared_bytes(feed.device, self._of[2])
@@ -166,7 +166,7 @@ class Kernel:
         return 1, max(_BLOCK, triton.next_power_of_2(channels)) if self.whole else _BLOCK
 
     def _bytes_ahead(self, block: int, device: torch.device) -> int:
-        """What loads ahead of their use may hold."""
+        """The bytes that loads ahead of their use may take."""
         return _BYTES
 
     def _options(self, block: int) -> dict[str, int]:
@@ -200,7 +200,7 @@ class Kernel:
         to.append(f"tl.store({place}, {found}{mask})")
 
     def _carry(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Hands what is computed to the next token, or to what is stored after the loop."""
+        """Hands what is computed to the next token, or to the stores after the loop."""
         self._body.append(" = ".join(", ".join(side) for side in zip(*pairs, strict=True)))
 
     def _compiled(self) -> Any:
@@ -222,13 +222,13 @@ class Kernel:
 
 
 class KernelOfTexts(Kernel):
-    """The same for all channels of several texts, with the products of the outputs before.
+    """A kernel for all channels of several texts, with products of the previous outputs.
 
     Args:
         inputs: The leaves.
         outputs: What is written.
-        dtype: Of all rows.
-        masked: Whether there are factors on the outputs before.
+        dtype: The precision of all rows.
+        masked: Whether there are factors on the previous outputs.
     """
 
     _source, _backwards = _SOURCE_OF_TEXTS, "last - 1 - i"
@@ -250,7 +250,7 @@ class KernelOfTexts(Kernel):
         return {"TEXTS": _TEXTS, "num_warps": warps, "maxnreg": min(255, 2**11 // warps)}
 
     def _read(self, inputs: Inputs, outputs: Written, used: set[int]) -> None:
-        """Products take the place of those that are read, and are kept for the derivative."""
+        """Computes the products instead of reading them, and keeps them for the derivative."""
         fed, own = inputs["kept"], dict(inputs)
         entry = "(row + {0} * D) * D + column" if self._back else "(column + {0} * D) * D + row"
         self._rows["feed"] = 1
@@ -292,7 +292,7 @@ class KernelOfTexts(Kernel):
 
 
 def _place(name: str, j: int, row: Row) -> str:
-    """Where numbers lie."""
+    """The address of a row's numbers."""
     number = _NUMBER.get(Index(row.index), "text")
     return f"{name}_base + {number} * {name}_row + {name}_at{j}{' + k' if row.wide else ''}"
 
@@ -303,7 +303,7 @@ def _block_of_texts(channels: int) -> int:
 
 @cache
 def _shared_bytes(device: torch.device, dtype: torch.dtype) -> int:
-    """What a program may hold in shared memory; none where there are no fast products for it."""
+    """The bytes of shared memory for a program; 0 if its products would not be fast."""
     if device.type != "cuda":  # interpreted, or compiled for an H100
         return 227 * 2**10
     properties = torch.cuda.get_device_properties(device)
@@ -314,7 +314,7 @@ def _shared_bytes(device: torch.device, dtype: torch.dtype) -> int:
 
 
 class _Steps:
-    """Rows of the texts that have a token at a step: views of a grid's, or copies.
+    """Rows of the texts that have a token at a step: views of a grid, or copies.
 
     Args:
         layout: The texts.
@@ -328,11 +328,11 @@ class _Steps:
             self._first = layout.start.index_select(0, order)
 
     def rows(self, step: int) -> Tensor:
-        """The numbers of the rows, of no grid."""
+        """The numbers of the rows, unless they are a grid."""
         return self._first[: len(self.texts[step])] + step * self.layout.stride
 
     def of_texts(self, step: int, rows: Tensor) -> Tensor:
-        """One row a text."""
+        """One row for each of these texts."""
         return rows if self.full else rows.index_select(0, self.texts[step])
 
 
@@ -362,7 +362,7 @@ def _along_fed(
     h: Tensor,
     kept: Tensor,
 ) -> None:
-    """From step to step, with the products of the outputs before: see `Kernels`."""
+    """Runs step by step, with products of the previous outputs: see `Kernels`."""
     layout, across = steps.layout, feed.t()
     if steps.full:
         read, write = layout.steps(h[: layout.num_rows]), layout.steps(kept)
@@ -388,7 +388,7 @@ def _back_fed(
     g_x: Tensor,
     g_h: Tensor,
 ) -> None:
-    """Its derivative."""
+    """The derivative of `_along_fed`."""
     layout, fed = steps.layout, len(feed)
     if steps.full:
         read = layout.steps(g_x)
@@ -404,7 +404,7 @@ def _back_fed(
         if steps.full:
             g_h += given
         else:
-            g_h.index_add_(0, steps.texts[t], given)  # a text once: in no order of its own
+            g_h.index_add_(0, steps.texts[t], given)  # each text occurs once: order is irrelevant
 
 
 kernels = partial(Kernels, Kernel, _run, lambda layout, together: layout.num_texts)

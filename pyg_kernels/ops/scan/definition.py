@@ -13,15 +13,15 @@ Step = Callable[..., Sequence[Tensor]]
 
 
 def loop(after: Step, layout: Layout, *states: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """What is carried after each token, (T, ...), and after the last one of each text.
+    """The states after each token, (T, ...), and after the last token of each text.
 
-    A text that has ended keeps what it carries. In ONNX, where the number of steps may vary, it is
-    a loop of its own.
+    A text that has ended keeps its states. In ONNX, where the number of steps may vary, the
+    loop becomes a loop of ONNX.
 
     Args:
-        after: What is carried after step t, from t and what was carried before.
+        after: The function that gives the states after step t, from t and the states before.
         layout: The texts.
-        states: What is carried before the first token, (..., B, D).
+        states: The states before the first token, (..., B, D).
     """
 
     def step(t: int | Tensor, *before: Tensor) -> Sequence[Tensor]:

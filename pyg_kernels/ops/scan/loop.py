@@ -1,7 +1,7 @@
 """The time loop of all scans on CPU, around programs that compute one token of one text.
 
-Programs find their rows by numbers that the loop sets: see `Index`. Where the output before is
-read, the loop makes the products in between, for all texts of a task at once.
+Programs find their rows by numbers that the loop sets: see `Index`. If steps read a map of the
+previous output, the loop computes these products before each step, for all texts of a task at once.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -19,27 +19,27 @@ from pyg_kernels.ops.program import call
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.traced import Index
 
-_NARROW = 32  # channels; a task has no fewer
-_TOGETHER = 256  # tokens whose gradients are added up one by one, and then with others'
+_NARROW = 32  # channels; blocks are not made narrower
+_TOGETHER = 256  # tokens whose gradients are summed in one row; the rows are summed at the end
 
 
 _TOKEN, _BEFORE, _TEXT, _PART = (int(i) for i in list(Index)[1:])
 
 
 class Tasks(NamedTuple):
-    """How a scan is shared by threads: tasks are parts of the texts times blocks of channels.
+    """How threads share a scan: each task is one part of the texts and one block of channels.
 
     Attributes:
         texts: The texts, the longest first; part p has every `parts`-th of them from p on.
         start: The row of each text's first token.
         length: The length of each text.
-        stride: The rows from one token to the next.
-        num_rows: The number of all rows.
+        stride: The number of rows from one token to the next.
+        num_rows: The number of rows in all.
         channels: The number of channels.
         parts: The number of parts.
         blocks: The number of blocks of channels.
-        steps: The steps of a text whose gradients of parameters go to one row.
-        rows: The number of such rows of a part.
+        steps: The number of steps of a text whose parameter gradients share a row.
+        rows: The number of such rows per part.
     """
 
     texts: np.ndarray
@@ -83,9 +83,9 @@ class Tasks(NamedTuple):
 
 
 def rows_of(layout: Layout, together: bool) -> tuple[int, int]:
-    """After how many steps gradients of parameters go to another row; the rows of a part.
+    """The number of steps whose parameter gradients share a row, and the number of rows per part.
 
-    So long sums are sums of short ones, as the sums of BLAS are.
+    Long sums are thus made of short sums, as in BLAS.
     """
     steps = max(1, _TOGETHER // max(1, layout.num_texts)) if together else _TOGETHER
     return steps, max(1, -(-layout.num_steps // steps))
@@ -93,9 +93,9 @@ def rows_of(layout: Layout, together: bool) -> tuple[int, int]:
 
 @inlined
 def share_of(task, tasks):
-    """The texts of a task, and its first channel and that after its last.
+    """The texts of a task, its first channel, and the channel after its last.
 
-    Texts of one length are those beside each other: threads stay off each other's cache lines.
+    If all texts have one length, a task has neighbouring ones: threads share no cache lines.
     """
     texts, _, length, _, _, channels, parts, blocks, _, _ = tasks
     part, block = task // blocks, task % blocks
@@ -115,7 +115,7 @@ def _place(index, text, t, start, stride, num_rows):
 
 @kernel
 def along(first_task, last_task, tasks, program, table, backwards):
-    """Calls a program for all tokens of each text, perhaps from the last to the first."""
+    """Calls a program for all tokens of each text, from the last to the first if `backwards`."""
     _, start, length, stride, num_rows, _, _, blocks, steps, rows = tasks
     index = np.zeros(8, np.int64)
     for task in range(first_task, last_task):
@@ -130,14 +130,14 @@ def along(first_task, last_task, tasks, program, table, backwards):
 
 @kernel
 def along_fed(first_task, last_task, tasks, program, table, products, feed, mask, h0, h, kept):
-    """The same from step to step, with products of the outputs before.
+    """Goes through all texts step by step, with products of the previous outputs.
 
     Args:
         products: The functions for `multiply`.
-        feed: The map of the outputs before, (R, D).
-        mask: Factors on them, (B, D), or empty.
+        feed: The map of the previous outputs, (R, D).
+        mask: Factors on the previous outputs, (B, D), or empty.
         h0: The outputs before the texts, (B, D).
-        h: The outputs, (N, D), perhaps with those before the texts behind them.
+        h: The outputs, (N, D); those before the texts may follow.
         kept: The products, (N, R).
     """
     _, start, length, stride, num_rows, channels, _, _, _, _ = tasks
@@ -163,12 +163,12 @@ def along_fed(first_task, last_task, tasks, program, table, products, feed, mask
 
 @kernel
 def back_fed(first_task, last_task, tasks, program, table, products, feed, mask, g_x, g_h):
-    """Its derivative.
+    """The derivative of `along_fed`.
 
     Args:
         feed: The map, by which the gradients of the products are multiplied, (R, D).
-        g_x: Those gradients in its first R columns, (N, K), which the program writes.
-        g_h: The gradients of the outputs before, (B, D), to which theirs are added.
+        g_x: The gradients that the program writes, (N, K); the products' are the first R.
+        g_h: The gradients of the previous outputs, (B, D); those by the products are added.
     """
     _, start, length, stride, num_rows, channels, _, _, steps, rows = tasks
     index = np.zeros(8, np.int64)
@@ -192,7 +192,7 @@ def back_fed(first_task, last_task, tasks, program, table, products, feed, mask,
 
 @inlined
 def copy(row, out):
-    """Copies the first entries of a row: as many as the other has, or the other way round."""
+    """Copies the first entries of a row to another, as many as the shorter one has."""
     for k in range(min(row.size, out.size)):
         out[k] = row[k]
 
@@ -206,7 +206,7 @@ def add(row, out):
 
 @inlined
 def _read(row, mask, text, out):
-    """A row as it is read or given: times the text's factors, where there are some."""
+    """Copies a row, multiplied by the text's factors if there are any."""
     if mask.size:
         factor = mask[text]
         for k in range(row.size):

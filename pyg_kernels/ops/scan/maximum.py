@@ -5,12 +5,12 @@ at token t of the n-gram of tokens :math:`i_1 < \ldots < i_j \le t` is the sum o
 :math:`P_1[i_1], \ldots, P_j[i_j]`, times :math:`\lambda` for each token in :math:`(i_1, t]` that
 is not picked: the weights of the decayed sum. :math:`c_j^{max}[t]` is the largest value of all
 n-grams of j tokens up to t, :math:`z_j^{max}[t]` the largest of those that end at t (Lei, PhD
-thesis, 2017, section 2.3.5). Maxima of products are a walk's scan.
+thesis, 2017, section 2.3.5). For maxima of products, see `walk_scan`.
 
-There is no such recurrence for normalised aggregation, as a maximum adds nothing up; for a map of
-the states, as the largest value of a mixture of channels is no function of their largest values;
-and under a gated decay, by which each token says anew which of two prefixes wins. A constant decay
-is known from where the n-gram starts: one entry a start is enough.
+Three cases have no such recurrence: normalised aggregation, as a maximum adds nothing up; a map of
+the states, as the largest value of a mixture of channels is not a function of their largest values;
+and a gated decay, as each token decides anew which of two prefixes wins. The start of an n-gram
+determines the power of a constant decay, so that one entry per start is enough.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = ["SumTable", "sum_max_scan"]
 
 
 class SumTable(NamedTuple):
-    """What the largest decayed sums of a text read so far depend on.
+    """The state of the largest decayed sums, after the tokens read so far.
 
     Attributes:
         best: The largest sum, before decay, of the j-grams that start at token s,
-            :obj:`(n, B, S, D)`, for each token s read so far, S being the most that a text has
-            (more under ``torch.compile``); 0 where there is none yet.
+            :obj:`(n, B, S, D)`, for each token s read so far; 0 where there is none yet. S is the
+            largest number of tokens of a text (more under ``torch.compile``).
         seen: The number of tokens read, :obj:`(B,)`.
     """
 
@@ -51,10 +51,10 @@ def sum_max_scan(
 ) -> tuple[Tensor, SumTable]:
     r"""The largest decayed sum over all n-grams, at every token.
 
-    Which n-gram will be the largest is not known before the text's end, since decay acts on the
-    sum and not on its terms. But the decay is known from the first and the last token, so that
-    the largest sum :math:`B_j[s]` of the j-grams that start at s is all that matters. At token t,
-    for j = n, ..., 2 and s < t, from the values before t,
+    Which n-gram will be the largest is not known before the end of the text, since decay acts on
+    the sum and not on its terms. But the first and the last token determine the decay, so that only
+    the largest sum :math:`B_j[s]` of the j-grams that start at s matters. At token t, for j = n,
+    ..., 2 and s < t, the values before t give
 
     .. math::
         z_j^{max}[t] = \max_s \lambda^{t-s-j+1} \odot (B_{j-1}[s] + P_j[t]), \qquad
@@ -62,10 +62,10 @@ def sum_max_scan(
 
         c_j^{max}[t] = \max_s \lambda^{t-s-j+1} \odot B_j[s]
 
-    with :math:`z_1^{max} = P_1` and :math:`B_1[s] = P_1[s]`. Costs O(n L N D) time for texts of
-    length L, and O(n N D) memory.
+    with :math:`z_1^{max} = P_1` and :math:`B_1[s] = P_1[s]`. This takes O(n L N D) time for
+    texts of length L, and O(n N D) memory.
 
-    The gradient goes to the n-gram that attains the value. Of several, to the one that was
+    The gradient goes to the n-gram that attains the value. Of several, it goes to the one that was
     complete first; of those that end together, to the one that starts first; then to the one
     whose first j - 1 tokens were complete first.
 
@@ -78,9 +78,9 @@ def sum_max_scan(
             :math:`\sum_j c_j^{max}`.
 
     Returns:
-        What is read out, :obj:`(N, D)`, where an n-gram that is not there counts as 0, and the
-        state after the last token. Half-precision inputs are computed in float32, in which the
-        state stays, as under autocast the output does.
+        The readout, :obj:`(N, D)`, where a missing n-gram counts as 0, and the state after the
+        last token. Half-precision inputs are computed in float32. The state stays in float32;
+        under autocast, so does the output.
 
     Raises:
         ValueError: For other shapes, or a state that has read more tokens than its table has.
@@ -99,7 +99,7 @@ def sum_max_scan(
     dtype = torch.promote_types(result, torch.float32)
     x, best = x.to(dtype), state.best.to(dtype)
     decay = torch.as_tensor(decay, dtype=dtype, device=x.device).reshape(-1)
-    if layout.form == "padded":  # whose rows may hold anything
+    if layout.form == "padded":  # whose padding may hold anything
         x = torch.where(layout.is_token(), x, 0)
     starts, others = (torch.arange(n, device=x.device) for n in (best.size(2), order))
     skipped = (seen.unsqueeze(1) - starts - 1 - others.view(-1, 1, 1)).unsqueeze(3)
@@ -109,7 +109,7 @@ def sum_max_scan(
     ends, found = [x[:, :channels], *z.unbind(1)], []
     params = torch.nn.functional.pad(decay.expand(1, channels), (0, 0, 0, 3))
     for j in {"c": [order - 1], "z": [], "sum": range(order)}[readout]:
-        # c follows from z as for products of one factor, from token j on.
+        # c follows from z like the maxima of products of one factor, from token j on.
         before, initial = tokens_before(layout, seen - j, x.dtype), given[j]
         both = initial.expand(2, texts, channels)
         found.append(walk_scan(_ENDS, layout, ends[j], params, both, initial, before)[0])
@@ -149,7 +149,7 @@ def _sum_maxima(
 
 
 def _largest(sums: Tensor, skipped: Tensor, decay: Tensor) -> Tensor:
-    """The largest of decayed sums, (..., S, D); those are there that skip no less than 0 tokens."""
+    """The largest of decayed sums, (..., S, D); only sums that skip at least 0 tokens exist."""
     power = torch.where(skipped <= 0, 1.0, decay ** skipped.clamp(min=1))  # smooth at 0
     scores = torch.where(skipped >= 0, power * sums, -torch.inf).max(-2).values
     return torch.where((skipped >= 0).any(-2), scores, 0)

@@ -1,6 +1,6 @@
 """The largest sums over n-grams on CPU: a program that offers a token to the sums of one start.
 
-The tokens of which each largest sum is made are kept: its derivative is a sum over those alone.
+The tokens of each largest sum are stored, so that its derivative is a sum over these tokens only.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -23,7 +23,7 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.loop import Tasks, copy, share_of
 from pyg_kernels.ops.scan.maximum import _like
 
-_TOKEN, _LAG, _START, _END, _SUMS = range(5)  # what rows belong to; the lag is from start to end
+_TOKEN, _LAG, _START, _END, _SUMS = range(5)  # what a row belongs to; lags go from start to end
 
 
 @cache
@@ -31,8 +31,8 @@ _TOKEN, _LAG, _START, _END, _SUMS = range(5)  # what rows belong to; the lag is 
 def _program(order: int, dtype: torch.dtype) -> Program:
     """Offers a token to the sums that start at an earlier one, and those sums to the token.
 
-    `made` are the places of the tokens 1 to j of a sum of order j + 1, -1 for those in the table
-    given; `won` those of tokens 1 to j - 1 of the sum to which the token is added, and its start.
+    `made` has the places of tokens 1 to j, from 0, of a sum of order j + 1; -1 if in the table
+    given. `won` has those of tokens 1 to j - 1 of the sum that the token joins, and its start.
     """
     orders = range(1, order)
     pairs = [(j, i) for j in orders for i in range(1, j + 1)]
@@ -86,7 +86,7 @@ def _forward(first_task, last_task, tasks, program, rows, pool, sources, seen, g
 
 @inlined
 def _give(places, top, sources, begin, stride, s, k, g, pool, g_pool):
-    """Gives the parts of a sum, up to one of order `top`, a gradient; returns the sum."""
+    """Adds a gradient to the parts of a sum, up to that of order `top`; returns their sum."""
     total, order = pool.dtype.type(0), len(sources)
     for i in range(top, -1, -1):
         place = int(places[i - 1, k]) if i else -1
@@ -133,7 +133,7 @@ def _backward(
 
 
 def forward(form: Any, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
-    """See the definition; also `won` and `made`, see `_program`."""
+    """The outputs of the definition; then `won` and `made`, see `_program`."""
     x, _, table, seen = tensors = [t.contiguous() for t in tensors]
     order, _, _, channels = table.shape
     z, grown, won, made = (t.zero_() for t in _like(form, layout, tensors))
@@ -179,8 +179,8 @@ def backward(
 
 
 def _given(layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows of which sums are made; the decay to the powers 1 - n, ...; from which of these rows
-    the sum of order j + 1 that starts at s sets out, (n, B, S + T), -1 for none."""
+    """The rows that sums are made of; the decay to the powers 1 - n, ..., at least 0; and the row
+    that the sum of order j + 1 with start s begins from, (n, B, S + T), or -1 for none."""
     x, decay, table, seen = tensors
     order, texts, size, channels = table.shape
     pool = x.reshape(layout.num_rows * order, channels)

@@ -19,7 +19,7 @@ Pointwise = Callable[[Tensor], Tensor]
 
 
 class Form(NamedTuple):
-    """What a memory cell is made of; activations are ``'none'``, ``'tanh'``, ``'relu'`` or
+    """The settings of a memory cell; activations are ``'none'``, ``'tanh'``, ``'relu'`` or
     ``'sigmoid'``.
 
     Attributes:
@@ -27,12 +27,12 @@ class Form(NamedTuple):
         input: Whether there is an input gate.
         forget: Whether there is a forget gate.
         coupled: Whether the input gate is one minus the forget gate.
-        memory: Whether the memory before is carried on.
+        memory: Whether the previous memory is carried on.
         candidate: The activation of the candidate, ``'none'`` or ``'tanh'``.
-        carried: The activation of the memory before.
+        carried: The activation of the previous memory.
         out: The activation of the memory in the output.
         norm: Whether there is layer normalization.
-        eps: What it adds to the variance.
+        eps: The number that layer normalization adds to the variance.
     """
 
     output: bool = False
@@ -48,7 +48,7 @@ class Form(NamedTuple):
 
     @property
     def gates(self) -> tuple[str, ...]:
-        """The gates that there are, in the order of their columns, and the candidate."""
+        """The gates of the cell, in the order of their columns, and the candidate."""
         there = zip(("output", "input", "forget"), self[:3], strict=True)
         return (*(name for name, has in there if has), "candidate")
 
@@ -70,29 +70,29 @@ def memory_scan(
         c_t = \eta_t \odot g(\tilde c_t) + f_t \odot q(c_{t-1}), \qquad
         h_t = o_t \odot a(\mathrm{LN}(c_t))
 
-    with the gates :math:`o, \eta, f` the sigmoids of their logits plus biases, to which what
-    `feed` makes of :math:`h_{t-1}` is added; :math:`\eta = 1 - f` where they are coupled.
-    Without an output gate o is 1; the other two may be constants (Liang et al., `"Kernel-Based
+    The gates :math:`o, \eta, f` are the sigmoids of their logits plus biases; `feed` adds a map of
+    :math:`h_{t-1}` to the logits. Coupled gates have :math:`\eta = 1 - f`. Without an output
+    gate, o is 1; the other two may be constants (Liang et al., `"Kernel-Based
     Approaches for Sequence Modeling" <https://arxiv.org/abs/1910.04233>`_, 2019, table 1).
 
     Args:
-        form: Which of these there are.
+        form: The settings.
         layout: The texts: N tokens, B texts.
-        x: The logits of the G - 1 gates that there are, in the order output, input, forget, and
-            the candidate's values, side by side: :obj:`(N, G * D)`.
-        params: The biases of these, layer normalization's scale and shift, and the constants
-            in place of :math:`\eta` and f: :obj:`(G + 4, D)`.
+        x: The logits of the cell's G - 1 gates, in the order output, input, forget, and the values
+            of the candidate, side by side: :obj:`(N, G * D)`.
+        params: The biases of gates and candidate, the scale and shift of layer normalization, and
+            the constants that may replace :math:`\eta` and f: :obj:`(G + 4, D)`.
         h0: h before the first token, :obj:`(B, D)`.
         c0: c before the first token, :obj:`(B, D)`.
         feed: The map of :math:`h_{t-1}` into the first R columns of x, :obj:`(R, D)`; R is a
             multiple of D.
-        norm: A function in place of layer normalization.
-        q: A function in place of both q and a.
+        norm: A function that replaces layer normalization.
+        q: A function that replaces both q and a.
 
     Returns:
-        h, :obj:`(N, D)`; c, :obj:`(N + B, D)`, those before the first token last; and c after
-        the last token of each text, :obj:`(B, D)`. They have the operands' common precision;
-        half precision is computed in single, but with functions of one's own as it is.
+        h, :obj:`(N, D)`; c, :obj:`(N + B, D)`, with those before the first token at the end; and c
+        after the last token of each text, :obj:`(B, D)`. They have the operands' common precision.
+        Half precision is computed in single precision, unless `norm` or `q` is given.
 
     Raises:
         ValueError: Where the shapes do not fit.
@@ -113,7 +113,7 @@ def memory_scan(
 def _parallel(
     form: Form, layout: Layout, x: Tensor, params: Tensor, c0: Tensor, norm: Pointwise | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the memory is a linear recurrence: all tokens at once around one scan."""
+    """A cell whose memory is a linear recurrence: all tokens at once, around one scan."""
     columns = x.split(params.size(1), 1)
     gate, new, keep = _opened(form, columns, params)
     c = linear_scan(keep, new.contiguous(), layout, c0) if form.memory else new
@@ -132,7 +132,7 @@ def _step(
 
 
 def _opened(form: Form, x: Sequence[Any], params: Any) -> tuple[Any, Any, Any]:
-    """The output gate, what is new in the memory, and the factor of the memory before."""
+    """The output gate, the new part of the memory, and the factor of the previous memory."""
     logits = [column + bias for column, bias in zip(x, params, strict=False)]
     at = {name: torch.sigmoid(y) for name, y in zip(form.gates[:-1], logits, strict=False)}
     candidate = _activation(form.candidate)(logits[-1])
@@ -149,7 +149,7 @@ def _put_out(
     norm: Pointwise | None = None,
     q: Pointwise | None = None,
 ) -> Any:
-    """The outputs that memories give."""
+    """The outputs for some memories."""
     if norm is not None:
         h = norm(c)
     elif form.norm:
@@ -163,7 +163,7 @@ def _put_out(
 
 
 def _activation(name: str, q: Pointwise | None = None) -> Any:
-    """A function by its name, unless it is given."""
+    """The function q if it is given, else the function of this name."""
     return q or (torch.clone if name == "none" else getattr(torch, name))
 
 

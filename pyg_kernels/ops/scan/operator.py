@@ -1,4 +1,4 @@
-"""How scans are made known to PyTorch: their arguments are tensors, a form and a layout."""
+"""Registers scans with PyTorch: their arguments are tensors, a form and a layout."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class Scan(Operator):
     """A scan along texts.
 
     Args:
-        name: Its name as an op.
-        tensors: The names of its tensors, with ``?`` behind those that may be None; `start` and
-            `length` of the layout follow.
-        form: The named tuple of its settings; the layout's follow.
-        define: What computes its outputs by PyTorch's ops, from a form, a layout and tensors.
-        like: Empty tensors like all outputs of its kernels, from a form, a layout and tensors.
-        kernels: The modules of its kernels, by path: see `path_on`. They have
-            ``forward(form, layout, tensors)``, all outputs, and
-            ``backward(form, layout, tensors, outputs, grads, needed)``, the gradients of the
-            tensors.
-        num_outputs: How many outputs there are with those that the backward reads again.
-        num_defined: How many the definition has.
+        name: The name of the op.
+        tensors: The names of the tensors, with ``?`` after those that may be None; `start` and
+            `length` of the layout follow them.
+        form: The named tuple of the settings; those of the layout follow them.
+        define: Computes the outputs by PyTorch's ops, from a form, a layout and tensors.
+        like: Gives empty tensors like all outputs of kernels, from a form, a layout and tensors.
+        kernels: The modules of the kernels, by path: see `path_on`. They have
+            ``forward(form, layout, tensors)``, which returns all outputs, and
+            ``backward(form, layout, tensors, outputs, grads, needed)``, which returns the
+            gradients of the tensors.
+        num_outputs: The number of outputs, with those that only the backward pass reads.
+        num_defined: The number of outputs of the definition.
         first_kept: See `Operator`.
     """
 
@@ -65,7 +65,7 @@ class Scan(Operator):
         )
 
     def scan(self, form: Any, layout: Layout, *tensors: Tensor | None) -> Outputs:
-        """The outputs, those that the backward reads included unless the definition ran."""
+        """The outputs, with those that only the backward pass reads unless the definition ran."""
         return self(*tensors, layout.start, layout.length, *form, *layout.settings)
 
     def _parts(self, args: Sequence[Any]) -> tuple[Any, Layout, Sequence[Any]]:

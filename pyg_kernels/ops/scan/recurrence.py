@@ -1,7 +1,7 @@
-"""Scans whose step is pointwise: one step in PyTorch's ops is the definition and the kernels.
+"""Scans with a pointwise step: one step in PyTorch's ops gives the definition and the kernels.
 
-Called with tensors, the step is the definition's; traced, its expression and that of its
-derivative are the programs that the loop on CPU calls for each token, and Triton's kernels.
+Called with tensors, the step computes the definition. Traced, it gives expressions of itself and of
+its derivative. The programs that the loop on CPU calls and Triton's kernels are made from these.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _MODULES = {"numba": "pyg_kernels.ops.scan.cpu", "triton": "pyg_kernels.ops.scan
 
 
 class Token(NamedTuple):
-    """What a step reads: numbers a channel, or one for all; tensors, (B, D) or (B, 1), or values.
+    """What a step reads, per channel or one for all: tensors, (B, D) or (B, 1), or values.
 
     Attributes:
         x: The columns of the inputs, as the recurrence's `columns` cut them.
         params: The parameters.
-        weight: The token's number.
-        beside: Its other row.
-        h: The output before.
-        c: The states before.
+        weight: The number of the token, such as a weight.
+        beside: The other row of the token.
+        h: The previous output.
+        c: The previous states.
     """
 
     x: Sequence[Any]
@@ -42,18 +42,18 @@ class Token(NamedTuple):
 
 
 class Recurrence(Scan):
-    r"""A scan along texts that takes the output and the states from token to token.
+    r"""A scan along texts that carries the output and the states from token to token.
 
     .. math::
         (h_t, c_t) = \mathrm{step}(x_t + U (m \odot h_{t-1}), h_{t-1}, c_{t-1})
 
     Args:
         name: Its name as an op.
-        form: The named tuple of its settings.
-        step: ``step(form, token)``, see `Token`: the output and the states after it. It is written
+        form: The named tuple of the settings.
+        step: ``step(form, token)``, see `Token`: the output and the states after a token, written
             in ops that :mod:`pyg_kernels.ops.expression` traces.
         columns: ``columns(form)``: whether each part of the inputs has D columns, or one.
-        params: ``params(form)``: the parameters of which only the first number counts.
+        params: ``params(form)``: the parameters of which only the first number is used.
     """
 
     def __init__(
@@ -91,18 +91,18 @@ class Recurrence(Scan):
             params: The parameters, (P, D).
             h0: The output before the first token, (B, D).
             c0: The states before it, (n, B, D).
-            weight: A number a token, (N, 1).
-            beside: Another row a token, (N, D) or (N, 1).
-            feed: The map U of the output before into the first R columns of x, (R, D).
-            mask: The factors m on the output before as `feed` reads it, (B, D).
-            own: More arguments of the step; with them it runs on tensors.
+            weight: One number per token, (N, 1).
+            beside: Another row per token, (N, D) or (N, 1).
+            feed: The map U of the previous output into the first R columns of x, (R, D).
+            mask: The factors m on the previous output that `feed` reads, (B, D).
+            own: Further arguments of the step; if any is given, the step runs on tensors.
 
         Returns:
-            h, (N, D); c, (n, N + B, D), the states before the first token last; and those after
-            the last token of each text, (n, B, D).
+            h, (N, D); c, (n, N + B, D), with the states before the first token at the end; and
+            the states after the last token of each text, (n, B, D).
 
         Raises:
-            ValueError: Where the shapes or, on CPU, the precisions do not fit.
+            ValueError: If the shapes or, on CPU, the precisions do not fit.
         """
         rows, texts, (order, _, channels) = layout.num_rows, layout.num_texts, c0.shape
         width = sum(channels if wide else 1 for wide in self.columns(form))

@@ -1,7 +1,7 @@
-"""What kernels of recurrences are made of: traced expressions, and the memory they read and write.
+"""The parts of kernels of recurrences: traced expressions, and the memory they read and write.
 
-A kernel is made of leaves and of what is written, both by names: see `Traced`. A kind of device
-has a class that makes kernels of them and runs these along texts.
+A kernel is made from leaves and outputs, both by name: see `Traced`. Each kind of device has a
+class that makes kernels from these, and a function that runs them along texts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pyg_kernels.ops.scan.recurrence import Recurrence, Token
 Inputs = Mapping[str, Sequence[Value]]
 Written = Mapping[str, Sequence[tuple[Row, Value]]]
 Make = Callable[[Inputs, Written, torch.dtype], Any]
-Memory = dict[str, list[tuple[Tensor, int]]]  # tensors, each from a column on
+Memory = dict[str, list[tuple[Tensor, int]]]  # tensors and their first columns
 
 
 class Index(IntEnum):
-    """What a row belongs to: all, a token, that before it (for a first one the number of all rows
-    plus that of its text), its text, or the part of the texts that one task goes through."""
+    """What a row belongs to: all, a token, the token before it (for a first one, the number of all
+    rows plus that of its text), its text, or the part of the texts that one task goes through."""
 
     ALL = 0
     TOKEN = 1
@@ -42,13 +42,13 @@ class Traced:
         make: ``make(inputs, outputs, dtype)``: a kernel, whose attribute `whole` says whether it
             needs all channels at once.
         recurrence: The recurrence.
-        form: Its settings.
+        form: The settings of the recurrence.
         order: The number of states.
         num_params: The number of parameters.
         num_fed: The number of parts of the inputs to which products are added.
-        weighs: Whether tokens have a number.
-        beside: Whether tokens have another row, and whether it has a number a channel.
-        dtype: Of all numbers.
+        weighs: Whether each token has a number, `weight`.
+        beside: Whether tokens have another row, and whether it has one number per channel.
+        dtype: The precision of all numbers.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Traced:
 
     @cache  # noqa: B019 (kept as long as the kernels are)
     def backward(self, has_out: bool, has_states: bool) -> Any:
-        """That of the derivative, for the gradients that are given."""
+        """The kernel of the derivative, for the output gradients that are given."""
         of = self._leaves
         given = {
             "g_out": [leaf(Row(Index.TOKEN))] * has_out,
@@ -116,7 +116,7 @@ class Traced:
         return self._make({**of, **given}, outputs, self._dtype)
 
     def memory(self, tensors: Sequence[Any], h: Tensor, c: Tensor, kept: list[Tensor]) -> Memory:
-        """The rows of the leaves; h and c with those before the texts at the end."""
+        """The rows of the leaves; h and c end with those before the texts."""
         x, params, weight, beside, *_ = tensors
         widths = [c.size(2) if wide else 1 for wide in self._columns]
         columns = [sum(widths[:k]) for k in range(len(widths))]
@@ -139,14 +139,14 @@ class Kernels:
 
     Args:
         make: See `Traced`.
-        run: ``run(kernel, layout, memory, fed, back)`` runs a kernel along texts; `memory` has the
-            rows of its inputs and outputs by their names, and `back` says whether it goes from the
-            last tokens to the first. For products, `fed` holds their map, the factors on the
-            outputs before, the outputs before the texts, and the outputs and the products of all
-            tokens, in the derivative the gradients of the products and of the outputs before; else
-            it is empty.
-        parts: Into how many rows, to be added up, go gradients of the parameters along texts, with
-            products or without.
+        run: ``run(kernel, layout, memory, fed, back)`` runs a kernel along texts. `memory` has the
+            rows of its inputs and outputs by name; `back` says whether it goes from the last tokens
+            to the first. Without products, `fed` is empty. Otherwise it holds their map and the
+            factors on the previous outputs; then, forward, the outputs before the texts, and the
+            outputs and the products of all tokens; backward, the gradients of the products and of
+            the previous outputs.
+        parts: The number of rows in which gradients of the parameters along texts are collected,
+            to be added up, with products or without.
         recurrence: The scan.
     """
 
@@ -160,7 +160,7 @@ class Kernels:
         self.make, self._run, self._parts, self._recurrence = make, run, parts, recurrence
 
     def forward(self, form: Any, layout: Layout, tensors: Sequence[Any]) -> list[Tensor]:
-        """h and c of all tokens, c0 below, c after each text, and the products of the outputs."""
+        """h and c of all tokens (c with c0 below), c after each text, products of the outputs."""
         x, _, _, _, feed, mask, h0, c0 = tensors = _contiguous(tensors)
         rows, (order, texts, channels) = layout.num_rows, c0.shape
         traced = self._traced_as(form, tensors)
@@ -179,7 +179,7 @@ class Kernels:
             before = torch.arange(rows, rows + texts, device=last.device)
             last = torch.where(layout.length > 0, last, before)
         end = c.index_select(1, last)
-        h = h[:rows].clone() if traced.holds else h  # no view, which could not be changed in place
+        h = h[:rows].clone() if traced.holds else h  # a view could not be changed in place
         return [h, c, end, *kept]
 
     def backward(
@@ -250,7 +250,7 @@ def _first(rows: Tensor | None) -> list[tuple[Tensor, int]]:
 
 
 def _blocks(states: Tensor | None) -> list[tuple[Tensor, int]]:
-    """The first rows of the matrices of some states."""
+    """The rows of some states, and where the matrix of each state begins."""
     if states is None:
         return []
     rows = states.flatten(0, 1)

@@ -1,4 +1,4 @@
-"""Walks of all orders along texts, their gates, and what a layer puts out, in one scan."""
+"""Walks of all orders along texts, with the gates and outputs of a layer, in one scan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Form", "extremes", "linear_scan", "tokens_before", "walk_scan"]
 
 
 class Form(NamedTuple):
-    r"""What a walk's scan is made of.
+    r"""The settings of a walk's scan.
 
     Attributes:
         order: The number of orders n.
@@ -25,12 +25,12 @@ class Form(NamedTuple):
         normalize: Whether inputs are weighted by :math:`1 - \lambda`.
         gate: Where the decay comes from: ``'none'``, the first row of the parameters;
             ``'values'``, columns of x; ``'logits'``, the sigmoid of columns of x plus that row.
-        width: The number of these columns: 0, 1 or D, of which the first parameter has as many.
-        readout: The state that is put out: ``'c'``, ``'z'`` or ``'sum'``.
-        act: Its activation: ``'tanh'``, ``'relu'`` or ``'none'``.
+        width: The number of these columns, 0, 1 or D; if any, the first parameter has as many.
+        readout: The state that is read out: ``'c'``, ``'z'`` or ``'sum'``.
+        act: The activation of that state: ``'tanh'``, ``'relu'`` or ``'none'``.
         output_gate: Whether x has logits of an output gate.
         highway: Whether x has logits of a highway.
-        hold: Whether a token that counts in part holds the output before for the rest.
+        hold: Whether a token that counts in part keeps the previous output for the rest.
         pooling: ``'sum'``, or ``'max'`` for the largest products in place of their sums.
     """
 
@@ -68,58 +68,58 @@ def walk_scan(
         c_j[t] &= \lambda_t \odot c_j[t-1] + (1 - \lambda_t)^\nu \odot z_j[t] \\
         h_t &= f_t \odot o_t \odot \sigma(s_t + b) + (1 - f_t) \odot y_t
 
-    with s one of :math:`c_n, z_n, \sum_j c_j`, and with a selection s' of tokens
-    :math:`\lambda_t` in place of :math:`1 - s'_t (1 - \lambda_t)`, inputs weighted by
-    :math:`s'_t` where :math:`\nu = 0`, and :math:`s'_t h_t + (1 - s'_t) h_{t-1}` in place of
-    :math:`h_t` (Lei, PhD thesis, 2017, tables 2.1 and 2.2).
+    where s is one of :math:`c_n, z_n, \sum_j c_j` (Lei, PhD thesis, 2017, tables 2.1 and 2.2). A
+    selection s' of tokens replaces :math:`\lambda_t` by :math:`1 - s'_t (1 - \lambda_t)` and
+    :math:`h_t` by :math:`s'_t h_t + (1 - s'_t) h_{t-1}`; where :math:`\nu = 0`, it weights the
+    inputs by :math:`s'_t`.
 
-    With max-pooling (section 2.3.5) the states are the largest products of all n-grams, and below
-    them the smallest, which a negative factor makes the largest:
+    With max-pooling (section 2.3.5), the states are the largest products of all n-grams, followed
+    by the smallest products, which a negative factor turns into the largest:
 
     .. math::
         z_j^{max}[t] = \max(P_j[t] \odot c_{j-1}^{max}[t-1],\; P_j[t] \odot c_{j-1}^{min}[t-1]),
         \qquad c_j^{max}[t] = \max(\lambda_t \odot c_j^{max}[t-1],\; z_j^{max}[t])
 
-    for decays that are not negative. An n-gram that is not there counts as 0. The gradient goes to
-    the n-gram that attains the value; of several, to the one that was complete first; of those
-    that end together, to the one whose first j - 1 tokens were.
+    for decays that are not negative. A missing n-gram counts as 0. The gradient goes to the n-gram
+    that attains the value. Of several, it goes to the one that was complete first; of those that
+    end together, to the one whose first j - 1 tokens were complete first.
 
     Args:
-        form: Which of these there are.
+        form: The settings.
         layout: The texts: N tokens, B texts.
-        x: Side by side the decay's columns, the output gate's, :math:`P_1, \ldots, P_n` and the
-            highway's, gates as logits: :obj:`(N, K)`, float32 or float64.
-        params: The decay or its bias, the bias b, the output gate's and the highway's:
-            :obj:`(4, D)`.
+        x: The columns of the decay and the output gate, :math:`P_1, \ldots, P_n`, and the columns
+            of the highway, side by side; gates as logits: :obj:`(N, K)`, float32 or float64.
+        params: The decay or its bias, the bias b, and the biases of the output gate and the
+            highway: :obj:`(4, D)`.
         c0: :math:`c_1, \ldots, c_n` before the first token, :obj:`(n, B, D)`; with max-pooling
             the largest and then the smallest, :obj:`(2n, B, D)`.
         h0: h before the first token, :obj:`(B, D)`.
         select: The weight :math:`s'` of each token, :obj:`(N, 1)`; with max-pooling the number of
             tokens before it, see `extremes`.
-        carried: What the highway carries past, y, :obj:`(N, D)`.
+        carried: The input y that the highway carries, :obj:`(N, D)`.
         feed: The map of :math:`h_{t-1}` into the logits of the decay and, where there is one, of
             the output gate, :obj:`(R, D)`.
-        mask: Factors on :math:`h_{t-1}` as `feed` reads it, :obj:`(B, D)`.
-        act: An activation in place of the form's; with it, and with a map, a loop of PyTorch's
-            ops takes the place of the scan.
+        mask: Factors on the :math:`h_{t-1}` that `feed` reads, :obj:`(B, D)`.
+        act: An activation that replaces the form's. With it, or with an output map, a loop of
+            PyTorch's ops replaces the scan.
         output_map: A map of s, :obj:`(D, D)`.
 
     Returns:
-        h, :obj:`(N, D)`; c of all orders, :obj:`(n, N + B, D)`, those before the first token
-        last; and c after the last token of each text, :obj:`(n, B, D)`.
+        h, :obj:`(N, D)`; c of all orders, :obj:`(n, N + B, D)`, with those before the first
+        token at the end; and c after the last token of each text, :obj:`(n, B, D)`.
 
     Raises:
         ValueError: Where the shapes do not fit.
     """
-    form = form._replace(width=min(form.width, 2))  # which of the three is what matters
+    form = form._replace(width=min(form.width, 2))  # only which of 0, 1 and D it is matters
     given = layout, x, params, h0, c0, select, carried, feed, mask
     return _SCAN.scan(form, *given, act=act, output_map=output_map)
 
 
 def tokens_before(layout: Layout, seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """How many tokens were read before each, (N, 1), `seen` of each text before its first one.
+    """The number of tokens read before each, (N, 1); `seen` were read before a text's first token.
 
-    For a `seen` below 0 n-grams begin that much later.
+    If `seen` is below 0, n-grams begin that much later.
     """
     text, step = layout.places()
     return (seen.index_select(0, text) + step).to(dtype).unsqueeze(1)
@@ -132,10 +132,10 @@ def extremes(
 
     Args:
         layout: The texts.
-        high: The largest products so far, (n, B, D); what is no n-gram's may be any number.
-        low: The smallest.
+        high: The largest products so far, (n, B, D); entries without an n-gram may be anything.
+        low: The smallest products so far, of the same shape.
         seen: The number of tokens that each text had so far, (B,).
-        dtype: That of the scan.
+        dtype: The precision of the scan.
     """
     order = torch.arange(len(high), device=high.device).repeat(2)
     c0 = torch.cat((high, low)).to(dtype)
@@ -153,10 +153,10 @@ def linear_scan(
         x: The inputs, :obj:`(N, D)`.
         layout: The texts.
         initial: c before the first token, :obj:`(B, D)`.
-        normalize: Whether :math:`\nu` is 1 or 0.
+        normalize: Whether :math:`\nu` is 1, rather than 0.
 
     Returns:
-        c, :obj:`(N, D)`, of the operands' common precision.
+        c, :obj:`(N, D)`, in the operands' common precision.
 
     Raises:
         ValueError: Where the shapes do not fit.
@@ -216,7 +216,7 @@ def _step(
 def _largest(
     x: Sequence[Any], decay: Any, before: Any, c: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """The largest products that end at a token; and of all up to it the largest and smallest."""
+    """The largest products that end at a token; the largest and smallest of all up to it."""
     high, low = c[: len(x)], c[len(x) :]
     ends: list[Any] = []
     most: list[Any] = []
