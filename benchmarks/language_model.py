@@ -1,7 +1,7 @@
 """Language modelling: recurrent convolutions and kernel machines beside an LSTM, by perplexity.
 
-``python -m benchmarks.language_model --help`` trains and compares models; the words ``generate``
-and ``score`` apply a trained one to a text. Heavy imports happen after the options have been read:
+``python -m benchmarks.language_model`` trains and compares models; the commands ``generate`` and
+``score`` apply a trained one to a text. Heavy imports happen after the options have been read:
 ``--help`` and a misspelt option answer at once.
 """
 
@@ -93,7 +93,7 @@ class Score(Trained):
 
 
 def compare(options: LanguageModel) -> None:
-    """Trains what has not been trained yet, prints the table and writes the report."""
+    """Trains all models not trained yet, prints the table and writes the report."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.language_model import report, task
@@ -101,7 +101,7 @@ def compare(options: LanguageModel) -> None:
     corpus = task.load_corpus(options)
     out = Path(options.out or f"runs/language-{corpus.name}")
     models = task.language_setups(options, corpus)
-    # What all models have in common; the rest is each preset's own.
+    # Settings that all models share; all others come from each preset.
     same = {name: getattr(options, name) for name in ("device", "precision", "logger")}
     training = TrainingConfig(**same, show=options.show())
     learned = task.LanguageTask(corpus)

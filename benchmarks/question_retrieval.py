@@ -22,7 +22,7 @@ from benchmarks.harness.options import (
 from benchmarks.harness.retrieval.options import FIELDS, Networks, Pretraining, Questions
 
 PROGRAM = "benchmarks.question_retrieval"
-# By data set, of which one's own have the first; the thesis has Adam alone.
+# By data set; the user's own data have the first; the thesis has no schedule of the learning rate.
 TRAINING: dict[str, dict[str, Any]] = {
     "msrp": {"epochs": 5, "batch_size": 20, "schedule": "cosine"},
     "askubuntu": {"epochs": 50, "batch_size": 40, "schedule": "none"},
@@ -91,7 +91,7 @@ class Rank(Application, TextColumns):
 
 
 def compare(options: QuestionRetrieval) -> None:
-    """Pre-trains and trains what has not been trained yet, prints the tables, writes the report."""
+    """Pre-trains and trains all networks not trained yet, prints tables and writes the report."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.retrieval import report, task
@@ -103,7 +103,7 @@ def compare(options: QuestionRetrieval) -> None:
     data = load_questions(options)
     ranking = task.RetrievalTask(data, out / "pretraining")
     models = task.question_model_configs(options, data, options.pretrained())
-    files = (*report.FILES, "pretraining")  # also where this call does without
+    files = (*report.FILES, "pretraining")  # even if this call does not pre-train
     given: dict[str, Any] = {"training": options.training(**usual), "files": files}
     experiment = Experiment(PROGRAM, options, out, ranking, models, **given)
     experiments = [experiment]

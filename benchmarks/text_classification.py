@@ -87,7 +87,7 @@ class Predict(Application, TextColumns):
 
 
 def compare(options: TextClassification) -> None:
-    """Trains what has not been trained yet, prints the table and writes the report."""
+    """Trains all models not trained yet, prints the table and writes the report."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.text import report

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from benchmarks.harness.learner import Learner
 
 T = TypeVar("T", bound="Learner")
-# What torch.load raises on files of another kind, which it may read as a stack of instructions.
+# What torch.load raises on other kinds of files, which it may read as pickle instructions.
 DAMAGE = (
     *(RuntimeError, pickle.UnpicklingError, struct.error, EOFError, ValueError),
     *(AttributeError, LookupError, TypeError, ArithmeticError),
@@ -26,8 +26,8 @@ UNREADABLE = (*DAMAGE, OSError)
 
 @contextmanager
 def naming_damage(path: Path, remove: Path | None = None) -> Iterator[None]:
-    """Turns the errors of reading a file of an earlier run into one that names it, and what to
-    remove, itself or more.
+    """Turns the errors of reading an earlier run's file into one that names the file, and what to
+    remove: `remove`, or else the file itself.
     """
     try:
         yield
@@ -40,7 +40,7 @@ def naming_damage(path: Path, remove: Path | None = None) -> Iterator[None]:
 
 
 def checkpoint_of(run: str | Path) -> Path:
-    """The checkpoint that a run's folder, a results folder with one run, or a file is."""
+    """The checkpoint of a run's folder or of a results folder with one run, or the file itself."""
     path = Path(run)
     if not path.is_dir():
         return path
@@ -77,6 +77,6 @@ def load_learner(run: str | Path, kind: "type[T]") -> "T":
 
 
 def load_finished(path: Path, kind: "type[T]") -> "T":
-    """The learner of a finished run, which can be done again where its checkpoint is lost."""
+    """The learner of a finished run; if its checkpoint is lost, the run can be repeated."""
     with naming_damage(path, path.parent):
         return load_learner(path, kind)

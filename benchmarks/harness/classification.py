@@ -1,4 +1,4 @@
-"""Classification, whatever is classified: what Lightning trains, and its scores and tables."""
+"""Classification of any kind of items: what Lightning trains, and its scores and tables."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class Classifier(Learner):
 
 
 def wrong(scores: Tensor, y: Tensor) -> Tensor:
-    """``(B,)``, 1 where the best class is not that of the item, NaN where its loss is none."""
+    """``(B,)``: 1 if the best class is wrong, 0 if it is right; NaN if the loss is not finite."""
     loss = F.cross_entropy(scores.float(), y, reduction="none")
     return (scores.argmax(dim=1) != y) + 0 * loss
 
@@ -70,6 +70,6 @@ class ClassificationTask(Task):
 
 
 def correct(run: Run) -> pandas.Series:
-    """Which items of the test part are in their class, 100 or 0, by their position."""
+    """For each item of the test part, by its position: 100 if its class is predicted, else 0."""
     rows = run.predictions[run.predictions["part"] == "test"].set_index("row")
     return 100.0 * (rows["label"] == rows["predicted"])

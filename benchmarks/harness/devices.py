@@ -1,4 +1,4 @@
-"""On which devices a benchmark computes, and the time there."""
+"""The devices on which a benchmark computes, and timing on them."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 
 
 def torch_device(name: str) -> torch.device:
-    """The device of a name."""
+    """The device with a name."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, index = name.partition(":")
@@ -27,14 +27,14 @@ def torch_device(name: str) -> torch.device:
 
 
 def now(device: torch.device) -> float:
-    """Seconds on a clock, once the device has done what it was given."""
+    """The seconds on a clock after the device has finished all its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 def timed(call: Callable[[], T], device: torch.device = CPU) -> tuple[T, float]:
-    """What a call gives, and its seconds."""
+    """The result of a call, and the seconds that it took."""
     started = now(device)
     result = call()
     return result, now(device) - started

@@ -11,20 +11,20 @@ OWN = ("", "benchmarks", "pyg_kernels")  # packages that no extra brings
 
 
 class InputError(ValueError):
-    """What the user gave cannot work; the message says what would. Exit status 2."""
+    """An input that cannot work; the message says what would. Exit status 2."""
 
     status = 2
 
 
 class RunError(RuntimeError):
-    """Training diverged, or a measurement failed. Exit status 1; what is finished is kept."""
+    """Training diverged, or a measurement failed. Exit status 1; finished results are kept."""
 
     status = 1
 
 
 @contextmanager
 def naming_files(folder: Path | None = None) -> Iterator[None]:
-    """Turns errors of files, such as a full disk, into an :class:`InputError` that names them."""
+    """Turns file errors, such as a full disk, into an :class:`InputError` that names the file."""
     try:
         yield
     except OSError as error:
@@ -36,7 +36,7 @@ def naming_files(folder: Path | None = None) -> Iterator[None]:
 def as_input_error() -> Iterator[None]:
     """Turns the errors of reading, splitting and writing files into :class:`InputError`.
 
-    One of them is that pyarrow, which reads and writes Parquet, is not installed.
+    They include a missing pyarrow, which reads and writes Parquet.
     """
     try:
         with naming_files():
@@ -49,7 +49,7 @@ def as_input_error() -> Iterator[None]:
 
 @contextmanager
 def naming_extras(extras: str) -> Iterator[None]:
-    """Turns the error of importing a package of an extra into an :class:`InputError`."""
+    """Turns a failed import of an extra's package into an :class:`InputError`."""
     try:
         yield
     except ImportError as error:
@@ -61,11 +61,11 @@ def naming_extras(extras: str) -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Prints on standard output; where nobody reads it any more, work goes on in silence."""
+    """Prints on standard output; once nobody reads it any more, work goes on in silence."""
     try:
         print(text, flush=True)
     except OSError as error:
-        # What is left in the buffer would fail again when Python ends.
+        # Writing the rest of the buffer would fail again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             raise InputError(f"standard output: {error.strerror}") from error
@@ -77,12 +77,12 @@ def tell(text: str) -> None:
 
 
 def exit_status(program: str, command: Callable[[], int]) -> int:
-    """Runs a command of a program, and says in one line why it ended early.
+    """Runs a command of a program; if it ends early, prints the reason in one line.
 
-    The status is the command's, 1 (training diverged, a measurement failed), 2 or 130.
+    The status is that of the command, or 1 (training diverged, a measurement failed), 2 or 130.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name may have letters that it cannot write
+        if isinstance(stream, io.TextIOWrapper):  # a name may have letters it cannot encode
             stream.reconfigure(errors="replace")
     try:
         if os.environ.get("WORLD_SIZE", "1") != "1":

@@ -1,7 +1,7 @@
 """An experiment: a study whose cells are folds times models times seeds, each trained or fitted.
 
-``OUT/runs/MODEL-seedN`` (``FOLD-MODEL-seedN`` where there are several splits) holds the run's
-record, its predictions and the checkpoint of its best epoch, ``best.ckpt``; while it is trained,
+``OUT/runs/MODEL-seedN`` (``FOLD-MODEL-seedN`` if there are several splits) holds the run's record,
+its predictions and the checkpoint of its best epoch, ``best.ckpt``. During training it also holds
 ``last.ckpt``, from which ``--resume`` goes on.
 """
 
@@ -32,8 +32,8 @@ PACKAGES = ("torch", "torch-geometric", "lightning", "numpy")
 class Cell:
     """One model on one split with one seed."""
 
-    fold: str  # the name of the split, empty where there is one
-    task: Task  # what is learned on it
+    fold: str  # the name of the split, empty if there is only one
+    task: Task  # the task on this split
     model: Any  # the model's configuration
     seed: int  # of the run
 
@@ -51,13 +51,13 @@ class Experiment:
     """Models and seeds to compare on one split, or on several splits of the same data."""
 
     program: str  # the module that keeps the results folder
-    options: Runs  # what was asked for
+    options: Runs  # the given options
     out: Path  # the results folder
     task: Task  # what is learned
-    # one configuration a model, a dataclass with a ``name``, in the order of the table
+    # one configuration per model, a dataclass with a ``name``, in the order of the table
     models: Sequence[Any]
     training: TrainingConfig  # how runs are trained
-    # where there are several splits, their names, and what is learned on each
+    # if there are several splits, the task on each, by the name of the split
     folds: Mapping[str, Task] = field(default_factory=dict)
     files: Sequence[str] = ()  # the names of all files that a report may leave besides ``table.md``
 
@@ -94,7 +94,7 @@ class Experiment:
         self.study.check()
 
     def run(self) -> list[Run]:
-        """Trains what is not finished yet and writes ``predictions.csv``."""
+        """Trains all unfinished cells and writes ``predictions.csv``."""
 
         def has_predictions(cell: Cell, record: Record) -> bool:
             return (self.study.folder(cell.name) / PREDICTIONS).exists()
@@ -105,7 +105,7 @@ class Experiment:
         return runs
 
     def cells(self) -> list[Cell]:
-        """All that are asked for; of a model that is fitted at once the first seed."""
+        """All requested cells; for a model that is fitted at once, only the first seed."""
         found = []
         for fold, task in (self.folds or {"": self.task}).items():
             for model in self.models:
@@ -121,7 +121,7 @@ class Experiment:
         return sorted(runs, key=lambda run: (names.index(run.record["model"]), run.record["seed"]))
 
     def finish(self, runs: Sequence[Run], report: Callable[[list[Run]], Report]) -> None:
-        """Prints the tables and writes them, pictures and ``metrics.json``."""
+        """Prints and writes the tables, and writes pictures and ``metrics.json``."""
         if not runs:
             raise InputError(f"{self.out} holds no finished run")
         with as_input_error():
@@ -129,7 +129,7 @@ class Experiment:
         self.study.finish(shown, [run.record for run in runs])
 
     def carry_out(self, report: Callable[[list[Run]], Report], heading: str = "") -> None:
-        """All of it: checks, opens the folder, trains, prints and writes."""
+        """Carries out the whole experiment: checks, opens the folder, trains, prints and writes."""
         self.check()
         self.study.open()
         if heading and not self.options.quiet:

@@ -1,4 +1,4 @@
-"""Figures of panels, and figures that are made of pictures."""
+"""Figures of panels, and figures composed of pictures."""
 
 import io
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def panels(
 
 
 def picture_grid(rows: Sequence[Sequence[tuple[str, bytes]]]) -> Figure:
-    """Pictures under their titles, side by side and one row below the other."""
+    """A grid of pictures, each below its title."""
     columns = max((len(row) for row in rows), default=1)
     figure, found = panels(columns * max(1, len(rows)), columns, (2.4, 1.8))
     for axes in found:

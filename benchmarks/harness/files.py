@@ -1,4 +1,4 @@
-"""Writing files so that each is there whole or not at all."""
+"""Writing files atomically: each is written whole or not at all."""
 
 from pathlib import Path
 

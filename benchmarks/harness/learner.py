@@ -1,4 +1,4 @@
-"""What Lightning trains, whatever it learns: optimiser, schedule, validation error."""
+"""The base of all that Lightning trains: optimiser, schedule, validation error."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class OptimizerConfig:
 
     learning_rate: float = 1e-3  # the highest learning rate
     # ``'cosine'``: a linear warm-up over the first 5% of the steps, then a cosine down to 1%;
-    # ``'exponential'``: times `factor` every epoch; ``'none'``: constant
+    # ``'exponential'``: multiplied by `factor` every epoch; ``'none'``: constant
     schedule: str = "cosine"
     factor: float = 0.9  # see `schedule`
     weight_decay: float = 0.0  # Adam's L2 penalty
@@ -37,9 +37,9 @@ class TrainingConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     device: str = "auto"
     precision: str = "auto"  # Lightning's name of a precision, or ``'auto'``
-    # ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or ``'nothing'``
+    # ``'bar'``; ``'lines'``: about ten per run; ``'epochs'``: one per epoch; or ``'nothing'``
     show: str = "nothing"
-    logger: str = "none"  # ``'csv'`` or ``'tensorboard'``: where every epoch is logged besides
+    logger: str = "none"  # ``'csv'`` or ``'tensorboard'``: where epochs are logged in addition
 
 
 def learning_rate_factor(
@@ -54,15 +54,15 @@ def learning_rate_factor(
 
 
 class Learner(lightning.LightningModule, ABC):
-    """A network with what trains and measures it.
+    """A network with its training and its measures.
 
-    Logs ``valid_error`` after each epoch: the lower the better; its lowest epoch is kept, early
-    stopping follows it. A subclass builds ``net``, and adds to
-    ``train_error`` and ``valid_error`` in its steps: means, or what else gives one number.
+    Logs ``valid_error``, for which lower is better, after each epoch. The epoch with the lowest
+    error is kept, and early stopping follows the error. A subclass builds ``net`` and updates
+    ``train_error`` and ``valid_error``, metrics that give one number such as a mean, in its steps.
     """
 
     UNSAVED: ClassVar[tuple[str, ...]] = ()  # arguments that a checkpoint does not keep
-    ADDED: ClassVar[tuple[str, ...]] = ()  # those that earlier checkpoints do not have
+    ADDED: ClassVar[tuple[str, ...]] = ()  # arguments that earlier checkpoints do not have
     net: torch.nn.Module
     train_error: Metric
     valid_error: Metric
@@ -75,7 +75,7 @@ class Learner(lightning.LightningModule, ABC):
 
     @abstractmethod
     def epoch_measures(self) -> dict[str, float]:
-        """What to record of an epoch, ``train_METRIC`` and ``valid_METRIC``, in units to show."""
+        """The epoch's measures to record, ``train_METRIC`` and ``valid_METRIC``, in shown units."""
 
     def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         return cast(Tensor, self(batch))

@@ -13,12 +13,12 @@ KIB = 1024
 
 
 class PeakMemory:
-    """Bytes at the peak of a block above those that the process held when it began.
+    """The peak memory of a block in bytes, above what the process held when the block began.
 
-    On Linux freed memory is given back at the beginning, where the C library can, and the kernel's
-    peak of resident memory (``VmHWM``) is set back.
-    Elsewhere ``ru_maxrss`` of ``getrusage`` is read before and after, which misses what stays below
-    an earlier peak. On a GPU, what PyTorch has allocated there counts as well, on its own.
+    On Linux, freed memory is returned to the system at the beginning, if the C library can do so,
+    and the kernel's peak of resident memory (``VmHWM``) is reset. Elsewhere ``ru_maxrss`` of
+    ``getrusage`` is read before and after, which misses peaks below an earlier peak. On a GPU, the
+    memory that PyTorch allocates there is measured as well, separately.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -44,12 +44,12 @@ class PeakMemory:
 
 
 def _forget_peak() -> bool:
-    """Whether the peak of resident memory could be set back."""
+    """Resets the peak of resident memory; whether that was possible."""
     with suppress(OSError, AttributeError, TypeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
     try:
         with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # forgets the peak
+            file.write("5")  # resets the peak
         return _status("VmHWM") > 0
     except (OSError, ValueError):
         return False
@@ -64,6 +64,6 @@ def _status(key: str) -> int:
 
 
 def largest_resident() -> int:
-    """Bytes at the peak of this process so far."""
+    """The peak resident memory of this process so far, in bytes."""
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest if sys.platform == "darwin" else largest * KIB

@@ -1,10 +1,10 @@
 """The options of a command as a dataclass: flags, help, checks and files by one declaration.
 
-A field's name is the flag's (``max_iterations``: ``--max-iterations``), its type says what is
-accepted, its default is the default, its words under ``Args:`` are the help, and the class that
-declares it is its group. ``--config FILE`` reads values from YAML or from the
-``configuration.json`` of a results folder, ``--preset NAME`` those of a YAML file beside the
-command; flags that are given replace theirs, wherever they stand. Nothing here imports torch.
+A field gives the flag its name (``max_iterations``: ``--max-iterations``), its type and its
+default. Its text under ``Args:`` is the help, and the class that declares it is its group.
+``--config FILE`` reads values from YAML or from the ``configuration.json`` of a results folder,
+``--preset NAME`` from a YAML file beside the command. Given flags override these values, wherever
+they stand. Nothing here imports torch.
 """
 
 import argparse
@@ -45,7 +45,7 @@ from benchmarks.harness.errors import InputError, exit_status
 if TYPE_CHECKING:
     from benchmarks.harness.learner import TrainingConfig
 
-# What jsonargparse says, and what is said in its place.
+# Messages of jsonargparse, and their replacements.
 PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r'Parser key "(\w+)"', lambda match: flag(match[1])),
     (r"Option '(\w+)'", lambda match: flag(match[1])),
@@ -79,11 +79,11 @@ def setting(
     repeats: bool = False,
     **bounds: float,
 ) -> Any:
-    """A field of options; several values where the default is a tuple.
+    """A field of options; it takes several values if the default is a tuple.
 
-    Bounds are ``least``, ``most``, ``above``, ``below``, of each value. A continuation may have
-    another value of a `free` one; a `positional` one has no flag, and is required if it is single.
-    Of several values each counts once, but where one `repeats`.
+    The bounds ``least``, ``most``, ``above``, ``below`` hold for each value. A continuation may
+    change a `free` field. A `positional` field has no flag, and is required if it takes one value.
+    Repeated values count once unless the field `repeats`.
     """
     notes = {"alias": alias, "free": free, "positional": positional, "bounds": bounds}
     notes["repeats"] = repeats
@@ -94,9 +94,9 @@ def setting(
 class Options:
     """Options of a command; a wrong value is an :class:`InputError` that names its flag."""
 
-    EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = ()  # of each, one may be given; inherited
+    EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = ()  # at most one of each group; inherited
     REQUIRED: ClassVar[tuple[str, ...]] = ()  # must be given
-    ONE_OF: ClassVar[tuple[str, ...]] = ()  # one of them must be given, and no other beside it
+    ONE_OF: ClassVar[tuple[str, ...]] = ()  # exactly one of them must be given
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -114,16 +114,16 @@ class Options:
         self.check()
 
     def check(self) -> None:
-        """Refuses what fields together cannot mean."""
+        """Rejects invalid combinations of values."""
 
     def values(self) -> dict[str, Any]:
-        """What makes a result, as JSON gives it back: all but what says where and how to run."""
+        """The options that determine a result, as read from JSON: all but those of `Results`."""
         runs = {one.name for one in fields(Results)}
         values = {name: value for name, value in asdict(self).items() if name not in runs}
         return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
     def fixed(self) -> dict[str, Any]:
-        """Those of :meth:`values` that a continuation must have in common with its folder."""
+        """The :meth:`values` that a continuation must share with its folder."""
         free = {one.name for one in fields(self) if one.metadata.get("free")}
         return {name: value for name, value in self.values().items() if name not in free}
 
@@ -273,27 +273,27 @@ class Application(Options):
     def check(self) -> None:
         super().check()
         for name in ("data", "among"):
-            with suppress(OSError):  # one of them is not there
+            with suppress(OSError):  # one of the files does not exist
                 if os.path.samefile(str(self.out), str(getattr(self, name, ""))):
                     raise InputError(f"--out is the file of {flag(name)}")
 
 
 @dataclass(frozen=True)
 class Command:
-    """What one command, or one of several words after the program's name, does."""
+    """The command of a program, or of one of the words that may follow the program's name."""
 
     options: type[Options]  # its options
-    carry_out: Callable[[Any], int | None]  # does the work; gives the exit status, ``None`` for 0
+    carry_out: Callable[[Any], int | None]  # does the work; returns the exit status, ``None``: 0
     description: str  # one line
-    details: str = ""  # what follows the options in its help
+    details: str = ""  # the text after the options in the help
 
 
 def run_commands(
     program: str, commands: Mapping[str, Command], words: Sequence[str] | None = None
 ) -> int:
-    """Runs a command line, whose first word may choose among several commands; the exit status.
+    """Runs a command line, whose first word may choose the command; returns the exit status.
 
-    The command of the empty word is the one without such a word.
+    The command under the empty word runs if no such word is given.
     """
     given = list(sys.argv[1:] if words is None else words)
     word = given.pop(0) if given and given[0] in commands else ""
@@ -311,7 +311,7 @@ def run_commands(
 
 
 def parse(program: str, command: Command, words: Sequence[str]) -> Any:
-    """The options that words ask for."""
+    """The options of a command line's words."""
     types_ = get_type_hints(command.options)
     several = [one for one in fields(command.options) if isinstance(one.default, tuple)]
     lists = [name for one in several for name in (one.name, *one.metadata["alias"])]
@@ -321,7 +321,7 @@ def parse(program: str, command: Command, words: Sequence[str]) -> Any:
     made, given = parser(program, command), _files_first(command.options, words)
     found = vars(made.parse_args(given))
     for one in fields(command.options):
-        if one.metadata["positional"] and not found[one.name]:  # jsonargparse drops those of files
+        if one.metadata["positional"] and not found[one.name]:  # jsonargparse ignores them in files
             files = [load(Path(path).read_text("utf-8")) for path in found["config"] or ()]
             lists = [file[one.name] for file in files if isinstance(file.get(one.name), list)]
             found = vars(made.parse_args([*lists[-1], *given])) if lists else found
@@ -370,14 +370,14 @@ def parser(program: str, command: Command) -> jsonargparse.ArgumentParser:
 
 
 def docs(options: type) -> dict[str, str]:
-    """The words on each field of a class, from its docstring's ``Args:``."""
+    """The description of each field of a class, from its docstring's ``Args:``."""
     text = (inspect.getdoc(options) or "").partition("Args:\n")[2]
     entries = re.split(r"^(\w+)(?: \([^)]*\))?:", textwrap.dedent(text), flags=re.MULTILINE)
     return {k: " ".join(v.split()) for k, v in zip(entries[1::2], entries[2::2], strict=True)}
 
 
 def presets(options: type[Options]) -> dict[str, Path]:
-    """The YAML files beside a command, ``presets/CLASS/NAME.yaml`` in small letters, by name."""
+    """The YAML files beside a command, ``presets/CLASS/NAME.yaml`` in lower case, by name."""
     folder = Path(inspect.getfile(options)).parent / "presets" / options.__name__.lower()
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
@@ -385,7 +385,7 @@ def presets(options: type[Options]) -> dict[str, Path]:
 def own_files(
     data: Sequence[str], root: str | None, names: Iterable[str], folders: bool = False
 ) -> None:
-    """Refuses files of one's own in ``--data`` that cannot be read."""
+    """Rejects files of the user's own in ``--data`` that cannot be read."""
     known = ", ".join(names)
     if root:
         raise InputError(f"--root goes with {known}, not a file of your own")
@@ -404,7 +404,7 @@ def flag(name: str) -> str:
 
 
 def _files_first(options: type[Options], words: Sequence[str]) -> list[str]:
-    """The words after the files of ``--preset NAME`` and of ``--config FILE``, in this order."""
+    """The words, with first the files of ``--preset``, then those of ``--config``, in front."""
     found, given = presets(options), iter(words)
     chosen: list[str] = []
     files: list[str] = []
@@ -438,7 +438,7 @@ def _add(group: Any, one: "Field[Any]", hint: Any, text: str) -> None:
     several = get_origin(hint) is tuple
     kind, *rest = get_args(hint) if several else (hint,)
     kinds = [each for each in get_args(kind) or (kind,) if each is not types.NoneType]
-    # A word is a word: of str | None, null would be None.
+    # Plain str, because with str | None the word null would become None.
     extra: dict[str, Any] = {"type": str if kind == str | None else kind}
     extra["metavar"] = {int: "N", float: "X"}.get(kinds[0], "WORD")
     if several:
@@ -450,7 +450,7 @@ def _add(group: Any, one: "Field[Any]", hint: Any, text: str) -> None:
     words = default if several else (default,)
     shown = " ".join(str(word) for word in words if word is not None)
     help_ = f"{text} ({shown})" if shown else text
-    if not positional:  # jsonargparse gives those no default
+    if not positional:  # positional arguments have no default in jsonargparse
         extra["default"] = list(default) if several else default
     group.add_argument(*names, help=help_.replace("%", "%%"), **extra)
 
@@ -472,9 +472,9 @@ def _check_value(one: "Field[Any]", value: Any) -> None:
 
 
 def _load(text: str, lists: Sequence[str], choices: Sequence[str]) -> Any:
-    """YAML; of a results folder's configuration, the options in it.
+    """Reads YAML; from a results folder's configuration, the options in it.
 
-    One value may be a list's, and yes and no are words where they are choices.
+    A single value may stand for a list, and yes and no stay words if they are choices.
     """
     content = jsonargparse.get_loader("yaml")(text)
     if isinstance(content, dict) and isinstance(content.get("options"), dict):

@@ -1,4 +1,4 @@
-"""Numbers of parameters, and the width of a network that stays within a number of them."""
+"""Numbers of parameters, and the largest width of a network within such a number."""
 
 import bisect
 from collections.abc import Callable
@@ -14,18 +14,18 @@ MOST_PARAMETERS = 100_000_000
 
 
 def num_parameters(module: nn.Module) -> int:
-    """Number of trained numbers in a module."""
+    """The number of trained parameters of a module."""
     return sum(p.numel() for p in module.parameters() if p.requires_grad)
 
 
 def count_parameters(build: Callable[[], nn.Module]) -> int:
-    """Number of trained numbers of the module that a function builds, without memory for them."""
+    """The number of trained parameters of the module that a function builds, without allocation."""
     with torch.device("meta"):
         return num_parameters(build())
 
 
 def check_parameters(name: str, width: int, number: int, options: str, most: int = 0) -> None:
-    """Refuses a network that is too large."""
+    """Rejects a network that is too large."""
     most = most or MOST_PARAMETERS
     if number > most:
         found = f"{name} of width {width} has {number:,} parameters"

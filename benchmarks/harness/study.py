@@ -1,9 +1,9 @@
 """A study: a results folder in which every cell (a model, seed, fold, size) is computed once.
 
-``OUT/configuration.json`` says what was asked for, on which data and with which versions;
-``OUT/runs/NAME/record.json`` what a cell gave, written last, beside what else its computation
-leaves there; ``metrics.json``, ``table.md`` and pictures are made anew from all records. An
-interrupted study goes on with ``--resume``; another option or other data is refused by name.
+``OUT/configuration.json`` has the options, a fingerprint of the data, and versions.
+``OUT/runs/NAME/record.json`` has the result of a cell; it is written last, beside the other files
+of the cell. ``metrics.json``, ``table.md`` and pictures are made anew from all records. An
+interrupted study goes on with ``--resume``; a changed option or changed data is refused by name.
 """
 
 import json
@@ -38,15 +38,15 @@ METRICS = "metrics.json"
 RUNS = "runs"
 RECORD = "record.json"
 BEGUN = "unfinished"  # a file in the folder of a cell that has no record yet
-GIT_SECONDS = 10  # a repository that takes longer to look at stays unnamed
-APART = ("history", "about")  # of a record, not in metrics.json
+GIT_SECONDS = 10  # if git takes longer, the commit is not recorded
+APART = ("history", "about")  # keys of a record that are not in metrics.json
 Record = dict[str, Any]
 T = TypeVar("T")
 K = TypeVar("K")
 
 
 class Cell(Protocol):
-    """What is computed at once: the name of its folder, and what is shown of it."""
+    """A unit of computation: the name of its folder, and its displayed title."""
 
     @property
     def name(self) -> str: ...
@@ -56,7 +56,7 @@ class Cell(Protocol):
 
 @dataclass(frozen=True)
 class Report:
-    """What a study is shown by."""
+    """The tables, pictures and files that show a study."""
 
     tables: Sequence[Table]  # printed, and written as ``table.md``
     # by the name of their file
@@ -69,24 +69,24 @@ class Report:
 class Study:
     """A results folder."""
 
-    program: str  # the module that keeps it; folders of others are refused
-    # what was asked for: a :class:`~benchmarks.harness.options.Options` with the fields of
+    program: str  # the module that keeps it; folders of other modules are refused
+    # the given options: a :class:`~benchmarks.harness.options.Options` with the fields of
     # :class:`~benchmarks.harness.options.Results`
     options: Results
     out: Path
-    # a fingerprint of the data, compared as options are; a continuation may have more
+    # a fingerprint of the data, compared like options; a continuation may add entries
     data: Mapping[str, Any] = field(default_factory=dict)
-    packages: Sequence[str] = ("torch", "numpy")  # those whose versions are written down
-    # the names of all pictures, other files and folders that a call may leave, or patterns
+    packages: Sequence[str] = ("torch", "numpy")  # packages whose versions are recorded
+    # names or patterns of all pictures, other files and folders that a call may leave
     files: Sequence[str] = ()
-    # what makes each model, by name: one that the folder has must be the same. Those that earlier
-    # calls have left in the folder stand before these once it is open.
+    # the configuration of each model, by name. A model that is in the folder already must be the
+    # same. Once the folder is open, models of earlier calls come first here.
     models: Mapping[str, Any] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)  # what else is written down
-    unused: Callable[[Mapping[str, Any]], set[str]] = lambda model: set()  # settings of no effect
+    facts: Mapping[str, Any] = field(default_factory=dict)  # further facts to record
+    unused: Callable[[Mapping[str, Any]], set[str]] = lambda model: set()  # settings without effect
 
     def open(self) -> None:
-        """Makes the folder, or finds the study in it that is to be continued or shown."""
+        """Makes the folder, or finds in it the study to continue or show."""
         found = self.check()
         with as_input_error():
             if found and self.options.overwrite:
@@ -109,7 +109,7 @@ class Study:
             write_text(self.out / CONFIGURATION, json.dumps(content, indent=1))
 
     def check(self) -> dict[str, Any]:
-        """The configuration in the folder, whose study this one may continue, show or replace."""
+        """The folder's configuration; checks that this study may continue, show or replace it."""
         options, out = self.options, self.out
         keep = options.resume or options.report
         with as_input_error():
@@ -137,7 +137,7 @@ class Study:
         is_done: Callable[[Any, Record], bool] = lambda cell, record: True,
         outcome: Callable[[Record], str] = lambda record: "done",
     ) -> None:
-        """Computes the cells without a record; `compute` may leave other files in its folder."""
+        """Computes the cells without a record; `compute` may leave files in the folder it gets."""
         if self.options.report:
             return
 
@@ -167,7 +167,7 @@ class Study:
             raise KeyboardInterrupt("continue with the same command and --resume") from None
 
     def records(self) -> list[Record]:
-        """Those of all finished cells in the folder, also of earlier calls, in order of name."""
+        """The records of all finished cells in the folder, also of earlier calls, by name."""
         return [self._read(path) for path in sorted(self.out.glob(f"{RUNS}/*/{RECORD}"))]
 
     def folder(self, name: str) -> Path:
@@ -209,7 +209,7 @@ class Study:
         models = found.get("models", {})
         for name, model in json.loads(json.dumps(dict(self.models))).items():
             held = models.get(name, model)
-            # A setting that one of them does not know is off there.
+            # A setting that one of the two does not have counts as off there.
             pairs = {
                 key: (held.get(key), model.get(key))
                 for key in {**held, **model}.keys() - self.unused(model)
@@ -233,7 +233,7 @@ class Study:
 
 
 def in_own_process(work: Callable[..., T], *arguments: object) -> T:
-    """What `work` gives in a fresh process, which ends when this one is interrupted."""
+    """The result of `work` in a fresh process, which ends when this process is interrupted."""
     spawn, ignored = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
     pool = ProcessPoolExecutor(1, spawn, signal.signal, ignored)
     try:
@@ -249,7 +249,7 @@ def in_own_process(work: Callable[..., T], *arguments: object) -> T:
 
 
 def machine(packages: Sequence[str]) -> dict[str, Any]:
-    """Processor, cores and versions, as they are written beside results."""
+    """Processor, cores and versions, to be written beside results."""
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for name in packages:
         try:
@@ -264,12 +264,12 @@ def machine(packages: Sequence[str]) -> dict[str, Any]:
 
 
 def commit_of_code() -> str | None:
-    """The full hash of the commit of this code, with a ``+`` where tracked files have changed.
+    """The full hash of this code's commit, with a ``+`` if tracked files have changed.
 
-    ``None`` outside a repository, or where git is missing or does not answer.
+    ``None`` outside a repository, or if git is missing or does not answer.
     """
     here, said = Path(__file__).resolve(), ""
-    # An installed package may lie within the repository of something else, which does not track it.
+    # An installed package may lie within another project's repository, which does not track it.
     for words in (
         ("ls-files", "--error-unmatch", here.name),
         ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"),
@@ -284,12 +284,12 @@ def commit_of_code() -> str | None:
 
 
 def grouped(records: Sequence[Record], *keys: str) -> list[list[Record]]:
-    """The records that agree in some keys, in the order of their first ones."""
+    """Groups of records that agree in some keys, in the order of each group's first record."""
     return list(groups(records, itemgetter(*keys)).values())
 
 
 def groups(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Those of each key, in the order of the first ones."""
+    """The items of each key; keys are in the order of their first items."""
     found: dict[K, list[T]] = {}
     for item in items:
         found.setdefault(key(item), []).append(item)
@@ -299,7 +299,7 @@ def groups(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 def rows_table(
     caption: str, rows: Sequence[T], columns: Mapping[str, Callable[[T], object]]
 ) -> Table:
-    """A table with a line for each row, by what each column makes of it."""
+    """A table with a line for each row, whose cells are the columns' functions of the row."""
     cells = [[str(cell(row)) for cell in columns.values()] for row in rows]
     return Table(caption, tuple(columns), cells)
 

@@ -23,7 +23,7 @@ Column = Callable[[list[Run]], object]
 Columns = Mapping[str, Column]
 LINES = {"valid": "solid", "test": "dashed", "train": "dotted"}
 ROUNDS, SEED = 1000, 0  # of the bootstrap
-FEWEST_ITEMS = 6  # of fewer, differences of one sign are no surprise
+FEWEST_ITEMS = 6  # with fewer, differences of equal sign may be chance
 BOOTSTRAPPED = (
     "minus best: 95 % by a paired bootstrap over {}; * beyond chance: 0 is outside; -: too few"
 )
@@ -36,19 +36,19 @@ def by_model(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def spread(values: Sequence[float], digits: str) -> str:
-    """The mean of some values and, of several, their standard deviation."""
+    """The mean of some values and, if there are several, their standard deviation."""
     mean = f"{statistics.mean(values):{digits}}"
     return f"{mean} ± {statistics.stdev(values):{digits}}" if len(values) > 1 else mean
 
 
 def spread_or_dash(values: Sequence[float | None], digits: str) -> str:
-    """The same, and a dash where a value is not defined."""
+    """Like :func:`spread`, but a dash if a value is not defined."""
     known = [value for value in values if value is not None and not math.isnan(value)]
     return spread(known, digits) if len(known) == len(values) else "-"
 
 
 def seeds_text(runs: Sequence[Run]) -> str:
-    """Which seeds, and how many splits, a table is over; of each model where they differ."""
+    """The seeds and the number of splits of a table; for each model if they differ."""
     seeds = list(dict.fromkeys(str(run.record["seed"]) for run in runs))
     of_models = groups(
         by_model(runs), lambda own: tuple(dict.fromkeys(str(r.record["seed"]) for r in own))
@@ -65,12 +65,12 @@ def seeds_text(runs: Sequence[Run]) -> str:
 
 
 def mean_seconds(runs: Sequence[Run]) -> float:
-    """Seconds an epoch, the mean over runs."""
+    """Seconds per epoch, the mean over runs."""
     return statistics.mean(run.record["seconds_per_epoch"] for run in runs)
 
 
 def measured(key: str, digits: str) -> Column:
-    """A column of what records call `key`; see :func:`spread_or_dash`."""
+    """A column with the :func:`spread_or_dash` of the records' values of `key`."""
     return lambda group: spread_or_dash([run.record.get(key) for run in group], digits)
 
 
@@ -84,8 +84,8 @@ def model_table(
 ) -> Table:
     """A table that has a row for each model: its name, its parameters, and further columns.
 
-    Of several models, with `of_items`, the last one is that of :func:`minus_best`; the caption says
-    what is `drawn`.
+    With several models and `of_items`, the last column is that of :func:`minus_best`, and the
+    caption says what is `drawn` in its bootstrap.
     """
     models = by_model(runs)
     if of_items is not None and len(models) > 1:
@@ -106,14 +106,14 @@ def paired_differences(
 ) -> list[tuple[float, float]]:
     """95 % intervals of the score of each model minus that of the first one: a paired bootstrap.
 
-    Each round draws as many items as there are, with replacement, on which all models are scored,
-    and of each model as many of its seeds as it has.
+    Each round draws as many items as there are, with replacement, and scores all models on them. It
+    also draws, for each model, as many of its seeds as it has, with replacement.
 
     Args:
-        score: Of one seed's predictions, with how often each item was drawn.
-        items: Their number.
-        predictions: Of each model those of each seed.
-        rounds: How often to draw.
+        score: The score of one seed's predictions, given how often each item was drawn.
+        items: The number of items.
+        predictions: For each model, the predictions of each seed.
+        rounds: The number of rounds.
     """
     random = np.random.default_rng(SEED)
     differences = np.empty((rounds, len(predictions)))
@@ -130,7 +130,7 @@ def paired_differences(
 
 
 def difference_text(interval: tuple[float, float], digits: str) -> str:
-    """An interval of differences, with a star where it is beyond chance."""
+    """An interval of differences, with a star if it excludes 0."""
     low, high = interval
     return f"{low:+{digits}} to {high:+{digits}} {'*' * (low > 0 or high < 0)}".strip()
 
@@ -138,19 +138,19 @@ def difference_text(interval: tuple[float, float], digits: str) -> str:
 def minus_best(
     models: Sequence[Sequence[Run]], of_items: Callable[[Run], pandas.Series], digits: str
 ) -> Column:
-    """A column of what each model's test part has less than that of the best one.
+    """A column of intervals of each model's mean over test items minus that of the best model.
 
     Args:
-        models: The runs of each; of one seed there may be several, on splits of the same data.
-        of_items: The values of a run's test items, by what tells items apart; a higher mean is
-            better. A dash stands for all where they share fewer than six.
-        digits: The format.
+        models: The runs of each model; a seed may have several, on splits of the same data.
+        of_items: The values of a run's test items, indexed by item; a higher mean is better. All
+            cells are dashes if the runs share fewer than six items.
+        digits: The format of numbers.
     """
     tables = []
     for runs in models:
         seeds = groups(runs, lambda run: run.record["seed"]).values()
         tables.append(pandas.concat([pandas.concat(map(of_items, each)) for each in seeds], axis=1))
-    # The items that all models and seeds have.
+    # The items that all models and seeds share.
     shared = pandas.concat(tables, axis=1, keys=range(len(tables))).dropna()
     cells: dict[str, str] = {}
     if len(shared) >= FEWEST_ITEMS:
@@ -171,7 +171,7 @@ def learning_curves(
     parts: Sequence[str] = ("valid", "train"),
     log: bool = False,
 ) -> Figure:
-    """A measure by epoch, a color a model, a line a run and part."""
+    """A measure by epoch: one colour per model, one line per run and part."""
     figure, (axes,) = panels(1, 1, (6.4, 4.2))
     models = by_model(runs)
     colors = matplotlib.colormaps["tab10" if len(models) <= 10 else "tab20"]

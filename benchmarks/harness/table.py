@@ -1,4 +1,4 @@
-"""A table as plain text and as Markdown, and how many digits its numbers get."""
+"""A table as plain text and as Markdown, and the number of digits of its numbers."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 class Table:
     """A caption and rows of text under a header."""
 
-    caption: str  # what the numbers are
+    caption: str  # a description of the numbers
     header: Sequence[str]  # column names
     rows: Sequence[Sequence[str]]  # cells
 
     def text(self) -> str:
-        """Plain columns: the first to the left, the others to the right."""
+        """Plain columns: the first aligned to the left, the others to the right."""
         lines = [[one_line(cell) for cell in line] for line in (self.header, *self.rows)]
         widths = [max(len(line[k]) for line in lines) for k in range(len(self.header))]
 
@@ -36,15 +36,15 @@ class Table:
 
 
 def one_line(text: str) -> str:
-    """The text with every run of white space, line breaks too, as one space."""
+    """The text with each run of white space, including line breaks, replaced by one space."""
     return " ".join(text.split())
 
 
 def number_format(values: Iterable[float]) -> str:
-    """One format for numbers that stand together, such as ``'.3f'``.
+    """One format for numbers that are shown together, such as ``'.3f'``.
 
-    Three decimals, more where the largest number needs them for three significant digits, and
-    powers of ten below 1e-6 and from 1e6 on.
+    It has three decimals, or more if the largest number needs them for three significant digits.
+    Below 1e-6 and from 1e6 on it has powers of ten.
     """
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     exponent = math.floor(math.log10(max(sizes, default=1.0)))

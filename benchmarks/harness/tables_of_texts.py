@@ -18,14 +18,14 @@ MOST_NAMED = 5
 
 
 def texts_of(path: str, columns: list[str], encoding: str) -> tuple[pandas.DataFrame, list[str]]:
-    """A table with these columns, by the lines of its rows, and the text of each row."""
+    """A table with these columns, indexed by the line of each row, and the text of each row."""
     with as_input_error():
         table = read_text_table(path, columns, encoding)
     return table, joined(table, columns)
 
 
 def tell_lines(table: pandas.DataFrame, chosen: Sequence[bool], what: str) -> None:
-    """Says of the texts of which lines something is true."""
+    """Reports the lines of the chosen texts; `what` says what they have."""
     lines = list(map(str, compress(table.index, chosen)))
     if lines:
         named = ", ".join(lines[:MOST_NAMED]) + ", ..." * (len(lines) > MOST_NAMED)
@@ -34,14 +34,14 @@ def tell_lines(table: pandas.DataFrame, chosen: Sequence[bool], what: str) -> No
 
 
 def batches_of(learner: Any, texts: Sequence[Sequence[str]], batch_size: int) -> TextLoader:
-    """Texts, lists of words, as the vocabulary of a run numbers them."""
+    """Batches of texts, given as lists of words, numbered by the vocabulary of a run."""
     ids, ptr = Vocabulary(learner.hparams["words"]).encode(texts)
     encoded = EncodedTexts(ids, ptr, torch.zeros(len(texts), dtype=torch.long))
     return TextLoader(encoded, batch_size=batch_size)
 
 
 def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:
-    """Refuses to replace files and folders unless that is asked for."""
+    """Refuses to replace files and folders unless `overwrite` is set."""
     for path in paths:
         if path.exists() and not overwrite:
             raise InputError(f"{path} exists; --overwrite replaces it")
@@ -56,13 +56,13 @@ def refuse_columns(table: pandas.DataFrame, names: Iterable[str], path: str) -> 
 
 
 def check_folder(path: Path) -> None:
-    """Refuses a file where a folder is to be."""
+    """Rejects a path to a folder if it is a file."""
     if path.is_file():
         raise InputError(f"{path} is a file: expected a folder")
 
 
 def check_output(path: Path, table: pandas.DataFrame | None = None) -> None:
-    """Refuses names of tables, and columns, that :func:`write_table` does not write."""
+    """Rejects names of tables, and columns, that :func:`write_table` cannot write."""
     if path.name.endswith(PARQUET):
         with as_input_error():
             pyarrow_parquet(path)
@@ -77,7 +77,7 @@ def check_output(path: Path, table: pandas.DataFrame | None = None) -> None:
 
 
 def write_table(path: Path, table: pandas.DataFrame) -> None:
-    """Writes a table whole or not at all, as Parquet or CSV, compressed by its name."""
+    """Writes a table whole or not at all; its name decides on Parquet or CSV and compression."""
     with as_input_error():
         path.parent.mkdir(parents=True, exist_ok=True)
         with TableWriter(path, overwrite=True) as writer:

@@ -1,4 +1,4 @@
-"""What an experiment learns: the interface between the harness and molecules, texts, ..."""
+"""What an experiment learns: the interface between the harness and texts, molecules, ..."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,11 +29,11 @@ class Measure:
 
 
 class Batches(lightning.LightningDataModule):
-    """Batches of three parts; the order and what is drawn depend on seed and epoch alone, so that a
-    resumed run sees the batches that the uninterrupted one would have seen.
+    """Batches of three parts. Their order and random draws depend only on seed and epoch, so that a
+    resumed run sees the same batches as an uninterrupted one.
 
-    `parts` has the loader of each part, in its order; `also` is measured after each epoch besides
-    the validation part; ``training.set_epoch`` makes the next pass that of an epoch.
+    `parts` has the loader of each part, in its order. `also` is measured after each epoch besides
+    the validation part. ``training.set_epoch`` sets the epoch of the next pass.
     """
 
     def __init__(self, training: Any, parts: Mapping[str, Any], also: Sequence[Any] = ()) -> None:
@@ -49,7 +49,7 @@ class Batches(lightning.LightningDataModule):
 
 
 class Task(ABC):
-    """Data in three parts, the models that learn from them, and how these are measured.
+    """Data in three parts, the models that learn from them, and the measures of these models.
 
     A model's configuration is a dataclass with a ``name``.
     """
@@ -57,11 +57,11 @@ class Task(ABC):
     measure: Measure
     dataset: str
     split: str
-    data: Any  # what is learned from, with an ``identity()`` unless a subclass says it
+    data: Any  # what is learned from; has an ``identity()`` unless a subclass overrides that
     parts: Mapping[str, Tensor]  # of PARTS, the positions of their items
 
     def identity(self) -> dict[str, Any]:
-        """The number of items and a fingerprint of all that is learned from."""
+        """The number of items and a fingerprint of all data that are learned from."""
         return dict(self.data.identity())
 
     def estimator(self, model: Any) -> Any:
@@ -69,12 +69,12 @@ class Task(ABC):
 
         It has ``fit()``, which learns from the training part and chooses on the validation part,
         ``predictions()`` of each part, ``num_parameters()``, ``details()`` for the record, and
-        ``checkpoint()``, plain values and tensors; none of it depends on seed or device.
+        ``checkpoint()``, plain values and tensors. None of these depends on seed or device.
         """
         return None
 
     def training(self, model: Any, training: TrainingConfig) -> TrainingConfig:
-        """How a network of this configuration is trained: as all, where it says nothing itself."""
+        """The training of a network of this configuration: that of all, unless it has its own."""
         return training
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Task(ABC):
         """An untrained network."""
 
     def start_from(self, learner: Any, model: Any, seed: int) -> None:  # noqa: B027
-        """Gives an untrained network what it starts from besides its seed, such as pre-training."""
+        """Initialises an untrained network with more than its seed, such as pre-trained weights."""
 
     @abstractmethod
     def batches(self, learner: Any, batch_size: int, seed: int) -> Batches:
@@ -93,11 +93,11 @@ class Task(ABC):
         """The measure of each part's predictions."""
 
     def unused(self, model: Mapping[str, Any]) -> set[str]:
-        """The fields of a model's configuration that change nothing in it."""
+        """The fields of a model's configuration that have no effect on it."""
         return set()
 
     def details(self, model: Any, learner: Any) -> dict[str, Any]:
-        """What a run's record says of its network besides the number of its parameters."""
+        """What a run's record says about its network besides the number of parameters."""
         return {}
 
     @abstractmethod
@@ -115,5 +115,5 @@ class Task(ABC):
         return pandas.concat(frames, ignore_index=True)
 
     def run_name(self, model: str, seed: int) -> str:
-        """What a run is called where it is shown."""
+        """The displayed name of a run."""
         return f"{model} (seed {seed})"

@@ -1,6 +1,6 @@
 """One model, one seed: train, go back to the best epoch, predict every part; or fit at once.
 
-And what is recorded and shown of a run while it trains.
+Also the recording and display of a run while it trains.
 """
 
 import io
@@ -35,7 +35,7 @@ PREDICTIONS = "predictions.csv"
 BEST = "best.ckpt"
 LAST = "last.ckpt"
 LINES_PER_RUN = 10
-# The columns of prediction tables, of any task, that are not left to guessing.
+# The columns of prediction tables, of any task, that are read as text without guessing types.
 WORDS = "smiles target text subject left_out query candidate label predicted full rest"
 COLUMN_TYPES = {"y": float, "prediction": float, **dict.fromkeys(WORDS.split(), str)}
 
@@ -45,7 +45,7 @@ class Run:
     """A finished run."""
 
     record: dict[str, Any]  # one object of ``metrics.json``
-    history: list[dict[str, float]]  # one dictionary an epoch, see :class:`EpochHistory`
+    history: list[dict[str, float]]  # one dictionary per epoch, see :class:`EpochHistory`
     predictions: pandas.DataFrame  # one row for each prediction, see :meth:`Task.prediction_table`
 
     @classmethod
@@ -68,8 +68,8 @@ class Run:
 def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Path) -> Run:
     """Trains one model with one seed, or continues where a run in `folder` stopped.
 
-    The weights of the epoch with the lowest validation error make all predictions, with the network
-    in evaluation mode. Leaves ``best.ckpt`` in the folder.
+    All predictions use the weights of the epoch with the lowest validation error, in evaluation
+    mode. Leaves ``best.ckpt`` in the folder.
     """
     quieten_lightning()
     config = task.training(model, config)
@@ -89,7 +89,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
             last, trainer.fit_loop.max_epochs = _where_it_stopped(folder, learner, config.epochs)
             trainer.fit(learner, datamodule=batches, ckpt_path=last, weights_only=True)
             predictions = _predict(trainer, learner, batches, folder / BEST)
-        if trainer.received_sigterm:  # too late to stop an epoch; it must not start the next run
+        if trainer.received_sigterm:  # too late to stop an epoch, but the next run must not start
             raise SystemExit
     except RunError as error:
         raise RunError(f"{name}: {error}") from error
@@ -102,7 +102,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
 def fit(
     task: Task, model: Any, estimator: Any, seed: int, config: TrainingConfig, folder: Path
 ) -> Run:
-    """Fits one model that is fitted at once, with one seed; leaves ``best.ckpt`` in the folder."""
+    """Fits an estimator, a model that is fitted at once; leaves ``best.ckpt`` in the folder."""
     _, seconds = timed(estimator.fit)
     content = io.BytesIO()
     torch.save(estimator.checkpoint(), content)
@@ -151,7 +151,7 @@ def finished_run(
 
 
 def quieten_lightning() -> None:
-    """Leaves out Lightning's tips and its advice on data loader workers, which do not apply."""
+    """Silences Lightning's tips and its advice on data loader workers, which do not apply."""
     for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="lightning")
@@ -160,9 +160,9 @@ def quieten_lightning() -> None:
 class EpochHistory(Callback):
     """Records every epoch: errors, learning rate and seconds, and keeps epochs reproducible.
 
-    Seconds are those of the training batches alone, without validation and checkpoints. The random
-    generator is seeded anew each epoch, so that a resumed run draws what the uninterrupted one
-    would have drawn. The history travels in the checkpoint.
+    Seconds cover the training batches alone, not validation and checkpoints. The random generator
+    is seeded anew each epoch, so that a resumed run draws the same numbers as an uninterrupted
+    one. The history is part of the checkpoint.
     """
 
     def __init__(self, seed: int, measure: Measure) -> None:
@@ -194,7 +194,7 @@ class EpochHistory(Callback):
         measures = pl_module.epoch_measures()
         record = {
             "epoch": trainer.current_epoch + 1,
-            # without those that an epoch's items do not give, such as the ranking of one class
+            # without measures that are undefined for an epoch's items, such as ranking one class
             **{key: value for key, value in measures.items() if not math.isnan(value)},
             "valid_error": pl_module.valid_error.compute().item(),
             "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
@@ -209,8 +209,8 @@ class EpochHistory(Callback):
 
 
 class Shown(Callback):
-    """Lines on a run: the last and the best validation measure, for the first, the last and about
-    every tenth of the epochs, or each.
+    """Prints the last and the best validation measure of a run: after every epoch, or after the
+    first, the last and about each tenth of all epochs.
     """
 
     def __init__(self, name: str, history: EpochHistory, show: str) -> None:
@@ -233,11 +233,11 @@ class Shown(Callback):
 
 
 class KeepCheckpoints(Checkpoint):
-    """Writes ``best.ckpt`` after every epoch that is the best so far, ``last.ckpt`` after each,
-    and on request ``metrics.csv`` of all epochs.
+    """Writes ``best.ckpt`` after every epoch that is the best so far, ``last.ckpt`` after each
+    epoch, and on request ``metrics.csv`` of all epochs.
 
-    What is best follows from the history alone, which ``last.ckpt`` carries: unlike Lightning's
-    ``ModelCheckpoint``, a resumed run knows its best epoch wherever the folder was moved.
+    The best epoch follows from the history alone, which is part of ``last.ckpt``. Unlike with
+    Lightning's ``ModelCheckpoint``, a resumed run knows it even if the folder has been moved.
     """
 
     def __init__(self, folder: Path, history: EpochHistory, as_csv: bool) -> None:
@@ -273,8 +273,8 @@ def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) ->
 
 
 def _where_it_stopped(folder: Path, learner: Learner, wanted: int) -> tuple[Path | None, int]:
-    """The checkpoint of an interrupted run, if there is one, and the epochs to reach: those that
-    are done where early stopping had ended it.
+    """The checkpoint of an interrupted run, if there is one, and the number of epochs to reach; if
+    early stopping had ended the run, the number of finished epochs.
     """
     last = folder / LAST
     if not last.exists():
@@ -292,7 +292,7 @@ def _where_it_stopped(folder: Path, learner: Learner, wanted: int) -> tuple[Path
 
 def _predict(trainer: Trainer, learner: Learner, batches: Any, best: Path) -> dict[str, Tensor]:
     """The predictions of every part with the weights of the best epoch."""
-    # Not through ckpt_path, which would take the history back to the best epoch as well.
+    # Not through ckpt_path, which would also reset the history to the best epoch.
     with naming_damage(best):
         checkpoint = torch.load(best, map_location="cpu", weights_only=True)
         learner.load_state_dict(checkpoint["state_dict"])

@@ -1,4 +1,4 @@
-"""The words of texts and their vectors: those of a file, or learned from nothing."""
+"""The words of texts and their vectors, which are read from a file or learned from scratch."""
 
 import hashlib
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ class Words:
 
     corpus: Any  # the texts; it has a length and a ``digest``
     vocabulary: Vocabulary
-    vectors: WordVectors | None = None  # of the vocabulary; ``None``: learned from nothing
-    file: Path | None = None  # that they are from
-    tuned: bool = False  # whether vectors of a file are trained
+    vectors: WordVectors | None = None  # of the vocabulary; ``None``: learned from scratch
+    file: Path | None = None  # the file of the vectors
+    tuned: bool = False  # whether vectors from a file are trained, too
 
     def __post_init__(self) -> None:
         if self.tuned and self.file is None:
@@ -39,7 +39,7 @@ class Words:
         return {"number": len(self.corpus), "digest": self.corpus.digest(), "vectors": vectors}
 
     def sizes(self, embedding: int | None) -> dict[str, Any]:
-        """What a network's configuration says of words, with learned vectors of a chosen size."""
+        """A network configuration's fields on words; `embedding` is the size of learned vectors."""
         fields = {"num_words": len(self.vocabulary), "fixed_embedding": False}
         if self.vectors is None:
             return {**fields, "embedding_dim": embedding or EMBEDDING}
@@ -49,12 +49,12 @@ class Words:
         return {**fields, "embedding_dim": size, "fixed_embedding": not self.tuned}
 
     def start(self, embedding: nn.Embedding) -> None:
-        """Gives the words of a network the vectors of the file, if there is one."""
+        """Copies the vectors of the file, if there is one, into a network's embedding."""
         if self.vectors is not None:
             embedding.load_state_dict({"weight": self.vectors.vectors})
 
     def describe_vectors(self, named: str | None, more: str = "") -> str:
-        """A line on word vectors, which `named` asks for; `more` is said of those of a file."""
+        """A line on word vectors, requested as `named`; `more` is added for those of a file."""
         if self.vectors is None or self.file is None:
             why = "" if named else " (no file of word vectors at hand; --vectors FILE names one)"
             return f"{len(self.vocabulary):,} words with learned vectors{why}"
@@ -67,7 +67,7 @@ class Words:
         )
 
     def describe_unknown(self, parts: Mapping[str, Tensor]) -> str:
-        """A line on how many words of parts, numbers of words, have no vector of their own."""
+        """A line on how many words of parts, given as word numbers, have no vector of their own."""
         what, known = "unknown", torch.ones(len(self.vocabulary), dtype=torch.bool)
         if self.vectors is not None:
             what, known = "without a vector in the file", self.vectors.found.clone()
@@ -81,7 +81,7 @@ class Words:
 
 
 def vector_file(root: str, vectors: str | None) -> Path | None:
-    """The file of word vectors that is named, or found in or beside a folder."""
+    """The named file of word vectors, or one that is found in or beside a folder."""
     if vectors is None or vectors == NO_FILE:
         return None if vectors else find_glove(root)
     file = Path(vectors).expanduser()
@@ -91,12 +91,12 @@ def vector_file(root: str, vectors: str | None) -> Path | None:
 
 
 def read_words(corpus: Any, file: Path | None, tuned: bool = False) -> Words:
-    """The words of training and, with word vectors, those of other parts that have one.
+    """The words of the training part and, with word vectors, words of other parts that have one.
 
-    These keep theirs, as every word of the file would for new texts; without vectors words that
-    only other parts have are the unknown word.
+    The latter keep their vector, as every word of the file would for new texts. Without vectors,
+    words that only other parts have become the unknown word.
     """
-    # A word that occurs once teaches what to make of unknown words.
+    # Words that occur once train the vector of the unknown word.
     trained = Vocabulary.build(corpus.part("train"), min_count=2 if file is None else 1)
     if file is None:
         return Words(corpus=corpus, vocabulary=trained, tuned=tuned)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.molecules``: compares models of molecules, gathers what was compared.
+"""``python -m benchmarks.molecules``: compares models of molecules, and gathers finished runs.
 
 Heavy imports happen after the options have been read.
 """
@@ -26,7 +26,7 @@ Exit status: 0 done, 1 damaged results were left out of a report, 2 bad input, 1
 
 
 def compare(options: Options) -> None:
-    """Fits what is not finished yet in the results folder, and writes the report."""
+    """Fits all unfinished runs of the results folder, and writes the report."""
     with naming_extras("mol,bench"):
         import torch
 

@@ -26,10 +26,10 @@ METRICS = {"rmse": "rmse", "rocauc": "roc-auc", "ap": "pr-auc"}  # OGB's names a
 class MoleculeSet:
     """Molecules with targets."""
 
-    name: str  # of the data set, or of its file without the ending
+    name: str  # of the data set, or of its file without the extension
     source: Any  # a ``MoleculeDataset``, or ``MoleculeShards``
     metric: str  # ``'rmse'``, ``'roc-auc'`` or ``'pr-auc'``, a mean over targets
-    # ``(M,)`` bool, the molecules that are also measured by themselves
+    # ``(M,)`` bool, the molecules whose score is also shown separately
     subset: NDArray[np.bool_] | None = None
 
     @cached_property
@@ -66,8 +66,8 @@ class Split:
     """The parts of a set of molecules."""
 
     data: MoleculeSet
-    name: str  # such as ``'random'`` or ``'scaffold1'``, with its seed if that was given
-    parts: Mapping[str, NDArray[Any]]  # of each part the positions
+    name: str  # such as ``'random'`` or ``'scaffold1'``, with the seed if one was given
+    parts: Mapping[str, NDArray[Any]]  # the positions of each part
 
     @property
     def key(self) -> str:
@@ -78,7 +78,7 @@ class Split:
 
     @cached_property
     def learned(self) -> NDArray[Any]:
-        """The targets that can be learned: numbers, and those with both classes in training."""
+        """The targets that can be learned: numbers, and targets with both classes in training."""
         if self.data.is_regression:
             return np.arange(self.data.targets.shape[1])
         return _with_both_classes(self.targets("train"))
@@ -121,7 +121,7 @@ def _with_both_classes(y: NDArray[Any]) -> NDArray[Any]:
 
 
 def load_set(data: str, options: Options, progress: bool = False) -> MoleculeSet:
-    """The molecules of one word of ``--data``."""
+    """The molecules that one word of ``--data`` names."""
     with as_input_error():
         featurizer = featurizer_by_name(options.chosen("featurizer", data))
         if data in OGB_SETS:
@@ -169,7 +169,7 @@ def _of_file(data: str, options: Options, how: Mapping[str, Any]) -> Any:
 
 
 def _check_classes(source: Any, option: str) -> None:
-    """Refuses what is neither 0 nor 1."""
+    """Rejects targets that are neither 0 nor 1."""
     y = source.targets.numpy()
     unfit = np.argwhere(~(np.isnan(y) | (y == 0) | (y == 1)))
     if len(unfit):

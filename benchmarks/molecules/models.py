@@ -1,4 +1,4 @@
-"""The models of the comparison as estimators of the package, of one size."""
+"""The models of the comparison as estimators of the package; networks have one size."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ GENERATORS: Mapping[str, Callable[[], Any]] = {
 
 
 class FingerprintKernel(CountKernel):
-    """Min-max of one kind of RDKit's counts, of items with ``smiles``."""
+    """The min-max kernel of one kind of RDKit's fingerprint counts, of items with ``smiles``."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -57,7 +57,7 @@ class FingerprintKernel(CountKernel):
 
 
 class FingerprintMethod(ProcessMethod):
-    """``fingerprint-gp``: a process of six of RDKit's fingerprint counts, the package's rival."""
+    """``fingerprint-gp``: a Gaussian process on six of RDKit's fingerprint counts, a baseline."""
 
     def kernels(self) -> list[Any]:
         return [FingerprintKernel(kind) for kind in GENERATORS]
@@ -71,10 +71,10 @@ KERNEL_METHODS |= {"fingerprint-gp": FingerprintMethod, "chemprop": ChempropMeth
 
 @dataclass(frozen=True)
 class Named:
-    """A model under a name of the comparison's own."""
+    """A model that has its own name in the comparison."""
 
-    model: str  # what the estimator calls it
-    layers: int | None = None  # its own `num_layers`, whatever ``--layers`` says
+    model: str  # its name in the estimator
+    layers: int | None = None  # a fixed `num_layers` that overrides ``--layers``
 
 
 NAMES: Mapping[str, Named] = {
@@ -85,17 +85,17 @@ NAMES: Mapping[str, Named] = {
     "gin-kernel": Named(f"{OWN}LearnedGIN"),
 }
 WITHOUT_BONDS = ("gin", "gin-relu", "gin-prelu", "gin-kernel", "neural-fingerprint", "mean")
-SEEDLESS = ("mean", "wl-ridge")  # the same with every seed
+SEEDLESS = ("mean", "wl-ridge")  # models that do not depend on the seed
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model that is to be fitted."""
+    """A model to fit."""
 
     name: str  # on the command line
-    kind: str  # what the estimator calls it
+    kind: str  # its name in the estimator
     arguments: dict[str, Any] = field(default_factory=dict)  # of the estimator
-    most: int | None = None  # training molecules that it sees at most
+    most: int | None = None  # the largest number of training molecules that it sees
     num_parameters: int | None = None  # of a network
 
     @property
@@ -107,7 +107,7 @@ class Model:
         return self.name not in WITHOUT_BONDS
 
     def seeds(self, seeds: Sequence[int]) -> list[int]:
-        """Those that it is fitted with: one if it does not depend on them."""
+        """The seeds with which it is fitted: only one if it does not depend on them."""
         return list(dict.fromkeys(seeds))[: 1 if self.kind in SEEDLESS else None]
 
     def estimator(self, split: Split, seed: int, progress: bool) -> Any:
@@ -117,12 +117,12 @@ class Model:
 
 
 def models_of(options: Options, split: Split, data: str) -> list[Model]:
-    """The models of the command line for some molecules, networks with their widths."""
+    """The command line's models for some molecules; networks have their widths."""
     return [_model(name, options, split, data) for name in dict.fromkeys(options.model)]
 
 
 def named_model(name: str) -> Named:
-    """What a word of ``--model`` names."""
+    """The model that a word of ``--model`` names."""
     known = (AUTO, *NETWORKS, *KERNEL_METHODS, *NAMES)
     if name not in known and ":" not in name:
         expected = f"one of {', '.join(known)}, or package.module:Net"
@@ -152,7 +152,7 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         "network_options": network_options,
         "training_options": {"schedule": options.schedule, "resample": options.resample},
     }
-    if kind == AUTO:  # its own features and sizes where none are given
+    if kind == AUTO:  # has its own features and sizes unless some are given
         if options.parameters:
             raise InputError("--model auto has no --parameters")
         arguments |= of_networks | {
@@ -205,7 +205,7 @@ def _parameters(kind: str, wanted: Mapping[str, Any]) -> int:
 
 
 def number_of_parameters(estimator: Any) -> int | None:
-    """What a fitted estimator has learned, in numbers; None of Gaussian processes and forests."""
+    """The number of learned parameters of an estimator; None for Gaussian processes and forests."""
     found = 0
     for member in estimator.members_:
         learned = getattr(member, "estimators", [])

@@ -11,7 +11,7 @@ CENTERS = 100  # of gin-kernel; chosen on a validation part, see the page on lea
 
 
 class SlopedGIN(IsomorphismNet):
-    """The package's ``gin`` with another activation at each place: ReLU with a slope a unit."""
+    """The package's ``gin`` with other activations: ReLU with a learned slope for each unit."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class SlopedGIN(IsomorphismNet):
 
 
 class LearnedGIN(SlopedGIN):
-    """With a function learned for each unit, ReLU at the start."""
+    """``gin`` with a function learned for each unit, which starts as ReLU."""
 
     def act(self, width: int) -> nn.Module:
         return KernelActivation(width, num_centers=CENTERS, init="relu")

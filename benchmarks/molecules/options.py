@@ -1,4 +1,4 @@
-"""What the comparison of models on molecules is told: nothing here imports torch."""
+"""The options of the comparison of models on molecules; nothing here imports torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ NAMED = ("chembl", "cep", *OGB_SETS)
 CEP_ROOT, OGB_ROOT = "data/cep", "data/ogb"
 PARAMETERS = 260_000
 GP_MOLECULES = 2000
-# By data: chembl and CSV files, cep, small and large sets of OGB.
+# By kind of data: chembl and CSV files, cep, small and large sets of OGB.
 DEFAULTS: Mapping[str, tuple[Any, Any, Any, Any]] = {
     "epochs": (60, 15, 100, 30),
     "batch_size": (64, 128, 32, 128),
@@ -30,7 +30,7 @@ DEFAULTS: Mapping[str, tuple[Any, Any, Any, Any]] = {
 
 
 def is_process(model: str) -> bool:
-    """Whether a model is a Gaussian process, or has one."""
+    """Whether a model is a Gaussian process, or contains one."""
     return model == "pooled" or model.endswith("gp")
 
 

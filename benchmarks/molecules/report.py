@@ -32,7 +32,7 @@ FILES = ("report.html", "predictions.csv", "skipped-*.csv", "predictions-*.png",
 PAGE = "report.html"
 RECORDS = "runs/*-seed*/record.json"
 DRAWN_TARGETS, DRAWN_MOLECULES = 4, 20_000
-MOST_COLUMNS = 12  # of targets; more of them are rows
+MOST_COLUMNS = 12  # of targets; if there are more, targets are rows
 ROUNDS, FEW_ROUNDS, MANY_TARGETS = 1000, 100, 12  # of the bootstrap
 DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError)
 
@@ -43,8 +43,8 @@ class FinishedCell:
 
     folder: Path
     record: dict[str, Any]
-    # what of that is not in ``metrics.json``: digest, description of the molecules, targets,
-    # whether bonds are read, settings
+    # the part of the record that is not in ``metrics.json``: digest, description of the molecules,
+    # targets, whether bonds are read, settings
     about: dict[str, Any]
     # measurements and predictions of the test part, ``(M, T)``
     test: tuple[NDArray[Any], NDArray[Any]]
@@ -55,9 +55,9 @@ class FinishedCell:
 
 
 def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
-    """The finished runs below a folder, and what of them is damaged, a line each.
+    """The finished runs below a folder, and a line for each damaged run.
 
-    Runs of other programs are passed over.
+    Runs of other programs are skipped.
     """
     cells, damaged = [], []
     for path in sorted(folder.rglob(RECORDS)):
@@ -80,14 +80,14 @@ def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
 class Line:
     """One model with one set of settings, over its seeds."""
 
-    label: str  # the model, and what of its settings differs from other lines of the same model
+    label: str  # the model, and the settings that differ from other lines of the same model
     cells: list[FinishedCell]
 
     def spread(self, part: str, digits: str) -> str:
         return summary.spread_or_dash([cell.record[part] for cell in self.cells], digits)
 
     def covered(self) -> str:
-        """The shares of the test part within intervals, the mean over seeds."""
+        """The shares of test measurements within the predicted intervals, the mean over seeds."""
         each = [cell.record["covered"] for cell in self.cells]
         if None in each:
             return "-"
@@ -105,7 +105,7 @@ class Section:
         self.split: str = first.record["split"]
         self.name = f"{first.record['dataset']}-{self.split}"
         self.about: str = first.about["molecules"]
-        sign = 1 if self.metric == "rmse" else -1  # of the others, higher is better
+        sign = 1 if self.metric == "rmse" else -1  # for other metrics, higher is better
 
         def place(line: Line) -> float:
             mean = statistics.fmean(cell.record["test"] for cell in line.cells)
@@ -128,7 +128,7 @@ class Section:
 
     @cached_property
     def tables(self) -> list[Table]:
-        """The comparison and, of several targets, the test score of each."""
+        """The comparison and, with several targets, the test score of each target."""
         title = TITLES[self.metric]
         cells = [cell for line in self.lines for cell in line.cells]
         digits = number_format(cell.record[part] for cell in cells for part in PARTS)
@@ -181,7 +181,7 @@ class Section:
         return found
 
     def predictions_figure(self) -> Figure:
-        """Test predictions against measurements, or curves of classes: a column a target."""
+        """Test predictions against measurements, or curves for classes, by target."""
         shown = self.targets[:DRAWN_TARGETS]
         number = len(self.lines) if self.metric == "rmse" else 1
         title = f"{self.name}, test part"
@@ -220,7 +220,7 @@ class Section:
             axes.plot([], [], color=color, label=label)
 
     def learning_figure(self) -> Figure:
-        """Losses of validation (solid) and training (dotted) by epoch, a line a run."""
+        """Losses of validation (solid) and training (dotted) by epoch, one line per run."""
         runs = [
             Run({"model": line.label, "valid": math.nan}, cell.record["history"], None)
             for line in self.lines
@@ -232,7 +232,7 @@ class Section:
         return summary.learning_curves(runs, Measure("loss", label), label, self.name)
 
     def provenance(self) -> list[str]:
-        """Of each results folder what it says of its making, in one line."""
+        """One line per results folder: its commit, versions, backend, threads and options."""
         said = []
         for folder in self.folders:
             try:
@@ -247,7 +247,7 @@ class Section:
 
 
 def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
-    """Lines by model and settings; where a seed lies in several folders, of each folder."""
+    """Lines by model and settings; if folders share a seed, separate lines for each folder."""
 
     def kind(cell: FinishedCell) -> tuple[str, str]:
         return cell.record["model"], json.dumps(cell.about["settings"], sort_keys=True)
@@ -283,8 +283,8 @@ def _parameters(line: Line) -> str:
 
 
 def sections_of(cells: Sequence[FinishedCell]) -> list[Section]:
-    """The sections of some runs, by name; of two kinds of score, or of two identities, the metric
-    or the digest is in theirs.
+    """The sections of some runs, by name. If sections of one name differ in metric or digest, these
+    are added to their names.
     """
 
     def identity(cell: FinishedCell) -> tuple[str, ...]:
@@ -304,7 +304,7 @@ def sections_of(cells: Sequence[FinishedCell]) -> list[Section]:
 
 
 def report(cells: Sequence[FinishedCell], notes: Sequence[str] = ()) -> Report:
-    """Tables, pictures and page; sets of one kind of score and split one beside the other."""
+    """Tables, pictures and page; sections with the same metric and split are also compared."""
     sections = sections_of(cells)
     alike = groups(sections, lambda section: (section.metric, section.split)).values()
     others = [_side_by_side(group) for group in alike if len(group) > 1]
@@ -326,7 +326,7 @@ def report(cells: Sequence[FinishedCell], notes: Sequence[str] = ()) -> Report:
 
 
 def _side_by_side(sections: Sequence[Section]) -> Table:
-    """The test score of each model in each section, of a subset in brackets, and their mean."""
+    """Each model's test score in each section, that of a subset in brackets, and their mean."""
     labels = list(dict.fromkeys(line.label for section in sections for line in section.lines))
     names = [section.name for section in sections]
     means = np.full((len(names) + 1, len(labels), 2), np.nan)
@@ -352,6 +352,6 @@ def _side_by_side(sections: Sequence[Section]) -> Table:
 
 
 def unfinished_runs(folder: Path) -> list[str]:
-    """The folders of runs below a folder that have no record, by name."""
+    """The folders of runs without a record below a folder, by name."""
     found = [path for path in folder.rglob("runs/*-seed*") if path.is_dir()]
     return sorted(str(path) for path in found if not (path / RECORD).exists())

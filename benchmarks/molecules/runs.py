@@ -23,17 +23,17 @@ from pyg_kernels.tables import csv_text
 
 PROGRAM = "benchmarks.molecules"
 PREDICTIONS = "predictions.csv"
-MOST_ROWS = 10_000_000  # of a table of predictions with all parts
+MOST_ROWS = 10_000_000  # of a prediction table with all parts; larger ones have the test part alone
 SKIPPED_SHOWN = 10
-TRAINING_SAMPLE = 10_000  # of molecules on disk, for the similarity of new ones
+TRAINING_SAMPLE = 10_000  # molecules saved for similarity if the data are on disk
 
 
 @dataclass(frozen=True)
 class Cell:
     """One run."""
 
-    split: Split  # what it learns from
-    model: Model  # what learns
+    split: Split  # the data
+    model: Model  # the model to fit
     seed: int  # of the estimator
 
     @property
@@ -64,7 +64,7 @@ class Cell:
         estimator = self.model.estimator(split, self.seed, progress)
         start = time.perf_counter()
         try:
-            if self.model.is_network:  # all share the molecules, whose features are read once
+            if self.model.is_network:  # all networks share the molecules: features are read once
                 weight = np.zeros(len(y))
                 weight[rows] = weight[valid] = 1.0
                 estimator.fit(molecules, y, sample_weight=weight, validation=valid)
@@ -77,9 +77,9 @@ class Cell:
         return estimator, time.perf_counter() - start
 
     def predictions(self, estimator: Any) -> dict[str, tuple[Any, Any]]:
-        """Of each part the positions, and ``(rows, T, 2)`` predictions and standard deviations;
-        those of classes are NaN. Training molecules that the model has not seen are left out. A
-        class that is never seen has the probability 0.
+        """For each part, positions and ``(rows, T, 2)`` predictions with standard deviations, which
+        are NaN for classes. Training molecules that the model has not seen are left out. A class
+        that is never seen has probability 0.
         """
         parts = {**self.split.parts, "train": self.fitted_rows()}
         molecules = self.split.data.molecules
@@ -103,7 +103,7 @@ class Cell:
         return np.stack([whole, np.full_like(whole, np.nan)], 2)
 
     def record(self, estimator: Any, found: Mapping[str, Any], seconds: float) -> Record:
-        """One object of ``metrics.json``, and what only the report reads."""
+        """One object of ``metrics.json``, with further entries for the report alone."""
         data, history = self.split.data, getattr(estimator.members_[0], "history", [])
         y, epochs = data.targets, [epoch["seconds"] for epoch in history]
         rows, tested = found["test"]
@@ -139,7 +139,7 @@ class Cell:
     def table(self, found: Mapping[str, Any]) -> pd.DataFrame:
         """A row for each molecule and target: line, SMILES, measurement, prediction.
 
-        Of molecules on disk, and of more than `MOST_ROWS` rows, the test part alone.
+        If molecules are on disk, or there are more than `MOST_ROWS` rows, only the test part.
         """
         source, data = self.split.data.source, self.split.data
         names, frames = source.target_names, []
@@ -161,7 +161,7 @@ class Cell:
         return pd.concat(frames, ignore_index=True)
 
     def write(self, folder: Path, progress: bool) -> Record:
-        """Fits the model and writes the run; gives its record."""
+        """Fits the model and writes the run; returns its record."""
         estimator, seconds = self.fit(progress)
         found = self.predictions(estimator)
         record = self.record(estimator, found, seconds)
@@ -175,7 +175,7 @@ class Cell:
         return record
 
     def _write_run(self, folder: Path, estimator: Any) -> None:
-        """What ``predict``, ``explain`` and ``embed`` of ``pyg-kernels`` take."""
+        """Writes the files that ``predict``, ``explain`` and ``embed`` of ``pyg-kernels`` read."""
         data, rows = self.split.data, self.fitted_rows()
         estimator.save(folder / "model", overwrite=True)
         if not isinstance(data.source.smiles, list):  # on disk: a sample
@@ -199,10 +199,10 @@ class Cell:
 
 
 def planned(options: Options) -> list[Cell]:
-    """All runs that are asked for."""
+    """All requested runs."""
     for name in options.model:  # before anything is read
         named_model(name)
-    if "chemprop" in options.model and not options.resume:  # which may have nothing left to train
+    if "chemprop" in options.model and not options.resume:  # resuming may have nothing to train
         with as_input_error():
             command()
     torch_device(options.device)
@@ -226,12 +226,12 @@ def planned(options: Options) -> list[Cell]:
 
 
 def outcome(record: Record) -> str:
-    """A run in words."""
+    """A one-line summary of a run."""
     return f"test {TITLES[record['metric']]} {record['test']:.4g} ({record['seconds']:.1f} s)"
 
 
 def write_predictions(out: Path, folders: Sequence[Path]) -> None:
-    """Puts the predictions of runs together."""
+    """Joins the prediction tables of runs into one."""
     with naming_files(out):
         tables = [(folder / PREDICTIONS).read_bytes() for folder in folders]
         rows = [table.partition(b"\n")[2] for table in tables[1:]]
@@ -239,7 +239,7 @@ def write_predictions(out: Path, folders: Sequence[Path]) -> None:
 
 
 def write_skipped(out: Path, splits: Sequence[Split]) -> None:
-    """What was left out of each data set."""
+    """Writes a table of the molecules that were left out of each data set."""
     with as_input_error(), naming_files(out):
         for name, rows in {split.data.name: split.data.source.skipped for split in splits}.items():
             if rows:

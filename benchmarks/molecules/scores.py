@@ -11,7 +11,7 @@ Numbers = NDArray[Any]
 
 
 def score(metric: str, y: Numbers, prediction: Numbers, drawn: Numbers | None = None) -> float:
-    """The mean over targets that have one, as the Open Graph Benchmark's; NaN where none has."""
+    """The mean of targets' scores, as in the Open Graph Benchmark; NaN if no target has one."""
     found = each_score(metric, y, prediction, drawn)
     known = found[~np.isnan(found)]
     return float(known.mean()) if len(known) else float("nan")
@@ -20,7 +20,7 @@ def score(metric: str, y: Numbers, prediction: Numbers, drawn: Numbers | None = 
 def each_score(
     metric: str, y: Numbers, prediction: Numbers, drawn: Numbers | None = None
 ) -> Numbers:
-    """``(T,)``, NaN where a target was not measured, or has a single class."""
+    """The scores, ``(T,)``; NaN if a target was not measured or has a single class."""
     weight = np.ones(len(y)) if drawn is None else drawn
     scores = {"rmse": _rmse, "roc-auc": _roc_auc, "pr-auc": _average_precision}
     found = []
@@ -32,7 +32,7 @@ def each_score(
 
 
 def covered(y: Numbers, prediction: Numbers, std: Numbers) -> list[float] | None:
-    """The shares of measurements within the intervals of `LEVELS`; None without deviations."""
+    """The shares of measurements in the intervals of `LEVELS`; None without standard deviations."""
     there = ~(np.isnan(y) | np.isnan(std))
     if not there.any():
         return None
@@ -45,7 +45,7 @@ def _rmse(y: Numbers, prediction: Numbers, weight: Numbers) -> float:
 
 
 def _by_threshold(y: Numbers, prediction: Numbers, weight: Numbers) -> tuple[Numbers, Numbers]:
-    """How many of either class have each predicted value, the highest first."""
+    """The weight of either class at each predicted value, the highest value first."""
     _, place = np.unique(-prediction, return_inverse=True)
     number = int(place.max(initial=-1)) + 1
     return tuple(np.bincount(place, weight * (y == c), number) for c in (0, 1))  # type: ignore[return-value]

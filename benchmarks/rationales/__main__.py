@@ -40,7 +40,7 @@ Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 
 
 def compare(options: Rationales) -> None:
-    """Trains what is not finished yet, prints the tables and writes the report."""
+    """Trains all unfinished runs, prints the tables and writes the report."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.rationales.report import FILES, report

@@ -1,4 +1,4 @@
-"""What rationales are picked from: texts or molecules in three parts."""
+"""The data from which rationales are selected: texts or molecules in three parts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,18 +31,18 @@ class Items:
 
     name: str  # of the data set
     kind: str  # texts or molecules
-    unit: str  # what is selected
-    split: str  # how the parts came about, in a few words
+    unit: str  # the unit of selections
+    split: str  # how the parts were made, in a few words
     parts: Mapping[str, Tensor]  # of PARTS, the positions of their items
     y: Tensor  # (M,) numbers of classes, or float64 in their own units
-    classes: Sequence[str]  # none where a number is predicted
-    evidence: Sequence[Tensor | None]  # (N,) bool of each item, whether a word or atom says y
+    classes: Sequence[str]  # empty if a number is predicted
+    evidence: Sequence[Tensor | None]  # for each item (N,) bool, whether a word or atom says y
     lines: Sequence[str]  # each item as text: words with spaces between, or SMILES
     lengths: Tensor  # (M,) int64 words or atoms
-    sizes: dict[str, Any]  # the fields of a network's configuration on what it reads
-    identity: Callable[[], dict[str, Any]]  # fingerprints of all that is learned from
-    about: str  # a line on them
-    loader: Callable[..., Any]  # makes the batches of positions; bucket: of similar length together
+    sizes: dict[str, Any]  # the fields of a network's configuration on its inputs
+    identity: Callable[[], dict[str, Any]]  # fingerprints of all data that are learned from
+    about: str  # a line on the items
+    loader: Callable[..., Any]  # batches of positions; bucket: groups items of similar length
     words: Words | None = None  # of texts
 
     def describe(self) -> str:
@@ -62,7 +62,7 @@ class Items:
         return [self.lines[place].split(" ") for place in self.parts[part].tolist()]
 
     def marked(self, place: int, chosen: Tensor) -> Markup:
-        """One item as HTML, with what is selected in color, and evidence where it is known."""
+        """One item as HTML, with the selection in colour, and evidence if it is known."""
         known = self.evidence[place]
         if self.words is not None:
             return marked_words(self.lines[place].split(" "), chosen, known)
@@ -73,7 +73,7 @@ class Items:
         return svg + Markup("<p>Atoms that say it: {}</p>").format(atoms)
 
     def drawn(self, place: int, chosen: Tensor, **options: Any) -> bytes:
-        """The drawing of a molecule, selected atoms in color."""
+        """The drawing of a molecule, with selected atoms in colour."""
         from pyg_kernels.explain.pictures import draw_molecule
 
         return draw_molecule(self.lines[place], chosen.double(), scale=1.0, **options)
@@ -82,7 +82,7 @@ class Items:
         return self.y[self.parts[part]]
 
     def goal(self) -> ClassGoal | NumberGoal:
-        """What is to be predicted."""
+        """The goal: a class or a number."""
         if self.classes:
             return ClassGoal()
         values = self.right("train").double()
@@ -94,7 +94,7 @@ class Items:
         return sum(self.evidence[place] is not None for place in self.parts[part].tolist())
 
     def evidence_of(self, part: str) -> tuple[Tensor, Tensor]:
-        """The evidence of a part, item after item, and where it is known, both ``(N,)`` bool."""
+        """The evidence of a part, item after item, and whether it is known, both ``(N,)`` bool."""
         places = self.parts[part]
         each = [(self.evidence[k], int(self.lengths[k])) for k in places.tolist()]
         found = [torch.zeros(n, dtype=torch.bool) if marks is None else marks for marks, n in each]
@@ -139,7 +139,7 @@ def word_sizes(words: Words, options: Rationales) -> dict[str, Any]:
 
 
 def _molecules(options: Rationales) -> Items:
-    """Those of the ChEMBL assay, or of CEP where a folder is named."""
+    """The molecules of the ChEMBL assay, or of CEP if a folder is named."""
     from benchmarks.corpora.planted_substructure import ARYL_FLUORIDE, planted_substructure
     from pyg_kernels.datasets import CEP, ChEMBLSulfonamides, MoleculeLoader, random_split
 
@@ -175,7 +175,7 @@ def _molecules(options: Rationales) -> Items:
 
 
 def _corpus(options: Rationales) -> Any:
-    """The texts, with what is to be predicted of each."""
+    """The texts, with the target of each."""
     root, seed = Path(options.folder), options.split_seed
     if options.dataset == "beer":
         return BeerAdvocate(root, ASPECTS.index(options.aspect or ASPECTS[0]))

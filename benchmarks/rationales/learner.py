@@ -1,8 +1,8 @@
-"""What Lightning trains: a network that answers, what it answers from, and how right it is.
+"""What Lightning trains: a network that answers from a rationale, its goals and its measures.
 
-A goal makes ``losses`` ``(S, T)`` of the outputs ``(S T, out)`` of S selections of T texts or
-molecules; of what is ``predicted`` of one selection the ``risk``, by which an epoch is chosen, the
-``answers`` and their ``error``, its ``measure``.
+A goal turns the outputs ``(S T, out)`` of S selections of T texts or molecules into ``losses``
+``(S, T)``. From what is ``predicted`` with one selection it computes the ``risk``, by which an
+epoch is chosen, and the ``answers``, whose ``error`` is its ``measure``.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ from benchmarks.rationales.selections import precision
 from pyg_kernels.rationale.structures import read_structure
 
 READINGS = ("rationale", "full", "rest")  # the first columns of predictions of texts and molecules
-EXCESS = 0.5  # cost of selecting twice the rate that is wanted
-MARGIN = 1.0  # by which a similar question is to be closer than the best of random ones
+EXCESS = 0.5  # cost of selecting twice the given rate
+MARGIN = 1.0  # by which a similar question has to be closer than the best random one
 
 
 class ClassGoal:
@@ -60,7 +60,7 @@ class ClassGoal:
 
 
 class NumberGoal(ClassGoal):
-    """A number: the squared error on the scale of the training part, and that in its own units."""
+    """A number: the squared error on the training part's scale, and the error in its own units."""
 
     measure = Measure("MSE", "mean squared error")
 
@@ -68,12 +68,12 @@ class NumberGoal(ClassGoal):
         self.mean, self.std = mean, std
 
     def each_loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """``(B,)``, of standardized numbers."""
+        """``(B,)``, the squared errors of standardised numbers."""
         right = ((y.double() - self.mean) / self.std).float()
         return (output.squeeze(1) - right).square()
 
     def answers(self, predicted: Tensor) -> Tensor:
-        """In the number's own units, ``(B,)`` float32."""
+        """Predictions in the number's own units, ``(B,)`` float32."""
         return (predicted.double().squeeze(1) * self.std + self.mean).float()
 
     def error(self, answers: Tensor, right: Tensor) -> float:
@@ -83,15 +83,15 @@ class NumberGoal(ClassGoal):
 class RankingGoal:
     """Which questions are similar: a margin between cosines, and the mean average precision.
 
-    What is right are, list by list of candidates, ``(C,)`` bool.
+    The right answers are ``(C,)`` bool for each list of candidates.
     """
 
     measure = Measure("MAP", "MAP", ".1f")
 
     def losses(self, output: Tensor, batch: QuestionBatch) -> Tensor:
-        """``(S, T)``, of each text the losses of the groups that it stands in.
+        """``(S, T)``: for each text, the sum of the losses of the groups that contain it.
 
-        The other losses do not depend on it, so that these alone tell its selection how good it is.
+        The other losses do not depend on the text, so they say nothing about its selection.
         """
         vectors = output.view(-1, batch.words.num_texts, output.size(1))
         losses = hinge_losses(question_cosines(vectors, batch), MARGIN)
@@ -111,7 +111,7 @@ class RankingGoal:
         return predicted.float()
 
     def error(self, answers: Tensor, right: Sequence[Tensor]) -> float:
-        """The mean average precision in percent; NaN where a score is not a number."""
+        """The mean average precision in percent; NaN if a score is not a number."""
         return evaluate(answers.float().split([len(similar) for similar in right]), right)["MAP"]
 
 
@@ -119,13 +119,13 @@ Goal = ClassGoal | NumberGoal | RankingGoal
 
 
 class SelectionCost(Metric):
-    r"""What a part costs with the most probable selections, by which the best epoch is chosen.
+    r"""The cost of a part with the most probable selections, by which the best epoch is chosen.
 
     .. math::
         R + \lambda_2 \overline{\Omega} + \tfrac12 [p / r - 1]_+
 
-    for the goal's risk R, transitions :math:`\Omega` and the share p of all words or atoms: an
-    epoch that selects more than the rate r pays for it. Of models that do not learn to select, R.
+    for the goal's risk R, transitions :math:`\Omega` and the selected share p of all words or
+    atoms. Selecting more than the rate r costs extra. For models that do not learn to select: R.
     """
 
     full_state_update = False
@@ -163,10 +163,10 @@ class SelectionCost(Metric):
 class RationaleLearner(Learner):
     """A network on batches of texts, molecules or groups of questions.
 
-    What a checkpoint keeps are the fields of ``ModelConfig`` and ``OptimizerConfig``, the
-    vocabulary without padding and unknown word and the names of classes. To train it takes what is
-    ``right`` of the validation part, their ``evidence`` and where it is known, and the words of the
-    ``longest`` item to predict.
+    A checkpoint keeps the fields of ``ModelConfig`` and ``OptimizerConfig``, the vocabulary without
+    padding and unknown word, and the names of classes. Training also needs the ``right`` answers of
+    the validation part, and its ``evidence`` with a mask of where it is known. Prediction needs the
+    number of words of the ``longest`` item.
     """
 
     UNSAVED = ("longest", "right", "evidence")
@@ -194,7 +194,7 @@ class RationaleLearner(Learner):
         self.valid_error = SelectionCost(self.goal, config, right)
 
     def epoch_measures(self) -> dict[str, float]:
-        """Cost of training and validation, the error of the latter, share and precision."""
+        """Costs of training and validation; error, share and precision of the validation part."""
         measures = {
             "train_cost": self.train_error.compute().item(),
             "valid_cost": self.valid_error.compute().item(),
@@ -221,8 +221,8 @@ class RationaleLearner(Learner):
         self.valid_error.update(self.goal.predicted(reading.output, batch), reading)
 
     def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """The answers from rationale, all there is and the rest, ``(B, 3)``, then the scores of
-        words or atoms, ``(B, longest)``. Of pairs of questions the cosines, and the scores of both.
+        """The answers from rationale, everything and the rest, ``(B, 3)``, then the scores of words
+        or atoms, ``(B, longest)``. For pairs of questions, their cosine and the scores of both.
         """
         inputs = self.net.inputs(batch)
         reading = self.net.read(inputs)

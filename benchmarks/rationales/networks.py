@@ -1,8 +1,8 @@
-"""The networks that are compared: word vectors, what selects, an encoder.
+"""The networks that are compared: word vectors, a part that selects, and an encoder.
 
-All have generator and encoder of one size: what differs is whether and how they select. ``inputs``
-are those of a :class:`~pyg_kernels.rationale.Rationalizer`: rows with ``ptr``, or with edges and
-graphs.
+Generators and encoders have the same size in all networks, which differ in whether and how they
+select. ``inputs`` are those of a :class:`~pyg_kernels.rationale.Rationalizer`: rows with ``ptr``,
+or with edges and graphs.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ from pyg_kernels.sequence import RCNN
 
 ORDER = 2  # words in an n-gram, atoms in a walk
 RECURRENT: dict[str, Any] = {"order": ORDER, "combine": "add", "decay": "input"}
-SELECTION_SIZE = 30  # units that dependent selections are carried on with
-SELECTED = 0.5  # the score of what is selected, at least
+SELECTION_SIZE = 30  # units of the state of dependent selections
+SELECTED = 0.5  # the least score of a selected word or atom
 START = 0.5  # the share that generators select at first
 Inputs = dict[str, Any]
 Loss = Callable[[Tensor], Tensor]  # (S B, out) outputs to (S, B) losses
@@ -35,7 +35,7 @@ Loss = Callable[[Tensor], Tensor]  # (S B, out) outputs to (S, B) losses
 class ModelConfig:
     """Everything that builds a network; plain values, so a checkpoint can carry it."""
 
-    name: str  # its kind and, where several are compared, the share it selects
+    name: str  # its kind and, if several are compared, the share that it selects
     kind: str  # one of options.Kind
     inputs: str  # texts, molecules or questions
     input_size: int  # of a word vector, or features of an atom
@@ -53,20 +53,20 @@ class ModelConfig:
     warm_up: float = 0.0  # fraction of all steps in which the encoder alone learns, on everything
     coherence: float = 0.0  # price of a transition
     samples: int = 1  # selections drawn of each text in training
-    fields: str = "body"  # of questions, what is read: title or body
+    fields: str = "body"  # the field of questions that is read: title or body
 
 
 class Reading(NamedTuple):
-    """What a network makes of B items of N words or atoms."""
+    """A network's outputs for B items of N words or atoms."""
 
-    output: Tensor  # (B, out), from the rationale alone where it has learned to select, else of all
-    scores: Tensor  # (N,) from 0 to 1: at least SELECTED for what is selected, the best the highest
-    transitions: Tensor  # (B,) changes between neighbors of which one is selected
+    output: Tensor  # (B, out): from the rationale if the network learns to select, else from all
+    scores: Tensor  # (N,) from 0 to 1, higher is better; at least SELECTED if selected
+    transitions: Tensor  # (B,) pairs of neighbours of which exactly one is selected
 
 
 class RationaleNet(nn.Module):
-    """An encoder that reads all there is, and the base of those that take a part; ``build`` makes
-    what reads.
+    """An encoder that reads everything, and the base class of networks that read a part; ``build``
+    makes the modules.
     """
 
     encoder: nn.Module
@@ -84,7 +84,7 @@ class RationaleNet(nn.Module):
         self.encoder = _encoder(self.config)
 
     def inputs(self, batch: Any) -> Inputs:
-        """What the other methods are called with, of a batch of texts, questions or molecules."""
+        """The inputs of the other methods, from a batch of texts, questions or molecules."""
         batch = getattr(batch, "words", batch)
         if self.embedding is None:
             names = ("x", "edge_index", "edge_attr", "batch")
@@ -93,27 +93,27 @@ class RationaleNet(nn.Module):
         return {"x": words, "ptr": batch.ptr}
 
     def set_stage(self, done: float) -> None:
-        """Readies what learns to select for the next step, after a fraction of all steps."""
+        """Prepares a network that learns to select for a step, after a fraction of all steps."""
 
     def learn(self, inputs: Inputs, loss: Loss) -> tuple[Tensor, Tensor]:
-        """The objective of a batch, and its mean cost; all is read."""
+        """The objective of a batch, and its mean cost; everything is read."""
         losses = loss(self.answer(inputs, _all_of(inputs)))
         return losses.mean(), losses.detach().mean()
 
     def read(self, inputs: Inputs) -> Reading:
-        """What it makes of a batch, without chance."""
+        """The outputs for a batch, without randomness."""
         chosen = _all_of(inputs)
         output = self.answer(inputs, chosen)
         return Reading(output, chosen.float(), output.new_zeros(len(output)))
 
     def answer(self, inputs: Inputs, chosen: Tensor) -> Tensor:
-        """What it makes of the words or atoms that are chosen, ``(N,)`` bool, alone, (B, out)."""
+        """The outputs, (B, out), for the chosen words or atoms, ``(N,)`` bool, alone."""
         structure = read_structure(**inputs)
         return structure.encode(self.encoder, inputs["x"], chosen.unsqueeze(0))
 
 
 class SelectingNet(RationaleNet):
-    """Generator and encoder; in the warm-up the encoder alone, on everything."""
+    """Generator and encoder; in the warm-up, the encoder alone, which reads everything."""
 
     def build(self) -> None:
         config = self.config
@@ -124,9 +124,9 @@ class SelectingNet(RationaleNet):
         self.whole = False
 
     def set_stage(self, done: float) -> None:
-        """Whether to select, and how much: encoders learn to read before they are given little.
+        """Sets whether and how much to select: encoders first learn to read everything, then less.
 
-        After the warm-up the share falls from one half to the rate by equal factors.
+        After the warm-up the share falls exponentially from one half to the rate.
         """
         config, control = self.config, self.rationalizer.control
         assert control is not None
@@ -135,7 +135,7 @@ class SelectingNet(RationaleNet):
         control.rate = START * (config.rate / START) ** fallen
 
     def learn(self, inputs: Inputs, loss: Loss) -> tuple[Tensor, Tensor]:
-        """Of selections that are drawn, or of everything."""
+        """Learns from drawn selections or, in the warm-up, from everything."""
         if self.whole:
             return super().learn(inputs, loss)
         rationale = self.rationalizer(**inputs)
@@ -152,21 +152,21 @@ class SelectingNet(RationaleNet):
 
 
 class AttentionNet(RationaleNet):
-    r"""The attention model that Lei's thesis (2017), section 3.4.1, sets beside rationales.
+    r"""The attention model that Lei's thesis (2017), section 3.4.1, compares with rationales.
 
-    A network that reads the text from both ends, as a generator does, says how much each word
-    counts, and the states of an encoder are averaged accordingly:
+    A bidirectional network, like that of a generator, weights each word, and the states of an
+    encoder are averaged with these weights:
 
     .. math::
         a_t = \mathrm{softmax}_t(w^\top s_t + b), \qquad
         y = W \sum_t a_t h_t + b'
 
-    Of a text without words the average is zero. It reads all words, and is said to select those of
-    the largest weights.
+    The average of a text without words is zero. The model reads all words; those of the largest
+    weights count as its selection.
     """
 
     def build(self) -> None:
-        """Makes the networks of s and h, w and W."""
+        """Makes the networks that compute s and h, and the maps w and W."""
         config = self.config
         self.network, self.encoder = _two_directions(config), _one_direction(config)
         self.score = nn.Linear(2 * config.hidden, 1)
@@ -176,16 +176,16 @@ class AttentionNet(RationaleNet):
         """The answer from all words, and their weights."""
         output, weights = self.attend(**inputs)
         chosen = top_share(weights, self.config.rate, inputs["ptr"])
-        # No weight of several words is 1: what is not selected stays below one half.
+        # With several words no weight is 1, so scores of words not selected are below one half.
         return Reading(output, SELECTED * (weights + chosen), output.new_zeros(len(output)))
 
     def answer(self, inputs: Inputs, chosen: Tensor) -> Tensor:
-        """What it makes of a text of the chosen words alone."""
+        """The outputs for texts of the chosen words alone."""
         lengths = read_structure(**inputs).total(chosen.long().unsqueeze(0))[0]
         return self.attend(inputs["x"][chosen], F.pad(lengths.cumsum(0), (1, 0)))[0]
 
     def attend(self, x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-        """What is predicted of each text, ``(B, out)``, and a of each word, ``(N,)``."""
+        """The prediction of each text, ``(B, out)``, and the weight a of each word, ``(N,)``."""
         num_texts = len(ptr) - 1
         text = torch.repeat_interleave(ptr.diff(), output_size=len(x))
         scores = self.score(self.network(x, ptr=ptr)[0]).squeeze(1)
@@ -208,14 +208,14 @@ def _all_of(inputs: Inputs) -> Tensor:
 
 
 def _one_direction(config: ModelConfig) -> RCNN:
-    """An RCNN that reads on: what an encoder reads with."""
+    """A unidirectional RCNN, the layer of an encoder."""
     dropout = config.dropout if config.layers > 1 else 0.0
     sizes = config.input_size, config.hidden
     return RCNN(*sizes, num_layers=config.layers, dropout=dropout, **RECURRENT)
 
 
 def _two_directions(config: ModelConfig) -> RCNN:
-    """An RCNN that reads from both ends: what a generator decides on, and attention."""
+    """A bidirectional RCNN, the network of a generator and of attention."""
     return RCNN(config.input_size, config.hidden, bidirectional=True, **RECURRENT)
 
 

@@ -1,4 +1,4 @@
-"""What is asked for, in plain values: nothing here imports torch."""
+"""The options of the command, in plain values; nothing here imports torch."""
 
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Literal, get_args
@@ -16,7 +16,7 @@ from benchmarks.harness.options import (
 from benchmarks.harness.retrieval.options import Source
 
 PROGRAM = "benchmarks.rationales"
-OWN = "texts"  # of one's own
+OWN = "texts"  # the user's own
 TEXTS = ("planted", "beer", OWN)
 MOLECULES = ("molecules", "chembl")
 QUESTIONS = ("askubuntu", "msrp")
@@ -24,8 +24,8 @@ NAMED = ("planted", "beer", *MOLECULES, *QUESTIONS)
 
 Kind = Literal["dependent", "independent", "attention", "svm", "full", "title"]
 DEPENDENT, INDEPENDENT, ATTENTION, SVM, FULL, TITLE = get_args(Kind)
-SELECTING = (DEPENDENT, INDEPENDENT)  # that learn a rationale
-READERS = (FULL, TITLE)  # that read everything
+SELECTING = (DEPENDENT, INDEPENDENT)  # kinds that learn a rationale
+READERS = (FULL, TITLE)  # kinds that read everything
 MODELS_OF = {
     **dict.fromkeys(TEXTS, (DEPENDENT, INDEPENDENT, ATTENTION, SVM, FULL)),
     **dict.fromkeys(MOLECULES, (INDEPENDENT, FULL)),
@@ -34,13 +34,13 @@ MODELS_OF = {
 }
 Aspect = Literal["appearance", "smell", "palate", "taste", "overall"]
 ASPECTS = get_args(Aspect)
-ANNEAL = 0.4  # of all steps, over which the share to select falls from one half
+ANNEAL = 0.4  # fraction of all steps in which the share to select falls from one half
 EXAMPLES = 20  # on a page
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What an option of the same name is on a data set unless it is given."""
+    """The defaults of the options of the same names on a data set."""
 
     epochs: int
     batch_size: int
@@ -54,7 +54,7 @@ class Defaults:
     estimator: str = "reinforce"
 
 
-# Drawn selections of questions were not learned from: docs/results/rationales.rst has the figures.
+# With drawn selections of questions nothing was learned: see docs/results/rationales.rst.
 DEFAULTS = {
     "planted": Defaults(10, 64, 64, 0.12, 0.005),
     "beer": Defaults(50, 256, 200, 0.13, 0.01),
@@ -67,7 +67,7 @@ DEFAULTS = {
 
 
 def defaults_text() -> str:
-    """A line on what each data set has unless options say otherwise."""
+    """A line for each data set with its defaults."""
     named = {
         data: ", ".join(f"{name} {value}" for name, value in asdict(values).items())
         for data, values in DEFAULTS.items()
@@ -146,7 +146,7 @@ class Rationales(TextColumns, Source, Networks):
 
     @property
     def folder(self) -> str:
-        """Where its files lie, and perhaps word vectors; empty for molecules inside RDKit."""
+        """The folder of its files and perhaps word vectors; empty for molecules inside RDKit."""
         known = {"planted": "data", **dict.fromkeys(MOLECULES, "")}
         return self.root or known.get(self.dataset, super().folder)
 
@@ -168,14 +168,14 @@ class Rationales(TextColumns, Source, Networks):
         return self.models or MODELS_OF[self.dataset]
 
     def chosen(self) -> Defaults:
-        """What is given, and the defaults of the data set for the rest; the first rate."""
+        """The given options, with the data set's defaults for all others; of rates the first."""
         values = asdict(DEFAULTS[self.dataset])
         given = {name: getattr(self, name, None) for name in values}
         given["rate"] = self.rates[0] if self.rates else None
         return Defaults(**values | {k: v for k, v in given.items() if v is not None})
 
     def variants(self) -> list[tuple[str, str, float]]:
-        """Name, kind and rate of each model: one a rate of those that select, the others once."""
+        """Name, kind and rate of each model: kinds that select once per rate, the others once."""
         rates = self.rates or (self.chosen().rate,)
         found = []
         for kind in self.kinds():

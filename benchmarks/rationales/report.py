@@ -1,4 +1,4 @@
-"""The tables, the pictures and the page of rationales, and those of new texts by a trained run."""
+"""Tables, pictures and a page of rationales, and the page of new texts read by a trained run."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -38,7 +38,7 @@ DRAWN = 6  # molecules of the picture
 COLUMNS = 3
 PIXELS = (420, 280)
 SEED = 0  # of the choice of examples
-BATCH = 256  # items that are read at once
+BATCH = 256  # items read at once
 COST = "valid_cost"
 LABELS = {
     COST: "cost, validation part",
@@ -47,12 +47,12 @@ LABELS = {
 }
 ANSWERS = ("predicted", "full", "rest")  # from the rationale, from everything, from the rest
 ADDED = (*ANSWERS, "selection", "words")
-Entries = list[tuple[str, Markup]]  # models, and what each selects
-Examples = list[tuple[str, int, Tensor]]  # what each model says, the item and its words
+Entries = list[tuple[str, Markup]]  # models, and the selection of each
+Examples = list[tuple[str, int, Tensor]]  # each model's answer, the item, and the selection
 
 
 def report(out: Path, runs: list[Run], task: ItemRationales | RankingRationales) -> Report:
-    """What finished runs, model by model, are shown by."""
+    """The tables, pictures and page of finished runs, model by model."""
     pictures: dict[str, Callable[[], Figure]] = {}
     pictures["learning_curves.png"] = partial(learning_plot, runs)
     if isinstance(task, RankingRationales):
@@ -80,15 +80,15 @@ def report(out: Path, runs: list[Run], task: ItemRationales | RankingRationales)
 
 
 def page(title: str, about: str, sections: Sequence[Entries]) -> str:
-    """A page of HTML that needs nothing besides itself."""
+    """A self-contained page of HTML."""
     template = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
     made = jinja2.Environment(autoescape=True, keep_trailing_newline=True).from_string(template)
     return str(made.render(title=title, about=about, sections=sections))
 
 
 def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -> Table:
-    """The models, each reading what is there and what it selects itself; of questions rationales
-    beside whole titles and whole bodies: thesis Table 3.4.
+    """The comparison of models, each of which reads its own rationale, everything and the rest; for
+    questions, rationales beside whole titles and whole bodies (thesis Table 3.4).
     """
     if isinstance(task, RankingRationales):
         said = (
@@ -122,7 +122,7 @@ def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -
 
 
 def minus_errors(run: Run) -> pandas.Series:
-    """Those of test items that are read from the rationale alone, by their positions."""
+    """Minus the error of each test item, read from the rationale alone, by its position."""
     rows = run.predictions.query("part == 'test'").set_index("row")
     if "label" in rows:
         return -100.0 * (rows["label"] != rows["predicted"])
@@ -130,9 +130,9 @@ def minus_errors(run: Run) -> pandas.Series:
 
 
 def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[Table]:
-    """The errors of the network that reads everything on each model's selections, if there is one.
+    """The errors, on each model's selections, of the network that reads everything, if it exists.
 
-    A run is read by the network of its own seed, or of the first seed where there is none.
+    A run is read by the network of its own seed or, without one, by that of the first seed.
     """
     seeds = sorted(run.record["seed"] for run in runs if run.record["model"] == FULL)
     groups = [group for group in summary.by_model(runs) if group[0].record["model"] != FULL]
@@ -155,7 +155,7 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[T
 
 @torch.no_grad()
 def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[float, float]:
-    """The errors of a network on the rationales of a run and on the rest, test part."""
+    """A network's errors on the rationales of a run and on the rest, for the test part."""
     lengths = task.data.lengths[task.parts["test"]].tolist()
     spans = run.predictions.query("part == 'test'")["selection"]
     chosen = map(read_spans, spans, lengths)
@@ -171,7 +171,7 @@ def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[fl
 
 
 def _shown(runs: Sequence[Run]) -> list[tuple[str, pandas.DataFrame]]:
-    """One run of each model that does not read everything: its name and its test predictions."""
+    """The name and the test predictions of one run of each model that does not read everything."""
     first = [group[0] for group in summary.by_model(runs)]
     shown = [run for run in first if run.record["kind"] not in READERS]
     names = [f"{run.record['model']} (seed {run.record['seed']})" for run in shown]
@@ -180,7 +180,7 @@ def _shown(runs: Sequence[Run]) -> list[tuple[str, pandas.DataFrame]]:
 
 
 def _examples(runs: Sequence[Run], task: ItemRationales) -> list[Examples]:
-    """Some items of the test part: what each model that selects says, the item and its words."""
+    """Some test items: for each model that selects, its answer, the item and its selection."""
     shown, places = _shown(runs), task.parts["test"].tolist()
     found: list[Examples] = []
     for row in _drawn(len(places)) if shown else ():
@@ -193,7 +193,7 @@ def _examples(runs: Sequence[Run], task: ItemRationales) -> list[Examples]:
 
 
 def _queries(runs: Sequence[Run], task: RankingRationales) -> Iterator[Entries]:
-    """Some queries of the test part with what each model that selects takes of them."""
+    """Some queries of the test part, with the words that each selecting model takes from them."""
     shown, corpus, bodies = _shown(runs), task.data.corpus, task.data.has_bodies()
     rankings = task.data.rankings["test"]
     for place in _drawn(len(rankings)) if shown else ():
@@ -212,7 +212,7 @@ def _drawn(number: int) -> list[int]:
 
 
 def drawings(examples: Sequence[Examples], task: ItemRationales) -> Figure:
-    """Some molecules of the page, as each model that selects reads them."""
+    """Some molecules of the page, with the selection of each model that selects."""
     draw = partial(task.data.drawn, size=PIXELS, file_format="png")
     cells = [
         (name.replace(": ", "\n", 1), draw(place, chosen))
@@ -223,7 +223,7 @@ def drawings(examples: Sequence[Examples], task: ItemRationales) -> Figure:
 
 
 def _said(line: pandas.Series) -> str:
-    """What is right, and what is said from the rationale."""
+    """The answer from the rationale, and the right answer."""
     if "label" in line:
         return f"{line['predicted']}, right: {line['label']}"
     digits = number_format([line["prediction"], line["y"]])
@@ -231,8 +231,8 @@ def _said(line: pandas.Series) -> str:
 
 
 def learning_plot(runs: Sequence[Run]) -> Figure:
-    """Cost of the validation part by epoch (thesis Figure 3-6), and of models that select the share
-    and, where evidence is known, the precision.
+    """Cost of the validation part by epoch (thesis Figure 3-6). For models that learn to select,
+    also the selected share and, if evidence is known, the precision.
     """
     groups = [group for group in summary.by_model(runs) if group[0].history]
     selecting = [group for group in groups if group[0].record["kind"] in SELECTING]
@@ -256,8 +256,8 @@ def learning_plot(runs: Sequence[Run]) -> Figure:
 def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
     """A measure of the test part against the share selected (thesis Figures 3-4 and 3-5).
 
-    A point is a model, over its seeds; points of one kind are joined. What reads everything is a
-    level. The precision of what scores words is drawn at several shares.
+    A point is a model, over its seeds; points of one kind are joined. A model that reads everything
+    is a horizontal line. For models that score words, precision is drawn at several shares.
     """
     table = pandas.DataFrame([run.record for run in runs]).dropna(subset=[key])
     figure, (axes,) = panels(1, 1, (6.4, 4.2))
@@ -280,7 +280,7 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
 
 
 def explain(options: Any) -> None:
-    """Writes what is predicted of new texts, from which words, and a page of them."""
+    """Writes the predictions of new texts, the words that they are made from, and a page."""
     out = Path(options.out)
     tables.refuse_existing([out], options.overwrite)
     tables.check_folder(out)
@@ -318,7 +318,7 @@ def explain(options: Any) -> None:
 def rationales(
     learner: RationaleLearner, texts: Sequence[Sequence[str]], batch_size: int
 ) -> pandas.DataFrame:
-    """For each text, lists of words, what is predicted from what, and what is selected."""
+    """For each text, a list of words: the prediction from each reading, and the selection."""
     learner.longest, classes = max(map(len, texts)), learner.hparams["classes"]
     loader = tables.batches_of(learner, texts, batch_size)
     found = torch.cat([learner.predict_step(batch, k) for k, batch in enumerate(loader)])

@@ -1,4 +1,4 @@
-"""What is selected: shares of scored words, precision, and selections as text and as HTML."""
+"""Selections: shares of scored words, precision, and selections as text and as HTML."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -14,7 +14,7 @@ CURVE = {f"precision@{share:g}": share for share in (0.02, 0.05, 0.1, 0.15, 0.2,
 def top_share(scores: Tensor, share: float, ptr: Tensor) -> Tensor:
     """Selects a share of the words of each text: those with the highest scores.
 
-    Scores and what is selected are ``(N,)``; of equal ones the earlier word comes first.
+    Scores and selection are ``(N,)``. Among equal scores the earlier word comes first.
     """
     lengths = ptr.diff()
     text = torch.repeat_interleave(lengths, output_size=len(scores))
@@ -27,8 +27,8 @@ def top_share(scores: Tensor, share: float, ptr: Tensor) -> Tensor:
 
 
 def num_selected(lengths: Tensor, share: float) -> Tensor:
-    """How many words a share of each text is, ``(B,)``: rounded, halves up, but at least one."""
-    # A hair more: 0.15 of 10 words is a little less than 1.5.
+    """The number of words in a share of each text, ``(B,)``: rounded half up, but at least one."""
+    # Slightly more than 0.5, because in floating point 0.15 * 10 may be a little less than 1.5.
     numbers = (share * lengths.double() + 0.5 + 1e-9).floor().long()
     return torch.minimum(numbers.clamp(min=1), lengths)
 
@@ -36,14 +36,14 @@ def num_selected(lengths: Tensor, share: float) -> Tensor:
 def precision(chosen: Tensor, evidence: Tensor, known: Tensor) -> float | None:
     """The percentage of selected words that are evidence, in texts where it is `known`.
 
-    All ``(N,)`` bool; ``None`` where nothing of these texts is selected.
+    All are ``(N,)`` bool. ``None`` if nothing is selected in these texts.
     """
     selected = int((chosen & known).sum())
     return 100 * (int((chosen & evidence & known).sum()) / selected) if selected else None
 
 
 def spans_text(chosen: Tensor) -> str:
-    """The runs of selected positions of ``(N,)`` bool: first, colon, first that is not."""
+    """The runs of selected positions of ``(N,)`` bool as ``start:end``, with the end excluded."""
     edges = torch.cat([chosen.new_zeros(1), chosen, chosen.new_zeros(1)]).int().diff()
     starts, ends = (edges == 1).nonzero().flatten(), (edges == -1).nonzero().flatten()
     return " ".join(f"{a}:{b}" for a, b in zip(starts.tolist(), ends.tolist(), strict=True))
@@ -59,7 +59,7 @@ def read_spans(text: str, number: int) -> Tensor:
 
 
 def marked_words(words: Sequence[str], chosen: Tensor, evidence: Tensor | None = None) -> Markup:
-    """Words as HTML, runs of selected ones marked, runs of evidence underlined."""
+    """Words as HTML, with runs of selected words marked and runs of evidence underlined."""
     known = torch.zeros(len(words), dtype=torch.bool) if evidence is None else evidence
     each = zip(words, chosen.tolist(), known.tolist(), strict=True)
     runs = []

@@ -19,7 +19,7 @@ from benchmarks.rationales.data import Items
 from benchmarks.rationales.options import SVM
 from benchmarks.rationales.selections import CURVE, num_selected, precision
 
-COSTS = (0.001, 0.01, 0.1, 1.0)  # of errors, from which C is chosen
+COSTS = (0.001, 0.01, 0.1, 1.0)  # candidates for C, the cost of errors
 ITERATIONS = 10_000
 Texts = Sequence[Sequence[str]]
 
@@ -27,9 +27,9 @@ Texts = Sequence[Sequence[str]]
 class SVMEstimator:
     r"""A linear SVM on the words and pairs of neighbouring words that a text has.
 
-    The baseline of Lei's thesis (2017), section 3.4.1: a text's features are 1 for what occurs in
-    it, and the words of the features with the largest weights are its rationale. scikit-learn's
-    ``LinearSVC`` for classes, and ``LinearSVR`` with the squared loss for numbers.
+    The baseline of Lei's thesis (2017), section 3.4.1. A text's features are 1 for words and pairs
+    that occur in it. The words of the features with the largest weights are its rationale. Uses
+    scikit-learn's ``LinearSVC`` for classes, and ``LinearSVR`` with squared loss for numbers.
     """
 
     machine: Pipeline
@@ -39,8 +39,8 @@ class SVMEstimator:
         self.data, self.rate = data, rate
 
     def fit(self) -> None:
-        """Learns from the training part; C is chosen by the error on the validation part, of equal
-        ones the smallest.
+        """Learns from the training part. C is chosen by the error on the validation part; if errors
+        are equal, the smallest C is taken.
         """
         texts, y = self.data.texts("train"), self.data.right("train").numpy()
         kind: Any = LinearSVC
@@ -61,14 +61,14 @@ class SVMEstimator:
         self.machine = machines[self.cost]
 
     def predictions(self) -> dict[str, Tensor]:
-        """Answers and selections of each part, as a network's ``predict_step`` gives them."""
+        """Answers and selections of each part, in the format of a network's ``predict_step``."""
         return {part: self._predictions(part) for part in PARTS}
 
     def num_parameters(self) -> int:
         return sum(each.size for each in self._weights())
 
     def details(self) -> dict[str, Any]:
-        """What it is, and its precision at several shares."""
+        """Its C and further settings, and its precision at several shares."""
         number, texts = len(self.data.parts["train"]), self.data.texts("test")
         found: dict[str, Any] = {"method": f"C = {self.cost:g}", "fitted_on": number}
         found |= {"kind": SVM, "rate": self.rate}
@@ -79,24 +79,24 @@ class SVMEstimator:
         return found
 
     def checkpoint(self) -> dict[str, Any]:
-        """Weights and biases, a column for each word and pair of words."""
+        """Weights and biases; weights have a column for each word and pair of words."""
         weights, bias = map(torch.from_numpy, self._weights())
         named = {"ngrams": list(self.machine[0].get_feature_names_out())}
         return {"weights": weights, "bias": bias, **named, "classes": list(self.data.classes)}
 
     def select(self, texts: Texts, share: float) -> list[Tensor]:
-        """Takes the words of the features with the largest weights, one feature after the other.
+        """Selects the words of the features with the largest weights, one feature after the other.
 
-        A feature's weight counts by its absolute value; with more than two classes, by that for the
-        class which is predicted. Of equal ones words come before pairs, and earlier ones before
-        later ones. A pair that would take one word too many is passed over, so that every text
-        has the same share of its words selected, as :func:`~.selections.num_selected` rounds it.
-        Of each text ``(T,)`` bool.
+        Weights count by absolute value; with more than two classes, weights of the predicted class.
+        Among equal weights, words come before pairs, and earlier features before later ones. A pair
+        that would select one word too many is skipped, so that every text has the same share of its
+        words selected, as :func:`~.selections.num_selected` rounds it. Returns ``(T,)`` bool for
+        each text.
         """
         numbers = num_selected(torch.tensor([len(text) for text in texts]), share).tolist()
         weights = np.abs(self._weights()[0])
         rows = np.zeros(len(texts), dtype=int)
-        if len(weights) > 1:  # of several classes
+        if len(weights) > 1:  # more than two classes
             rows = np.searchsorted(self.machine[1].classes_, self.machine.predict(texts))
         places = self.machine[0].vocabulary_
         return [
@@ -105,7 +105,7 @@ class SVMEstimator:
         ]
 
     def _weights(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """``(K, V)`` and ``(K,)``, a row for each class, one where there are two or numbers."""
+        """Weights ``(K, V)`` and biases ``(K,)``: a row per class; one row if two or numbers."""
         fitted = self.machine[1]
         return np.atleast_2d(fitted.coef_), np.atleast_1d(fitted.intercept_)
 
@@ -114,7 +114,7 @@ class SVMEstimator:
         chosen = self.select(texts, self.rate)
         selected = [list(compress(*each)) for each in zip(texts, chosen, strict=True)]
         rest = [list(compress(text, ~marks)) for text, marks in zip(texts, chosen, strict=True)]
-        # A text of no words has an answer, too.
+        # A text without words also has an answer.
         answers = [self.machine.predict(some) for some in (selected, texts, rest)]
         scores = torch.zeros(len(texts), int(self.data.lengths.max()))
         for row, marks in zip(scores, chosen, strict=True):
@@ -125,9 +125,9 @@ class SVMEstimator:
 def best_words(
     text: Sequence[str], number: int, places: dict[str, int], weights: NDArray[Any]
 ) -> Tensor:
-    """The words of one text, `number` of them."""
+    """The selected words of one text, `number` of them."""
     spans = [(t, t + 1) for t in range(len(text))] + [(t, t + 2) for t in range(len(text) - 1)]
-    # A feature that no training text has weighs nothing.
+    # A feature that no training text has gets the weight 0.
     found = [weights[places[name]] if name in places else 0.0 for name in _ngrams(text)]
     chosen = torch.zeros(len(text), dtype=torch.bool)
     for place in np.argsort(-np.array(found), kind="stable"):

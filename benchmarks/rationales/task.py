@@ -41,17 +41,17 @@ from benchmarks.rationales.svm import SVMEstimator
 from pyg_kernels.datasets.text import EncodedTexts
 
 BODY = "body"
-NEGATIVES = 20  # random questions for each similar one, anew each epoch
+NEGATIVES = 20  # random questions for each similar one, drawn anew each epoch
 
 
 class RationaleTask(Task):
-    """Prediction from a part of what there is to read."""
+    """Prediction from a part of the input."""
 
     about: str  # lines on the data
     longest: int  # words or atoms of the largest item
-    fields: dict[str, Any]  # of configurations, on what is read and predicted
-    validation: dict[str, Any]  # arguments of learners on what is right, and what says it
-    bodies = True  # questions have them
+    fields: dict[str, Any]  # fields of configurations on inputs and outputs
+    validation: dict[str, Any]  # arguments of learners: right answers and their evidence
+    bodies = True  # whether questions have bodies
     words: Words | None  # of texts and questions
 
     def models(self, options: Rationales) -> list[ModelConfig]:
@@ -62,7 +62,7 @@ class RationaleTask(Task):
         found = []
         for name, kind, rate in options.variants():
             reads = BODY if self.bodies and kind != TITLE else TITLE
-            # A model that heeds no such option is the same whatever they are.
+            # Models that ignore these options are the same for all their values.
             own = dict(selecting) if kind in SELECTING else {}
             if kind not in READERS:
                 own["rate"] = rate
@@ -83,7 +83,7 @@ class RationaleTask(Task):
         return learner
 
     def details(self, model: ModelConfig, learner: RationaleLearner) -> dict[str, Any]:
-        """What a network is, and how much it selects for what price."""
+        """The kind of a network, the share that it is to select, and the price of a word."""
         details: dict[str, Any] = {"kind": model.kind}
         if isinstance(learner.net, SelectingNet):
             details |= {name: getattr(model, name) for name in ("estimator", "rate", "coherence")}
@@ -113,11 +113,11 @@ class ItemRationales(RationaleTask):
         return text_batches(self.parts, self.data.loader, batch_size, seed)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """The errors of each part: from rationales, from all there is and from the rest.
+        """The errors of each part: from rationales, from everything and from the rest.
 
-        Then, in percent, shares and precisions of valid and test parts, where evidence is known and
-        something is selected, and the precision of the test part at several shares, where words
-        have scores.
+        Then, in percent: shares and precisions of the valid and test parts, precisions only if
+        evidence is known and something is selected; and, if words have scores, precisions of the
+        test part at several shares.
         """
         found: dict[str, float | None] = {}
         for number, reading in enumerate(READINGS):
@@ -137,7 +137,7 @@ class ItemRationales(RationaleTask):
         return {key: value for key, value in found.items() if value is not None}
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        """Of each item what is right, what is said from what, and what is selected."""
+        """For each item: the right answer, the answer from each reading, and the selection."""
         places, sizes = self.parts[part].tolist(), self.data.lengths[self.parts[part]].tolist()
         chosen = (self._scores_of(part, predictions) >= SELECTED).split(sizes)
         names = self.data.classes
@@ -154,7 +154,7 @@ class ItemRationales(RationaleTask):
         }
 
     def _scores_of(self, part: str, predictions: Tensor) -> Tensor:
-        """Those of all items of a part, one after the other, ``(N,)``."""
+        """The scores of all items of a part, one item after the other, ``(N,)``."""
         lengths = self.data.lengths[self.parts[part]]
         return predictions[:, len(READINGS) :][torch.arange(self.longest) < lengths.unsqueeze(1)]
 
@@ -162,7 +162,7 @@ class ItemRationales(RationaleTask):
 class RankingRationales(RationaleTask):
     """The ranking of candidates by some words of each question, measured by MAP in percent.
 
-    Words are selected from the body, or from the title where questions have no bodies.
+    Words are selected from the body, or from the title if questions have no bodies.
     """
 
     measure = RankingGoal.measure
@@ -178,7 +178,7 @@ class RankingRationales(RationaleTask):
         self.fields = {"inputs": "questions", "out": options.chosen().hidden, **words}
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
-        """Similar questions with random others, and candidates to rank, of what is read alone."""
+        """Similar questions with random others, and candidates to rank; only the field to read."""
         data = self.data
         if learner.net.config.fields == BODY:  # bodies stand where titles do
             number = len(data.corpus)
@@ -187,7 +187,7 @@ class RankingRationales(RationaleTask):
         return question_batches(data, TITLE, NEGATIVES, batch_size, seed)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """MAP of each part; the other measures and the share of words of those to rank."""
+        """MAP of each part; for the parts to rank, also the other measures and the word share."""
         cosines = {part: found[:, 0] for part, found in predictions.items()}
         shares = {f"{p}_share": 100 * self._share(p, predictions[p]) for p in ("valid", "test")}
         return self.ranking.scores(cosines, self.measure.key) | shares
@@ -196,7 +196,7 @@ class RankingRationales(RationaleTask):
         return {"fields": model.fields, **super().details(model, learner)}
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        """Of each pair whether it is similar, the cosine, and what is selected of both."""
+        """For each pair: whether it is similar, its cosine, and the selections of both texts."""
         chosen = predictions[:, 1:] >= SELECTED
         return {
             **self.ranking.rows(part, predictions[:, 0]),
@@ -205,11 +205,11 @@ class RankingRationales(RationaleTask):
         }
 
     def _share(self, part: str, predictions: Tensor) -> float:
-        """Of the words of titles and bodies of all questions of a part, those selected."""
+        """The selected share of all words in titles and bodies of a part's questions."""
         questions = ranked_pairs(self.data.rankings[part]).flatten()
         sizes = (predictions[:, 1:] >= SELECTED).view(len(questions), -1).sum(dim=1)
         distinct, inverse = questions.unique(return_inverse=True)
-        # A question is read alike wherever it stands.
+        # A question is read in the same way in every pair.
         selected = torch.zeros(len(distinct), dtype=torch.long)
         selected[inverse] = sizes
         lengths = self.data.texts.lengths
@@ -218,7 +218,7 @@ class RankingRationales(RationaleTask):
 
 
 def task_of(options: Rationales) -> ItemRationales | RankingRationales:
-    """The task of the data that are asked for, which are read."""
+    """Reads the requested data; returns their task."""
     if options.dataset not in QUESTIONS:
         return ItemRationales(load_items(options))
     same = {name: getattr(options, name) for name in ("data", "vectors", "split_seed", "leave_out")}

@@ -1,4 +1,4 @@
-"""Exact attributions: shares of nodes, edges and tokens in what a kernel layer or model says."""
+"""Exact attributions: shares of nodes, edges and tokens in outputs of kernel layers and models."""
 
 from pyg_kernels.explain.explainer import NgramExplainer, WalkExplainer
 from pyg_kernels.explain.models import ModelContributions, model_contributions

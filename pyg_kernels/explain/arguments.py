@@ -1,6 +1,6 @@
-"""Checks of what the attributions take: the value, or a ``ValueError`` that names it.
+"""Checks of the attributions' arguments, which raise a ``ValueError`` that names the argument.
 
-And the precision in which they compute with it.
+Also the precision in which attributions are computed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pyg_kernels.nn.arguments import checked_nodes
 
 
 def as_stored(x: Tensor) -> torch.autocast:
-    """Computes in the precision of features and weights, autocast or not: shares add up."""
+    """Turns autocast off: in the precision of features and weights, shares add up."""
     return torch.autocast(checked_nodes(x).device.type, enabled=False)
 
 
 def checked_head(head: Tensor | Sequence[float] | None, channels: int, like: Tensor) -> Tensor:
-    """One weight a channel, (D,); ones where none are given."""
+    """One weight per channel, (D,); ones if none are given."""
     if head is None:
         return like.new_ones(channels)
     head = torch.as_tensor(head, dtype=like.dtype, device=like.device).detach()
@@ -34,7 +34,7 @@ def checked_head(head: Tensor | Sequence[float] | None, channels: int, like: Ten
 
 
 def checked_features(x: Tensor, lin: Module) -> Tensor:
-    """Features of the width and precision of the map that reads them."""
+    """Features, checked to have the width and precision of the map that reads them."""
     width = getattr(lin, "in_channels", -1)
     if width not in (-1, x.size(-1)):
         raise ValueError(f"x has {x.size(-1)} features: expected {width}")
@@ -46,7 +46,7 @@ def checked_features(x: Tensor, lin: Module) -> Tensor:
 
 
 def checked_output(found: Tensor, output: Tensor) -> None:
-    """What the stages of a model give, if it is finite and what the model gives."""
+    """Checks that a model's output is finite and equals what its stages give."""
     checked_finite(output)
     scale = float(output.abs().max()) if output.numel() else 1.0
     near = max(1e-3, 32 * torch.finfo(output.dtype).eps)  # each stage rounds
@@ -58,7 +58,7 @@ def checked_output(found: Tensor, output: Tensor) -> None:
 
 
 def checked_place(place: int, count: int, name: str, what: str) -> int:
-    """An index from the start or, negative, from the end, as one from the start."""
+    """Turns an index, which is negative if it counts from the end, into one from the start."""
     if isinstance(place, bool) or not isinstance(place, Integral):
         raise ValueError(f"{name}={place!r}: expected a whole number")
     if not -count <= place < count:
@@ -68,7 +68,7 @@ def checked_place(place: int, count: int, name: str, what: str) -> int:
 
 
 def checked_finite(total: Tensor) -> Tensor:
-    """A sum that is a number."""
+    """A sum, checked to be finite."""
     if not bool(total.isfinite().all()):
         raise ValueError(
             f"the value to explain is {total.tolist()}: expected a finite one; look for NaN or "

@@ -20,10 +20,10 @@ from pyg_kernels.propagation.graph import EdgeSource
 
 
 class AttributionExplainer(ExplainerAlgorithm):
-    """What the attributions of graphs and of texts share: which outputs they explain.
+    """Base class of the explainers of graphs and of texts: selects the outputs to explain.
 
     Args:
-        target: Which output, where there are several and the task does not say.
+        target: The index of the output, if there are several and the task does not determine it.
         k: How many walks or n-grams to find.
     """
 
@@ -35,7 +35,7 @@ class AttributionExplainer(ExplainerAlgorithm):
         self.k = checked_count(k, "k", 0)
 
     def weigh(self, outputs: Tensor, target: Tensor, index: int | Tensor | None) -> Tensor:
-        """One for the output of each row that is explained, zero for the others."""
+        """The weights of the outputs: 1 for the explained output of each row, 0 elsewhere."""
         weights = torch.zeros_like(outputs)
         rows = torch.arange(outputs.size(0), device=outputs.device)
         if index is not None:
@@ -79,19 +79,19 @@ class WalkExplainer(AttributionExplainer):
     :obj:`(E,)`, each divided by the largest. The signed attribution is the explanation's
     ``contributions``, a :class:`ModelContributions`.
 
-    What is explained is, in regression, an output; in classification into two classes, the
-    logit; into more, the logit of the explainer's target class. With several graphs in
-    ``batch`` it is the sum over them, or over those that ``index`` names: each node gets its
-    share in the output of its own graph.
+    The explained value is an output in regression, the logit in binary classification, and the
+    logit of the explainer's target class in multiclass classification. With several graphs in
+    ``batch`` it is the sum over all graphs, or over those that ``index`` names. Each node then
+    gets its share of the output of its own graph.
 
     Args:
-        target: Which output, where the network has several in regression or in classification
-            into two classes; None in classification into more.
+        target: The index of the output, if the network has several in regression or in binary
+            classification; None in multiclass classification.
         k: How many walks to find, as in :func:`model_contributions`.
 
     Raises:
         ValueError: As :func:`model_contributions`; for several outputs without :obj:`target`; and
-            for settings other than graph-level tasks, raw outputs and masks of whole objects.
+            unless the task is at graph level, outputs are raw and masks are of whole objects.
 
     Example:
         >>> import torch
@@ -141,22 +141,22 @@ class WalkExplainer(AttributionExplainer):
 
 
 class NgramExplainer(AttributionExplainer):
-    """Explains a :class:`TextNet` as :func:`ngram_contributions` does its layer, for
+    """Explains a :class:`TextNet`, as :func:`ngram_contributions` explains its layer, for
     :class:`torch_geometric.explain.Explainer` and its metrics.
 
-    The mask of nodes, :obj:`(N, 1)`, has the absolute shares of tokens divided by the largest. A
+    The node mask, :obj:`(N, 1)`, holds the absolute shares of tokens divided by the largest. A
     text has no edges to explain. The signed attribution is the explanation's ``contributions``, an
     :class:`NgramContributions` whose total and remainder add up to the explained output. With
-    several texts in ``batch`` it is the sum over them, and positions are rows of x.
+    several texts in ``batch`` this output is the sum over texts, and positions are rows of x.
 
     Args:
         target: As in :class:`WalkExplainer`.
         k: How many n-grams to find.
 
     Raises:
-        ValueError: For another model; for stages of it that are not piecewise linear, which
-            it names; for settings other than graph-level tasks, raw outputs and a mask of whole
-            nodes.
+        ValueError: If the model is not a :class:`TextNet`; for a stage that is not piecewise
+            linear, which the message names; and unless the task is at graph level, outputs are
+            raw and the mask is of whole nodes.
 
     Example:
         >>> import torch
@@ -211,7 +211,7 @@ class NgramExplainer(AttributionExplainer):
 
 
 def _importance(shares: Tensor) -> Tensor:
-    """Absolute shares, at most 1."""
+    """Absolute shares, divided by the largest."""
     found = shares.abs()
     largest = found.max() if found.numel() else found.new_zeros(())
     return found / largest if bool(largest > 0) else found

@@ -1,7 +1,7 @@
-r"""What follows a sum over walks in a model, linearized at an input.
+r"""The stages of a model that follow a sum over walks, linearized at an input.
 
-A chain of linear maps, normalisations by running statistics and piecewise-linear
-activations is, around an input, :math:`f(h) = A h + b`; so
+Around an input, a chain of linear maps, normalisations by running statistics and
+piecewise-linear activations equals :math:`f(h) = A h + b`. Hence
 :math:`\langle w, f(h) \rangle = \langle A^\top w, h \rangle + \langle w, b \rangle` exactly.
 """
 
@@ -34,10 +34,10 @@ class Shift:
 
 
 def stages_of(name: str, module: Module | None) -> list[Stage]:
-    """The stages of a module: those of what is in it one by one, where it is a sequence."""
+    """The stages of a module: for a ``Sequential`` those of its parts, else the module itself."""
     if not isinstance(module, torch.nn.Sequential):
         return [(name, module)]
-    # A module may be there twice; names of what is inside a part have dots.
+    # A module may occur twice. Names with dots belong to modules inside a part.
     named = module.named_modules(remove_duplicate=False)
     parts = [(key, part) for key, part in named if key and "." not in key]
     return [stage for key, part in parts for stage in stages_of(f"{name}.{key}", part)]
@@ -47,12 +47,12 @@ class LinearizedChain:
     """A chain of stages, linearized at an input.
 
     Args:
-        stages: The stages and what they are called in the model; None for the identity. In
-            evaluation mode.
+        stages: Pairs of a stage's name in the model and the stage, in evaluation mode. None
+            stands for the identity.
         value: The input, :obj:`(R, D)`.
 
     Raises:
-        ValueError: For a stage that is not piecewise linear, which it names.
+        ValueError: For a stage that is not piecewise linear, which the message names.
     """
 
     def __init__(self, stages: Iterable[Stage], value: Tensor) -> None:
@@ -68,7 +68,7 @@ class LinearizedChain:
         self.output = out
 
     def pull_back(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """The weights of the input for those of the output, (R, D), and each row's constant."""
+        """Maps weights of the output to weights of the input, (R, D), and a constant per row."""
         ends = weights
         for back in reversed(self._back):
             ends = back(ends)
@@ -79,7 +79,7 @@ class LinearizedChain:
 def _backwards(
     name: str, stage: Callable[[Tensor], Tensor], value: Tensor, output: Tensor
 ) -> Callable[[Tensor], Tensor]:
-    """How one stage carries weights of its output to its input, if it does no more than it says."""
+    """The map from weights of a stage's output to those of its input; checks that output."""
     if isinstance(stage, (torch.nn.Linear, Linear)):
         weight = stage.weight
         checked_output(F.linear(value, weight, stage.bias), output)
@@ -102,7 +102,7 @@ def _backwards(
 
 
 def _check(name: str, stage: Callable[[Tensor], Tensor]) -> None:
-    """Refuses normalizations that are not affine."""
+    """Rejects normalisations that are not affine."""
     norm = stage.module if isinstance(stage, BatchNorm) else stage
     if isinstance(norm, torch.nn.BatchNorm1d) and norm.running_var is None:
         raise ValueError(
@@ -119,12 +119,12 @@ def _check(name: str, stage: Callable[[Tensor], Tensor]) -> None:
 def slope_of(act: Callable[[Tensor], Tensor] | None, where: str) -> Slope:
     r"""The slope :math:`m(z)` of an activation with :math:`\sigma(z) = m(z) z`.
 
-    1 for the identity, 0 or 1 for the rectifier, 1 or its slope for the leaky one, the sign for
-    the absolute value; at zero what PyTorch's derivatives are there.
+    It is 1 for the identity, 0 or 1 for relu, 1 or the negative slope for leaky relu, and the
+    sign for abs. At zero it equals PyTorch's derivative.
 
     Args:
         act: The activation, or None for the identity.
-        where: What has it, for the error.
+        where: What the error message names as having the activation.
 
     Raises:
         ValueError: For any other activation.

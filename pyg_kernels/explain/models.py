@@ -39,12 +39,12 @@ class ModelContributions:
     Attributes:
         nodes: The share of each node, :obj:`(N,)`; they add up to :obj:`total`.
         edges: The share of each edge, :obj:`(E,)`, in the order of the given index, or of a sparse
-            adjacency's entries; they add up to :obj:`total` less :obj:`single_nodes`.
+            adjacency's entries; they add up to :obj:`total` minus :obj:`single_nodes`.
         walks: The k best walks by absolute value: the nodes, first to last, and the value.
         total: What the graph's walks add to the output.
         remainder: The constant that biases and normalisations add.
-        output: The output, :obj:`total` and :obj:`remainder`.
-        single_nodes: The part of :obj:`total` that walks of one node add, which take no edge.
+        output: The output, the sum of :obj:`total` and :obj:`remainder`.
+        single_nodes: The part of :obj:`total` that walks of one node add. They have no edge.
     """
 
     nodes: Tensor
@@ -57,7 +57,7 @@ class ModelContributions:
 
 
 class Graphs(NamedTuple):
-    """What a network reads, by the names of its arguments."""
+    """The inputs of a network, named as its arguments."""
 
     x: Tensor
     edge_index: EdgeSource
@@ -80,30 +80,30 @@ def model_contributions(
 ) -> ModelContributions:
     r"""Shares out an output of a network for one graph over nodes, edges and walks, exactly.
 
-    The layers are sums over walks (:func:`walk_contributions`), and what follows the graph vector
-    :math:`h_G` is held at its slopes, so that :math:`y = \langle \theta, h_G \rangle + b`. The
-    network is taken as in evaluation: batch normalisation by running statistics, no dropout.
+    The layers are sums over walks (:func:`walk_contributions`). All that follows the graph vector
+    :math:`h_G` is linearized at the input, so that :math:`y = \langle \theta, h_G \rangle + b`.
+    The network runs in evaluation mode: batch normalisation by running statistics, no dropout.
 
     A walk passes through the states that its layer reads. In a
     :class:`~pyg_kernels.nn.RandomWalkNet` these are the features of the nodes. In a
     :class:`~pyg_kernels.nn.WLKernelNet` they are the labels of each iteration, in which a node
-    stands for its neighbourhood; what a walk, node or edge adds is its sum over the iterations
-    that are read out. In a :class:`~pyg_kernels.nn.GraphKernelNet` they are the states that its
-    last layer reads.
+    stands for its neighbourhood. The value of a walk, node or edge is then a sum over the
+    iterations that are read out. In a :class:`~pyg_kernels.nn.GraphKernelNet` they are the states
+    that its last layer reads.
 
     Args:
-        model: The network. Its activations after the walks are piecewise linear, its
-            normalisations over the batch or none; the labels of a ``WLKernelNet`` are free.
+        model: The network. Activations after the walks must be piecewise linear, and only batch
+            normalisation is supported. The labels of a ``WLKernelNet`` are not restricted.
         x: Node features, :obj:`(N, F)`.
         edge_index: The edges, in any form that the model takes.
-        edge_attr: Edge features, where the model takes them.
-        target: Which of the outputs.
+        edge_attr: Edge features, if the model takes them.
+        target: The index of the output to explain.
         k: How many walks to find, as in :func:`walk_contributions`.
         edge_weight: The number that multiplies every message along an edge, :obj:`(E,)`.
 
     Raises:
-        ValueError: For a model with another layer, activation or normalisation, which it names;
-            a target that is not there; and as :func:`walk_contributions`.
+        ValueError: For a model with an unsupported layer, activation or normalisation, which the
+            message names; a target that does not exist; and as :func:`walk_contributions`.
 
     Example:
         >>> import torch
@@ -131,7 +131,7 @@ def model_contributions(
 
 @contextmanager
 def evaluating(model: Module) -> Iterator[None]:
-    """Puts all modules into evaluation mode, and back."""
+    """Puts all modules into evaluation mode, and restores their modes afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -150,7 +150,7 @@ def contributions_to(
     Args:
         model: The network.
         graphs: One graph, or several with ``batch``.
-        weigh: Gives the weights of the outputs, :obj:`(B, out)`, for the outputs.
+        weigh: Maps the outputs to their weights, both :obj:`(B, out)`.
         k: How many walks to find.
     """
     with evaluating(model), as_stored(graphs.x):
@@ -189,13 +189,13 @@ class _Layer(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """A network's pass over graphs, as far as the graph vectors.
+    """A network's pass over graphs, up to the graph vectors.
 
     Attributes:
         layers: The walks that are read out, and what they read.
         edges: The edges.
         pooled: The graph vectors, :obj:`(B, H)`.
-        stages: What follows them.
+        stages: The stages that follow the graph vectors.
         concat: Whether each layer has its own channels of the graph vector.
     """
 
@@ -278,7 +278,7 @@ def _pooled(states: Tensor, graphs: Graphs) -> Tensor:
 
 
 def _on_nodes(of_graphs: Tensor, graphs: Graphs) -> Tensor:
-    """Each node's row of its graph."""
+    """For each node, the row of its graph."""
     if graphs.batch is None:
         return of_graphs.expand(graphs.x.size(0), -1)
     return of_graphs.index_select(0, graphs.batch)

@@ -2,7 +2,7 @@ r"""A sum over the n-grams of a text, and its exact shares.
 
 It is a sum over walks (:mod:`pyg_kernels.explain.walk_sum`) on the transitive closure of the
 path: from token s to t > s a walk is multiplied by
-:math:`(1 - \lambda_s)^\nu \prod_{s < r < t} \lambda_r`. Scans take the place of its edges.
+:math:`(1 - \lambda_s)^\nu \prod_{s < r < t} \lambda_r`. Linear scans sum over its edges.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class NgramSum:
         decay: :math:`\lambda`, :obj:`(T, D)`.
         keep: :math:`(1 - \lambda)^\nu`, :obj:`(T, D)`.
         ends: The weights of n-grams of orders 1, ..., n that end at each token, each
-            :obj:`(T, D)`; None where the sum has none of that order.
-        combine: ``'mul'``: the value of an n-gram is shared evenly by its tokens. ``'add'``: it
-            belongs to its first token, whose features are all it has.
-        only_last: Whether n-grams end at the last token alone.
+            :obj:`(T, D)`; None if the sum has no n-grams of that order.
+        combine: ``'mul'``: the value of an n-gram is shared evenly by its tokens. ``'add'``: an
+            n-gram takes the features of its first token alone, and this token gets the value.
+        only_last: Whether every n-gram ends at the last token.
     """
 
     projections: Sequence[Tensor]
@@ -69,7 +69,7 @@ class NgramSum:
         return walk(self.projections, carry, self.combine)
 
     def _ahead(self) -> list[Tensor]:
-        """The shares in what is ahead of each token, at its place 1, ..., n in an n-gram."""
+        """The sums over what follows a token at place 1, ..., n, weighted by the token's share."""
         found: list[Tensor] = []
         ahead = torch.zeros_like(self.decay)
         for order in range(len(self.projections), 0, -1):
@@ -83,7 +83,7 @@ class NgramSum:
         return found[::-1]
 
     def _carried(self, state: Tensor, backwards: bool = False) -> Tensor:
-        """At each token, the decayed sum over all earlier ones, or over all later ones."""
+        """At each token, the decayed sum over all earlier tokens, or over all later tokens."""
         layout = Layout.of_grid(len(state), 1, state.device)
         layout = layout.reversed() if backwards else layout
         nothing = state.new_zeros(1, state.size(1))

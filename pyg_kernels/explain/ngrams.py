@@ -57,38 +57,38 @@ def ngram_contributions(
 
     :math:`s_t` is the layer's state at a position, :math:`c_n`, :math:`z_n` or
     :math:`\sum_j c_j`, before its output map, bias, activation, output gate and highway. It is a
-    sum over n-grams, consecutive or not (Lei et al. 2017, theorem 1). With every decay held at
-    its value, also where it reads x or h, the n-gram at :math:`i_1 < \ldots < i_n \le t` adds,
-    where the layer multiplies,
+    sum over n-grams, consecutive or not (Lei et al. 2017, theorem 1). Every decay is held at its
+    value, even if it depends on x or h. In a layer that multiplies, the n-gram at
+    :math:`i_1 < \ldots < i_n \le t` adds
 
     .. math::
         \Bigl\langle \theta, \bigodot_{m=1}^n (1 - \lambda_{i_m})^\nu \odot W^{(m)} x_{i_m} \odot
         \bigodot_r \lambda_r \Bigr\rangle
 
-    to :math:`c_n`, r over the tokens from :math:`i_1` to t that it skips, and each of its tokens
-    gets 1/n. A layer that adds is a sum over the ends of n-grams, of 1 to n tokens, each with the
-    features of its first token alone, which gets the value. Sums take :math:`\mathcal{O}(n T D)`
-    by reverse scans; the best n-grams are found by :func:`best-first search
-    <pyg_kernels.explain.search.best_walks>`.
+    to :math:`c_n`, where r runs over the tokens from :math:`i_1` to t that it skips. Each of its
+    tokens gets 1/n. A layer that adds is a sum over suffixes of n-grams, of 1 to n tokens. Each
+    takes the features of its first token alone, and this token gets the value. Sums take
+    :math:`\mathcal{O}(n T D)` by reverse scans. The best n-grams are found by :func:`best-first
+    search <pyg_kernels.explain.search.best_walks>`.
 
     Args:
         rcnn: An :class:`~pyg_kernels.sequence.RCNN` of one layer and one direction with sum
             pooling, or its cell. Dropout is left out, as in evaluation.
         x: The tokens of one text, :obj:`(T, F)`.
-        position: The token at which the state is read; negative from the end.
+        position: The token at which the state is read; negative numbers count from the end.
         head: The weight :math:`\theta` of each channel, :obj:`(H,)`; ones by default. To explain
             :math:`\langle \theta, M s_t \rangle` with an output map M, give :math:`M^\top \theta`.
-        k: How many n-grams to find. The value of an n-gram is all that it adds: with
-            ``combine='add'`` and ``readout='sum'`` over all orders whose n-grams it ends. Those
-            whose values differ by rounding alone (ten digits) are in the order of their positions.
+        k: How many n-grams to find. The value of an n-gram is all that it adds; with
+            ``combine='add'`` and ``readout='sum'``, over all orders of n-grams that end with it.
+            N-grams whose values differ only by rounding (ten digits) are sorted by position.
 
     Returns:
         The shares, in the precision of the layer.
 
     Raises:
-        ValueError: For another layer, several layers, two directions, maxima; a position that is
-            not in the text; features or a head that do not fit; :obj:`k` below 0; a sum that is
-            not finite.
+        ValueError: For a layer of another type, several layers, two directions or max pooling; a
+            position outside the text; features or a head that do not fit; :obj:`k` below 0; a sum
+            that is not finite.
 
     Example:
         >>> import torch
@@ -135,8 +135,8 @@ def ngram_sum(cell: RCNNCell, x: Tensor, theta: Tensor) -> NgramSum:
     decay = _decays(cell, x).expand_as(projections[0])
     keep = 1 - decay if cell.normalize else torch.ones_like(decay)
     if cell.readout == "sum" and cell.combine == "add":
-        # An n-gram of m tokens ends those of orders m, ..., n; its first token is read by the
-        # maps 1, ..., n - m + 1 of them.
+        # An n-gram of m tokens is a suffix of n-grams of orders m, ..., n. In these its first
+        # token is read by the maps 1, ..., n - m + 1.
         projections = list(accumulate(projections, torch.add))
     at_last = torch.zeros_like(decay)
     at_last[-1] = theta

@@ -1,6 +1,6 @@
 """Attributions as pictures: molecules and texts coloured by what each part contributes.
 
-RDKit and matplotlib are imported where they are used: the attributions need neither.
+RDKit and matplotlib are imported only where they are used: attributions need neither of them.
 """
 
 from __future__ import annotations
@@ -63,26 +63,26 @@ def draw_molecule(
     A bond shows the sum over its two directed edges.
 
     Args:
-        mol: An RDKit molecule, or a SMILES string, whose atoms are taken in its order.
-        nodes: (N,) one value an atom.
-        edges: (E,) one value a directed edge, or None for atoms alone.
-        edge_index: (2, E), given with `edges`.
-        scale: The value that gets the full colour; None: the largest absolute value of all atoms
-            and bonds. One scale makes several pictures comparable.
+        mol: An RDKit molecule or a SMILES string. Values follow the order of its atoms.
+        nodes: (N,) one value per atom.
+        edges: (E,) one value per directed edge, or None to colour atoms alone.
+        edge_index: (2, E), required with `edges`.
+        scale: The value that gets the full colour, by default the largest absolute value of all
+            atoms and bonds. Pictures with the same scale are comparable.
         size: Width and height in pixels.
         legend: A line below the molecule.
         file_format: ``'svg'`` or ``'png'``.
 
     Returns:
-        The content of a file.
+        The content of the file.
 
     Raises:
         ImportError: If RDKit is not installed.
-        TypeError: If `mol` is neither, `edge_index` is no tensor of whole numbers, or values are
-            no numbers.
-        ValueError: If the SMILES cannot be read, the values do not fit its atoms, an edge joins
-            atoms without a bond, `edges` and `edge_index` are not both given, or the scale, the
-            size or the format is none.
+        TypeError: If `mol` is neither a molecule nor a string, `edge_index` is not a tensor of
+            whole numbers, or values are not numbers.
+        ValueError: If the SMILES cannot be read, the values do not fit the molecule, an edge joins
+            atoms without a bond, only one of `edges` and `edge_index` is given, or the scale, the
+            size or the format is invalid.
 
     Example:
         >>> from pyg_kernels.explain import draw_molecule
@@ -127,16 +127,16 @@ def text_html(tokens: Sequence[str], values: Values, ngrams: NGrams | None = Non
 
     Args:
         tokens: The T tokens.
-        values: (T,) one value a token.
+        values: (T,) one value per token.
         ngrams: The best n-grams, as pairs of positions and value; listed below the text.
 
     Returns:
-        A ``<div>`` that needs nothing besides itself; tokens are escaped.
+        A self-contained ``<div>``, in which tokens are escaped.
 
     Raises:
-        TypeError: If a token is no string, or values are no numbers.
+        TypeError: If a token is not a string, or values are not numbers.
         ValueError: If the values do not fit the tokens or are not finite, or an n-gram has a
-            position outside them.
+            position outside the text.
 
     Example:
         >>> from pyg_kernels.explain import text_html
@@ -171,21 +171,21 @@ def draw_text(
     gates: Tensor | Sequence[float] | None = None,
     title: str = "",
 ) -> Figure:
-    """A text as a figure: a bar a token, the best n-grams, and the gates where they are given.
+    """A text as a figure: a bar for each token, the best n-grams, and the gates if given.
 
     Args:
         tokens: The T tokens.
-        values: (T,) one value a token: the height of its bar, red above 0 and blue below.
-        ngrams: The best n-grams, as pairs of positions and value; the first on top.
-        gates: (T,) or (T, H): the decays or gates at each token; of H channels their mean and the
-            range of their middle half.
-        title: Of the figure.
+        values: (T,) one value per token: the height of its bar, red above 0 and blue below.
+        ngrams: The best n-grams, as pairs of positions and value; the first is drawn on top.
+        gates: (T,) or (T, H): the decays or gates at each token. For H channels, the figure shows
+            their mean and the range from the first to the third quartile.
+        title: The title of the figure.
 
     Raises:
         ImportError: If matplotlib is not installed.
-        TypeError: If a token is no string, or values or gates are no numbers.
+        TypeError: If a token is not a string, or values or gates are not numbers.
         ValueError: If there are no tokens, values or gates do not fit them, a value is not finite,
-            a gate not in [0, 1], or an n-gram has a position outside the text.
+            a gate is outside [0, 1], or an n-gram has a position outside the text.
 
     Example:
         >>> from pyg_kernels.explain import draw_text
@@ -219,7 +219,7 @@ def ngram_name(tokens: Sequence[str], positions: Sequence[int]) -> str:
     """The tokens of an n-gram, with an ellipsis where it skips some: ``not … good``.
 
     Raises:
-        TypeError: If a position is no whole number.
+        TypeError: If a position is not a whole number.
         ValueError: If a position is outside the tokens.
     """
     words: list[str] = []
@@ -239,7 +239,7 @@ def ngram_name(tokens: Sequence[str], positions: Sequence[int]) -> str:
 
 
 def largest(values: Iterable[float]) -> float:
-    """The largest absolute value, 1 where all are 0: what colours are relative to."""
+    """The largest absolute value, or 1 if all are 0: colours are relative to it."""
     return max(map(abs, values), default=0.0) or 1.0
 
 
@@ -259,7 +259,7 @@ def _as_molecule(mol: Any) -> Any:
 
 
 def _numbers(values: Any, name: str) -> Tensor:
-    """What is given as real numbers, on the CPU."""
+    """The given values as a tensor of real numbers, on the CPU."""
     try:
         tensor = torch.as_tensor(values).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:

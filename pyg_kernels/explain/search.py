@@ -1,19 +1,19 @@
 r"""The best walks of a sum over walks, by best-first search.
 
-A walk that has come to node u at step j with the product p has, whatever it does next, at most
-the absolute value
+Consider a walk that has reached node u at step j with the product p. However it continues, its
+absolute value is at most
 
 .. math::
     \min\Bigl(\sum_k |p_k| M_k,\; C \sqrt{\textstyle\sum_k p_k^2 M_k^2}\Bigr), \qquad
     M_k \ge |a_k|, \quad C \ge \sqrt{\textstyle\sum_k a_k^2 / M_k^2}
 
-for every a that it can be multiplied by from there (Hölder; Cauchy and Schwarz). M and C are found
-for each node and step from those of the next step. The most promising walk is extended first,
-until k whole walks are better than what any other can become. With one channel the bound is met,
-and nothing is extended in vain.
+for every a that it can be multiplied by from there (Hölder; Cauchy and Schwarz). M and C of each
+node and step are computed from those of the next step. The most promising walk is extended first,
+until k whole walks are better than any other can become. With one channel the bound is tight, and
+no walk is extended in vain.
 
-Walks that wait at the same node are extended together, by one matrix product: twice as many each
-time, up to a limit, and a node is left until as many wait there or a whole walk waits for them.
+Walks that wait at the same node are extended together, by one matrix product. Each visit extends
+twice as many, up to a limit, and is put off until that many wait or they hold up a whole walk.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Walk = tuple[tuple[int, ...], float]
 
-#: Values are ordered by this many binary digits: those that differ by rounding alone are equal.
+#: Values are compared to this many binary digits, so that rounding differences do not count.
 _DIGITS = 34
 #: At most 2 ** _MOST_DOUBLINGS prefixes are extended together, to at most _MOST_WALKS walks.
 _MOST_DOUBLINGS, _MOST_WALKS = 8, 2**22
@@ -55,14 +55,14 @@ class Moves(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The weight of a walk that ends at each node, (N, D), and whether one can."""
+    """The weight of a walk that ends at each node, (N, D), and whether a walk can end there."""
 
     weights: Array
     allowed: Flags
 
 
 class Reach(NamedTuple):
-    """Bounds on all that walks can be multiplied by from each node on.
+    """Bounds on every product that a walk can be multiplied by from each node on.
 
     Attributes:
         largest: M, the largest absolute value in each channel, :obj:`(N, D)`.
@@ -74,7 +74,7 @@ class Reach(NamedTuple):
 
     @staticmethod
     def of(weights: Array) -> Reach:
-        """Of one factor at each node."""
+        """The bounds of a single factor at each node."""
         return Reach(np.abs(weights), np.sqrt(np.count_nonzero(weights, axis=-1)))
 
     def spread_within(self, whole: Array) -> Array:
@@ -84,7 +84,7 @@ class Reach(NamedTuple):
         return np.minimum(norm, share.max(-1) * self.spread)
 
     def or_else(self, other: Reach) -> Reach:
-        """Of what either bounds."""
+        """Bounds on everything that either of the two bounds."""
         whole = np.maximum(self.largest, other.largest)
         return Reach(whole, np.maximum(self.spread_within(whole), other.spread_within(whole)))
 
@@ -93,9 +93,9 @@ class Walks(ABC):
     """A sum over walks, as the search goes through it.
 
     Args:
-        starts: What a walk starts with at each node at steps 1, ..., n, each :obj:`(N, D)`; None
-            where none starts.
-        ends: The weights of walks that end at steps 1, ..., n; None where none ends.
+        starts: The initial products of walks that start at steps 1, ..., n, each :obj:`(N, D)`;
+            None for a step at which no walk starts.
+        ends: The weights of walks that end at steps 1, ..., n; None if no walk ends there.
     """
 
     def __init__(self, starts: Sequence[Array | None], ends: Sequence[Ends | None]) -> None:
@@ -111,27 +111,27 @@ class Walks(ABC):
 
     @abstractmethod
     def reach(self, step: int, ahead: Reach) -> Reach:
-        """Bounds on the factor of any move from each node times what is ahead of where it leads."""
+        """Bounds from each node on: the factor of a move times what is ahead of its target."""
 
     @abstractmethod
     def leads(self, ahead: Flags) -> Flags:
-        """Whether any move from each node leads to one that is marked, (N,)."""
+        """Whether some move from each node leads to a marked node, (N,)."""
 
 
 def best_walks(walks: Walks, k: int) -> list[Walk]:
-    """The k walks of largest absolute value, those of equal values in the order of their nodes.
+    """The k walks of largest absolute value; walks of equal values are sorted by their nodes.
 
-    How many walks are looked at depends on the values. At worst, as with many channels of random
-    signs and decays near 1, the bound rules out few: then time grows as the number of walks,
-    times D, and memory as the number of walks that lack their last node, times D. Where only the
-    shares are wanted, ask for k = 0.
+    The number of walks that are examined depends on the values. In the worst case, such as many
+    channels of random signs with decays near 1, the bound rules out few walks. Time then grows as
+    the number of walks times D, and memory as the number of walks without their last node times
+    D. If only the shares are needed, set k = 0.
 
     Args:
         walks: The sum over walks.
         k: How many to find.
 
     Returns:
-        Nodes and value of each; all walks where there are at most k.
+        The nodes and the value of each walk; all walks if there are at most k.
     """
     return _Search(walks, k).run() if k else []
 
@@ -148,7 +148,7 @@ class _Prefix(NamedTuple):
 
 
 class _Search:
-    """One search; the best prefix at each step and node is pending, the others wait behind it."""
+    """One search. At each step and node the best prefix is pending; the others wait behind it."""
 
     def __init__(self, walks: Walks, k: int) -> None:
         self.walks, self.k = walks, k
@@ -171,7 +171,7 @@ class _Search:
         found: list[Walk] = []
         while (self.pending or self.put_off) and len(found) < self.k:
             if self.put_off and not (self.pending and self.pending[0].unfinished):
-                # No walk is among the best before what was put off is visited.
+                # Places that were put off are visited before a whole walk counts as found.
                 places, self.put_off = self.put_off, {}
                 for place in places:
                     self._visit(place)
@@ -184,7 +184,7 @@ class _Search:
         return found
 
     def _come_to(self, prefix: _Prefix) -> None:
-        """Visits the place of a prefix, or puts it off until more wait there."""
+        """Visits the place of a prefix, or puts the visit off until more prefixes wait there."""
         place = prefix.step, prefix.nodes[-1]
         waiting = self.waiting[place]
         if not waiting or (waiting[0] is not prefix and place not in self.put_off):
@@ -209,11 +209,11 @@ class _Search:
         self._extend(prefixes, place[0] + 1, moves)
 
     def _together(self, place: tuple[int, int]) -> int:
-        """How many prefixes to extend at once, one more doubling at each visit."""
+        """How many prefixes to extend at once: twice as many at each visit, up to a limit."""
         return int(2 ** min(self.visits[place], _MOST_DOUBLINGS))
 
     def _extend(self, prefixes: list[_Prefix], step: int, moves: Moves) -> None:
-        """Takes prefixes from one node to a step: as walks that end there, and that go on."""
+        """Extends prefixes to a step, both as walks that end there and as walks that go on."""
         if not prefixes:
             return
         contents = np.stack([prefix.content for prefix in prefixes])
@@ -230,8 +230,8 @@ class _Search:
         ahead = moves.factors * weights
         allowed = end.allowed[moves.nodes]
         sizes = np.abs(contents @ ahead.T)
-        # A bound on the rounding error of the matrix product, which only selects: the values of
-        # the walks that are left are computed again.
+        # A bound on the rounding error of the matrix product. The product only selects walks;
+        # the values of those that remain are computed again.
         lost = self.loss * np.abs(contents).sum(1).max() * np.abs(ahead).max(initial=0.0)
         enough = max(self._least(), self._kth(sizes[:, allowed], lost))
         rows, places = np.nonzero((sizes >= enough - lost) & allowed)
@@ -246,7 +246,7 @@ class _Search:
                 heapq.heappush(self.pending, _Prefix(-key, *walk, False, step, float(value)))
 
     def _go_on(self, prefixes: list[_Prefix], contents: Array, step: int, moves: Moves) -> None:
-        """Puts prefixes that can become one of the k best where they have come to."""
+        """Queues prefixes that can become one of the k best at the nodes they have reached."""
         reach = self.reach[step - 1]
         ahead = np.abs(moves.factors) * reach.largest[moves.nodes]
         bounds = _bounds(np.abs(contents), ahead, reach.spread[moves.nodes]) * (1.0 + self.loss)
@@ -263,14 +263,14 @@ class _Search:
                 heapq.heappush(self.pending, prefix)
 
     def _kth(self, sizes: Array, lost: float) -> float:
-        """What the k-th best of these walks has at least."""
+        """A lower bound on the k-th largest of these sizes; -1 if there are fewer than k."""
         if sizes.size < self.k:
             return -1.0
         kth = np.partition(sizes, sizes.size - self.k, axis=None)[sizes.size - self.k]
         return float(_rounded(np.maximum(kth - lost, 0.0)))
 
     def _least(self) -> float:
-        """What the k-th best walk has at least."""
+        """The least absolute value among the k best walks so far; -1 if there are fewer than k."""
         return self.best[0] if len(self.best) == self.k else -1.0
 
     @staticmethod
@@ -280,7 +280,7 @@ class _Search:
 
 
 def _bounds(contents: Array, largest: Array, spread: Array) -> Array:
-    """The most that each walk can come to by each move, (prefixes, moves)."""
+    """An upper bound on the value that each walk can reach by each move, (prefixes, moves)."""
     by_sum = contents @ largest.T
     tops = contents.max(1, keepdims=True), largest.max(1, keepdims=True)
     shares = [
@@ -293,7 +293,7 @@ def _bounds(contents: Array, largest: Array, spread: Array) -> Array:
 
 
 def _look_ahead(walks: Walks) -> tuple[list[Reach], list[Flags]]:
-    """For steps 1, ..., n - 1: what is ahead of each node, and whether walks from there end."""
+    """For steps 1, ..., n - 1: bounds from each node on, and whether walks from there can end."""
     last = next(end for end in reversed(walks.ends) if end is not None)
     reach, reaching = Reach.of(last.weights), last.allowed
     reaches: list[Reach] = []
@@ -310,6 +310,6 @@ def _look_ahead(walks: Walks) -> tuple[list[Reach], list[Flags]]:
 
 
 def _rounded(values: Array) -> Array:
-    """Positive numbers cut to `_DIGITS` binary digits; the order of any two is kept or lost."""
+    """Positive numbers cut to `_DIGITS` binary digits; any two keep their order or become equal."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.floor(np.ldexp(mantissa, _DIGITS)), exponent - _DIGITS)

@@ -24,23 +24,23 @@ class TextNet(Module):
     r"""Reads texts, given as path graphs, with a recurrent convolution and maps the output at
     the last token of each, :math:`y = \mathrm{head}(h_T)`.
 
-    It is called as PyG's models are, so that its explainers run on texts; a text without tokens
+    It is called like a PyG model, so that PyG's explainers run on texts. A text without tokens
     has :math:`h_T = 0`.
 
     Args:
         rcnn: A :class:`~pyg_kernels.sequence.RCNN` of one layer and one direction with sum
-            pooling. For an exact attribution its activation is piecewise linear, and it has
-            neither output gate nor highway.
-        head: Maps H features to outputs: a linear map, or modules of which each is piecewise
-            linear.
+            pooling. An exact attribution needs a piecewise-linear activation, no output gate and
+            no highway.
+        head: Maps H features to outputs: a linear map, or a sequence of piecewise-linear
+            modules.
 
     Shapes:
-        - **input:** tokens of texts one after the other, :math:`(N, F)`; edges, which are not
-          read; text of each token, :math:`(N)`, in rising order
+        - **input:** the tokens of all texts, one text after the other, :math:`(N, F)`; edges,
+          which are ignored; the text of each token, :math:`(N)`, in ascending order
         - **output:** :math:`(B, \mathrm{out})`
 
     Raises:
-        ValueError: For another layer, and for tokens that are not text by text.
+        ValueError: For an unsupported layer, and if tokens are not in the order of their texts.
 
     Example:
         >>> import torch
@@ -123,7 +123,7 @@ def text_contributions(net: TextNet, x: Tensor, weights: Tensor, k: int) -> Ngra
 
 
 def joined_texts(attributions: Sequence[NgramContributions], k: int) -> NgramContributions:
-    """The attributions of texts that lie one after the other as one, positions counted through."""
+    """Joins the attributions of consecutive texts; positions are counted across all texts."""
     ends = accumulate((attribution.tokens.numel() for attribution in attributions), initial=0)
     ngrams = [
         (tuple(start + i for i in positions), value)
@@ -139,7 +139,7 @@ def joined_texts(attributions: Sequence[NgramContributions], k: int) -> NgramCon
 
 
 def _layer_stages(cell: RCNNCell) -> list[Stage]:
-    """What a layer does to its state."""
+    """The stages that turn a layer's state into its output."""
     for name in ("output_gate_lin", "highway_lin"):
         if getattr(cell, name) is not None:
             raise ValueError(

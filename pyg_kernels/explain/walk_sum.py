@@ -6,8 +6,8 @@ Every kernel layer on graphs, additive or multiplicative, gated or not, adds up 
     \Bigl\langle \theta_{u_n},\; \bigodot_{j = i + 1}^n G_j[u_{j-1} u_j] \odot S_i[u_i]
     \Bigr\rangle
 
-of walks :math:`(u_i, \ldots, u_n)`: what a walk starts with at its first node, what each edge
-multiplies it by, and a weight at its last node.
+of walks :math:`(u_i, \ldots, u_n)`. S is what a walk starts with at its first node, G what each
+edge multiplies it by, and :math:`\theta` the weight at its last node.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from pyg_kernels.walk import Combine
 
 @dataclass(frozen=True, eq=False)
 class WalkSum:
-    r"""A sum over walks that end at their step n.
+    r"""A sum over walks that end at step n.
 
     Args:
-        starts: :math:`S_1, \ldots, S_n`, each :obj:`(N, D)`; None where no walk starts.
+        starts: :math:`S_1, \ldots, S_n`, each :obj:`(N, D)`; None if no walk starts at a step.
         steps: :math:`G_2, \ldots, G_n`, what each edge multiplies a walk by, each :obj:`(E, D)`.
         ends: :math:`\theta`, :obj:`(N, D)`.
         source: The node that each edge leaves, :obj:`(E,)`.
         target: The node that it reaches, :obj:`(E,)`.
-        combine: ``'mul'``: a walk's value is shared evenly by its nodes. ``'add'``: it belongs
-            to its first node, whose features are all it has.
+        combine: ``'mul'``: a walk's value is shared evenly by its nodes. ``'add'``: a walk takes
+            the features of its first node alone, and this node gets the value.
     """
 
     starts: Sequence[Tensor | None]
@@ -55,7 +55,7 @@ class WalkSum:
         return (self.arriving[-1] * self.ends).sum()
 
     def single_nodes(self) -> Tensor:
-        """What walks of one node add, which take no edge."""
+        """What walks of one node add. They have no edge."""
         last = self.starts[-1]
         return self.ends.new_zeros(()) if last is None else (last * self.ends).sum()
 
@@ -72,7 +72,7 @@ class WalkSum:
     def edges(self) -> Tensor:
         """The share of each edge, (E,): a walk's value is shared evenly by its edges.
 
-        They add up to the total but for the walks of one node.
+        The shares add up to the total without the walks of one node.
         """
         num_edges = [self.order - step for step in range(1, self.order)]  # from a start at step
         shares = [
@@ -112,7 +112,7 @@ class WalkSum:
 
 
 def side_by_side(sums: Sequence[WalkSum]) -> WalkSum:
-    """Several sums over the walks of one graph as one, channels beside each other."""
+    """Joins several sums over the walks of one graph into one by concatenating their channels."""
     first = sums[0]
     if len(sums) == 1:
         return first

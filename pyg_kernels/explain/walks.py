@@ -37,10 +37,10 @@ class WalkContributions:
     Attributes:
         nodes: The share of each node, :obj:`(N,)`; they add up to :obj:`total`.
         edges: The share of each edge, :obj:`(E,)`, in the order of the given index, or of a sparse
-            adjacency's entries; they add up to :obj:`total` less :obj:`remainder`.
+            adjacency's entries; they add up to :obj:`total` minus :obj:`remainder`.
         walks: The k best walks by absolute value: the nodes, first to last, and the value.
         total: The output.
-        remainder: What walks of one node add, which take no edge.
+        remainder: The part of :obj:`total` that walks of one node add. They have no edge.
     """
 
     nodes: Tensor
@@ -63,41 +63,41 @@ def walk_contributions(
 ) -> WalkContributions:
     r"""Shares out :math:`\sum_v \langle \theta, c_n[v] \rangle` exactly.
 
-    A random-walk layer is a sum over walks (Lei et al. 2017, theorem 3). With
-    :math:`a^{(j)}_{uv}` the whole weight of an edge (edge weight, decay or gate, bond factor) and
-    :math:`m_j[u]` the slope of the activation at :math:`c_j[u]`, both held at their values, a
-    walk of n nodes adds, where the layer multiplies,
+    A random-walk layer is a sum over walks (Lei et al. 2017, theorem 3). Let
+    :math:`a^{(j)}_{uv}` be the whole weight of an edge (edge weight, decay or gate, bond factor)
+    and :math:`m_j[u]` the slope of the activation at :math:`c_j[u]`, both held at their values.
+    In a layer that multiplies, a walk of n nodes adds
 
     .. math::
         \Bigl\langle \theta, \bigodot_{j=1}^n W^{(j)} f_{u_j} \odot
         \bigodot_{j=2}^n m_{j-1}[u_{j-1}] \odot a^{(j)}_{u_{j-1} u_j} \Bigr\rangle ,
 
-    of which each of its nodes gets 1/n and each of its edges 1/(n - 1). A layer that adds is a
-    sum over walks of 1 to n nodes that end at step n, each with the features of its first node
-    alone, which gets the value; edges get equal parts of it. Sums take
-    :math:`\mathcal{O}(n E D)` by forward and backward recurrences; the best walks are found by
-    :func:`best-first search <pyg_kernels.explain.search.best_walks>`, none is enumerated.
+    of which each node gets 1/n and each edge 1/(n - 1). A layer that adds is a sum over walks of
+    1 to n nodes that end at step n. Such a walk takes the features of its first node alone. This
+    node gets the whole value, and the walk's edges get equal parts of it. The sums take
+    :math:`\mathcal{O}(n E D)` by forward and backward recurrences. The best walks are found by
+    :func:`best-first search <pyg_kernels.explain.search.best_walks>`, not by enumeration.
 
     Args:
         conv: A :class:`~pyg_kernels.nn.RandomWalkConv` or :class:`~pyg_kernels.nn.GatedWalkConv`
             with no activation, relu, leaky relu or abs; or a
-            :class:`~pyg_kernels.nn.WLKernelConv`, of which :math:`c_n` is explained.
+            :class:`~pyg_kernels.nn.WLKernelConv`, whose :math:`c_n` is explained.
         x: Node features, :obj:`(N, F)`; for a WL layer, the labels that it reads.
         edge_index: The edges, in any form that the layer takes.
-        edge_attr: Edge features, where the layer takes them.
+        edge_attr: Edge features, if the layer takes them.
         head: The weight :math:`\theta` of each channel, :obj:`(D,)`; ones by default.
         k: How many walks to find. Parallel edges make different walks of the same nodes. Walks
-            whose values differ by rounding alone (ten digits) are in the order of their nodes.
+            whose values differ only by rounding (ten digits) are sorted by their nodes.
         edge_weight: The number that multiplies every message along an edge, :obj:`(E,)`.
 
     Returns:
         The shares, in the precision of the layer.
 
     Raises:
-        ValueError: For another layer or activation, which it names; a layer whose walks of three
-            nodes or more never turn back; a head or features that do not fit; edges that name nodes
-            which are not there; :obj:`k` below 0; an output that is not finite, or another than the
-            walks' (messages that are overridden, or changed by hooks).
+        ValueError: For an unsupported layer or activation, which the message names; a layer of
+            non-backtracking walks of three nodes or more; a head or features that do not fit; edges
+            that name missing nodes; :obj:`k` below 0; an output that is not finite or differs from
+            the sum over walks (because messages are overridden or changed by hooks).
 
     Example:
         >>> import torch
@@ -124,7 +124,7 @@ def walk_contributions(
 
 
 def walk_of(conv: Module) -> WalkLayer:
-    """The random walk that a layer takes."""
+    """The random-walk layer inside a WL layer, or the random-walk layer itself."""
     if isinstance(conv, WLKernelConv):
         return conv.walk
     if isinstance(conv, (RandomWalkConv, GatedWalkConv)):
@@ -174,7 +174,7 @@ def walk_sum(conv: WalkLayer, x: Tensor, edges: Edges, ends: Tensor) -> WalkSum:
     steps: list[Tensor] = []
 
     def carry(state: Tensor, step: int) -> Tensor:
-        """Sums the neighbours' states, and keeps what their walks are multiplied by."""
+        """Sums the neighbours' states, and stores what each edge multiplies walks by."""
         weight = message_weight(edges.index, gate, bonds[step - 2] if bonds else None)
         along = weighted(slope(state).index_select(0, edges.source) * decay, edges.weight)
         along = along if weight is None else along * weight

@@ -1,4 +1,4 @@
-"""How a token is chosen: a draw of its selection from the generator's numbers for it."""
+"""How a token is selected: a draw that depends on the generator's numbers for the token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid, softplus
 
 
 class Choice(ABC):
-    """A distribution of the selection z of one token, by its logit and perhaps its spread.
+    """The distribution of one token's selection z, given by a logit and for some by a spread.
 
     All methods work elementwise. :math:`P(z > 1/2)` is the sigmoid of the logit.
     """
@@ -22,14 +22,14 @@ class Choice(ABC):
 
     @abstractmethod
     def draw(self, logit: Tensor, spread: Tensor | None, uniform: Tensor) -> Tensor:
-        """The selection that a uniform number in [0, 1) gives."""
+        """The selection that results from a uniform random number in [0, 1)."""
 
     def probability(self, logit: Tensor, spread: Tensor | None) -> Tensor:
         """The probability that a token is selected, as the penalty on the size counts it."""
         return torch.sigmoid(logit)
 
     def transition(self, logit: Tensor, spread: Tensor | None, z: Tensor, pairs: Tensor) -> Tensor:
-        """The penalty :math:`|z_u - z_v|` of pairs (2, P) of tokens, or an estimate, (S, P)."""
+        """The penalty :math:`|z_u - z_v|`, or an estimate of it, (S, P), of token pairs (2, P)."""
         return sampled_transition(z, pairs)
 
 
@@ -55,7 +55,7 @@ class ConcreteChoice(Choice):
         z = \mathrm{sigmoid}\Bigl(\frac{\ell + \log u - \log(1 - u)}{\tau}\Bigr), \qquad
         P(z > 1/2) = \mathrm{sigmoid}(\ell).
 
-    The penalty counts :math:`P(z > 1/2)`, the probability of the selection that it relaxes.
+    The penalty counts :math:`P(z > 1/2)`, the probability of the hard selection that z relaxes.
 
     Args:
         temperature: :math:`\tau`, above 0.
@@ -82,13 +82,13 @@ class HardKumaChoice(Choice):
         z = \min(1, \max(0, l + (r - l) k)), \qquad
         P(z = 0) = 1 - \Bigl(1 - \bigl(\tfrac{-l}{r - l}\bigr)^a\Bigr)^b
 
-    with l = -0.1, r = 1.1. The two numbers of a token are the paper's a and b in other
-    coordinates, such that the logit alone says which side of 1/2 is likely: the spread gives the
-    shape :math:`a = \mathrm{softplus}(s)`, cut to [0.05, 10], and
-    :math:`b = \log \mathrm{sigmoid}(\ell) / \log(1 - 2^{-a})`, by which
+    with l = -0.1, r = 1.1. A token's two numbers, logit :math:`\ell` and spread s, reparametrise
+    the paper's a and b, so that the logit alone says which side of 1/2 is more likely. The spread
+    gives the shape :math:`a = \mathrm{softplus}(s)`, clamped to [0.05, 10]. With
+    :math:`b = \log \mathrm{sigmoid}(\ell) / \log(1 - 2^{-a})`, it holds that
     :math:`P(z > 1/2) = \mathrm{sigmoid}(\ell)`.
 
-    The penalties are expected ones: :math:`P(z \ne 0)` for the size, and for a pair
+    The penalties are expectations: :math:`P(z \ne 0)` for the size, and for a pair
     :math:`P(z_u = 0) P(z_v \ne 0) + P(z_u \ne 0) P(z_v = 0)` (section 4).
     """
 
@@ -120,7 +120,7 @@ _SHAPES, _LEAST = (0.05, 10.0), 1e-6
 
 
 def sampled_transition(z: Tensor, pairs: Tensor) -> Tensor:
-    """The penalty of selections (S, N) as they are, (S, P)."""
+    """The penalty :math:`|z_u - z_v|` of drawn selections (S, N) for each pair, (S, P)."""
     first, second = (z.index_select(1, side) for side in pairs)
     return (first - second).abs()
 

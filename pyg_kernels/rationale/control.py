@@ -1,4 +1,4 @@
-"""What the objective remembers from batch to batch: a baseline, and the price of a token."""
+"""The state that the objective keeps between batches: a baseline, and the price of a token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyg_kernels.checks import is_number
 
 
 def checked_rate(rate: float, name: str) -> float:
-    """A share of tokens."""
+    """A share of tokens, checked to be between 0 and 1."""
     if not is_number(rate) or not 0.0 < rate < 1.0:
         raise ValueError(f"{name}={rate!r}: expected a share between 0 and 1")
     return float(rate)
@@ -22,7 +22,7 @@ class RunningBaseline(Module):
     r"""The exponential running mean of the cost, 0 before the first batch.
 
     Args:
-        momentum: The weight of what was before, in [0, 1).
+        momentum: The weight of earlier batches, in [0, 1).
     """
 
     total: Tensor
@@ -50,20 +50,19 @@ class RunningBaseline(Module):
 
 
 class RateControl(Module):
-    r"""The price :math:`\lambda_1` of a selected token that leads to a rate of selection.
+    r"""Adjusts the price :math:`\lambda_1` of a selected token to reach a rate of selection.
 
-    With the share p of a batch's tokens that are selected, the rate r, and the error in the scale
-    in which probabilities are learned,
-    :math:`e = \mathrm{logit}(p) - \mathrm{logit}(r)`, cut to [-2, 2], dual ascent with a damping
-    term:
+    Let p be the share of a batch's tokens that are selected, r the rate, and
+    :math:`e = \mathrm{logit}(p) - \mathrm{logit}(r)`, clamped to [-2, 2], the error on the scale
+    on which probabilities are learned. The price follows dual ascent with a damping term:
 
     .. math::
         \mu \leftarrow \mu + \eta (1 + |\mu|) e, \qquad
         \lambda_1 = u (\mu + \kappa (1 + |\mu|) e),
 
-    where u is the mean loss of a token in the first batch. Neither the scale of losses nor the
-    length of texts changes what :math:`\eta` and :math:`\kappa` do. The price is negative where
-    selections have to grow.
+    where u is the mean loss per token in the first batch. The effect of :math:`\eta` and
+    :math:`\kappa` depends neither on the scale of losses nor on the length of texts. The price is
+    negative when selections have to grow.
 
     Args:
         rate: r, in (0, 1).

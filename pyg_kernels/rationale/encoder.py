@@ -1,4 +1,4 @@
-"""The encoder of texts: from the tokens that it is given to an output."""
+"""The encoder of texts, which maps the tokens that it is given to an output."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from pyg_kernels.sequence.texts import lengths_of
 
 
 class SequenceEncoder(Module):
-    r"""Reads texts with a layer and maps one vector of each to outputs,
+    r"""Reads texts with a layer and maps one vector per text to outputs,
 
     .. math::
         y = A\, \mathrm{dropout}(r(h_1, \ldots, h_L)) + a,
 
-    with r the last output, the mean or the channelwise maximum. The vector of a text without
-    tokens is zero: a is what the encoder predicts of an empty text.
+    where r is the last output, the mean or the channelwise maximum. The vector of a text without
+    tokens is zero, so the encoder predicts a for an empty text.
 
-    Where tokens count in part, with weights :math:`s_t` in [0, 1], the mean is
-    :math:`\sum_t s_t h_t / \sum_t s_t` and the maximum is that over tokens of a weight above 0;
-    both, and the last output of :class:`~pyg_kernels.sequence.RCNN`, are those of the selected
-    tokens alone where weights are 0 and 1. The maximum jumps where a weight leaves 0, so that the
-    last output and the mean suit relaxed selections better.
+    If tokens count in part, with weights :math:`s_t` in [0, 1], the mean is
+    :math:`\sum_t s_t h_t / \sum_t s_t`, and the maximum is over the tokens with a weight above 0.
+    If all weights are 0 or 1, the mean, the maximum and the last output of an
+    :class:`~pyg_kernels.sequence.RCNN` equal those of the selected tokens alone. The maximum jumps
+    as a weight leaves 0, so the last output and the mean suit relaxed selections better.
 
     Args:
         layer: A layer of :mod:`pyg_kernels.sequence`, or an ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``.
-        channels: The number of features that the layer gives: twice the hidden size in two
-            directions.
+        channels: The number of output features of the layer: twice the hidden size if it is
+            bidirectional.
         out_channels: The number of outputs.
-        readout: ``'last'``, each direction's output after its last token; ``'mean'`` or ``'max'``.
+        readout: ``'last'`` (each direction's output after its last token), ``'mean'`` or ``'max'``.
         dropout: The probability of dropout on the vector of a text.
 
     Shapes:
@@ -46,9 +46,9 @@ class SequenceEncoder(Module):
         - **output:** :math:`(B, \mathrm{out\_channels})`
 
     Raises:
-        ValueError: For sizes below 1, an unknown readout, and outputs of another size.
-        TypeError: For a selection where the layer is not an RCNN: no other layer here has a
-            recurrence in which a token counts in part.
+        ValueError: For sizes below 1, an unknown readout, and layer outputs of another size.
+        TypeError: For a selection with a layer that is not an RCNN: in no other layer's recurrence
+            can a token count in part.
 
     Example:
         >>> import torch
@@ -96,7 +96,7 @@ class SequenceEncoder(Module):
         return self.head(self.dropout(self._vectors(x, ptr, lengths, selection)))
 
     def _vectors(self, x: Tensor, ptr: Tensor, lengths: Tensor, selection: Tensor | None) -> Tensor:
-        if not x.size(0):  # nothing to read, which not every layer takes
+        if not x.size(0):  # not every layer accepts an empty input
             weight = self.head.weight
             return weight.new_zeros(lengths.numel(), self.channels)
         states = self._states(x, ptr, selection)
@@ -139,7 +139,7 @@ class SequenceEncoder(Module):
 
 
 def _mean(states: Tensor, text: Tensor, lengths: Tensor, selection: Tensor | None) -> Tensor:
-    total = states.to(torch.promote_types(states.dtype, torch.float32))  # half would overflow
+    total = states.to(torch.promote_types(states.dtype, torch.float32))  # float16 would overflow
     if selection is None:
         count = lengths.to(total.dtype)
     else:

@@ -38,20 +38,20 @@ class Generator(Module):
         p(z_t = 1 \mid x, z_{1:t-1}) = \mathrm{sigmoid}(w^\top h_t + v^\top s_{t-1} + b), \qquad
         s_t = f(s_{t-1}, [h_t, z_t]),
 
-    with f a step of the additive, normalised :class:`~pyg_kernels.sequence.RCNN` of bigrams and
-    recurrent decay. Calling the generator gives the distribution,
+    where f is a step of an additive, normalised :class:`~pyg_kernels.sequence.RCNN` of order 2
+    with recurrent decay. Calling the generator returns the distribution of selections,
     :class:`~pyg_kernels.rationale.selections.Selections`.
 
     Args:
-        network: Gives each token its state: called as ``network(x, ptr=ptr)`` with texts (a layer
-            of :mod:`pyg_kernels.sequence`, its output the states), and as
-            ``network(x, edge_index, edge_attr)`` with graphs.
-        channels: The size of a state: twice the hidden size for a layer in two directions.
+        network: Computes the state of each token. On texts it is called as
+            ``network(x, ptr=ptr)``, for example a layer of :mod:`pyg_kernels.sequence`, whose
+            outputs are the states; on graphs as ``network(x, edge_index, edge_attr)``.
+        channels: The size of a state: twice the hidden size for a bidirectional layer.
         selection: ``'independent'`` or ``'dependent'``. Atoms have no order, so graphs need
             ``'independent'``.
-        hidden_size: The size of s; unused where selections are independent.
-        initial_rate: The rate of selection that b stands for at first, in (0, 1): the probability
-            of z > 1/2, whatever the estimator.
+        hidden_size: The size of s; unused if selections are independent.
+        initial_rate: The rate of selection, in (0, 1), to which b is initialised: the probability
+            of z > 1/2, with every estimator.
 
     Shapes:
         - **input:** tokens, N rows, with ``ptr``, :math:`(B + 1)`; or nodes, N rows, with
@@ -59,8 +59,8 @@ class Generator(Module):
         - **selections:** :math:`(S, N)`, S samples
 
     Raises:
-        ValueError: For sizes below 1, an unknown selection, a rate outside (0, 1), states of
-            another shape, and dependent selections of atoms.
+        ValueError: For sizes below 1, an unknown selection, a rate outside (0, 1), states of the
+            wrong shape, and dependent selections of atoms.
 
     Example:
         >>> import torch
@@ -102,7 +102,7 @@ class Generator(Module):
         self.spread: TokenNumber | None = None
 
     def build_spread(self) -> None:
-        """Gives tokens a second number, which ``'hardkuma'`` needs, if they have none."""
+        """Adds a token's second number, which ``'hardkuma'`` needs, if there is none yet."""
         if self.spread is None:
             weight = self.logit.of_token.weight
             self.spread = self._number()

@@ -32,19 +32,19 @@ Estimator = Literal["reinforce", "gumbel", "hardkuma"]
 
 
 class Rationale(NamedTuple):
-    r"""Selections of a batch of B texts or graphs with N tokens or atoms, and what they gave.
+    r"""Selections in a batch of B texts or graphs with N tokens or atoms, and their outputs.
 
     Attributes:
-        output: What the encoder makes of what is selected, :obj:`(S * B, out)`: sample by sample.
-        selection: The selections, :obj:`(S, N)`: bool, or, where they are relaxed, numbers in
-            [0, 1].
-        log_prob: The log-probability of each selection, :obj:`(S, B)`; None where selections are
-            not drawn by it.
-        size: The number of selected tokens :math:`\|z\|`, :obj:`(S, B)`; where selections are
-            relaxed, the sum of the probabilities that the estimator penalises, each given the
-            draws before where selections depend on each other.
-        transitions: :math:`\sum |z_u - z_v|` over neighbours, each pair once, :obj:`(S, B)`; of
-            ``'hardkuma'`` its expectation, were the two independent.
+        output: The encoder's outputs for the selected tokens, :obj:`(S * B, out)`, sample by
+            sample.
+        selection: The selections, :obj:`(S, N)`: bool, or numbers in [0, 1] if relaxed.
+        log_prob: The log-probability of each selection, :obj:`(S, B)`; None with a relaxed
+            estimator.
+        size: The number of selected tokens :math:`\|z\|`, :obj:`(S, B)`. For relaxed selections,
+            the sum of the probabilities that the estimator penalises. If selections are dependent,
+            each probability is conditional on the draws before it.
+        transitions: :math:`\sum |z_u - z_v|` over neighbours, each pair once, :obj:`(S, B)`; for
+            relaxed ``'hardkuma'`` selections its expectation as if the two were independent.
     """
 
     output: Tensor
@@ -55,47 +55,47 @@ class Rationale(NamedTuple):
 
 
 class Rationalizer(Module):
-    r"""Learns the few tokens or atoms that suffice for a prediction together with the prediction:
+    r"""Learns a prediction together with a rationale, the few tokens or atoms that suffice for it:
     Lei's `thesis <https://people.csail.mit.edu/taolei/papers/thesis.pdf>`_ (2017), section 3.3.
 
-    A generator selects, :math:`z \sim p(z \mid x)`, and an encoder reads what is selected and
-    nothing else. Both minimise the expectation of
+    A generator draws a selection :math:`z \sim p(z \mid x)`, and an encoder reads only the
+    selected tokens. Both minimise the expectation of
 
     .. math::
         \mathrm{cost}(z, x, y) = \mathcal{L}(\mathrm{enc}(z, x), y) + \lambda_1 \|z\| +
         \lambda_2 \sum_{t \ge 2} |z_t - z_{t-1}|,
 
-    on graphs with the second sum over bonds. The estimators of its gradient:
+    On graphs the second sum runs over bonds. The gradient is estimated in one of these ways:
 
     - ``'reinforce'`` (the thesis): selections are drawn,
-      :math:`\nabla = \nabla \mathrm{cost} + (\mathrm{cost} - \beta) \nabla \log p(z \mid x)`, with
-      the baseline :math:`\beta` the mean cost of the other samples of the text, or with one
-      sample a running mean. It is unbiased.
-    - ``'gumbel'`` and ``'hardkuma'`` (texts only): tokens count in part in training, as
-      ``RCNN(..., selection=)`` says, so that the cost is differentiable in the selection
+      :math:`\nabla = \nabla \mathrm{cost} + (\mathrm{cost} - \beta) \nabla \log p(z \mid x)`. The
+      baseline :math:`\beta` is the mean cost of the other samples of the text or, with one
+      sample, a running mean. This estimator is unbiased.
+    - ``'gumbel'`` and ``'hardkuma'`` (texts only): in training tokens count in part, as described
+      in ``RCNN(..., selection=)``, so that the cost is differentiable in the selection
       (:class:`~pyg_kernels.rationale.choices.ConcreteChoice` and
       :class:`~pyg_kernels.rationale.choices.HardKumaChoice`).
 
-    In evaluation the most probable selection is taken, without chance, and it is a hard one
-    whatever the estimator.
+    In evaluation the most probable selection is taken, without randomness. It is a hard selection
+    with every estimator.
 
     Args:
         generator: The generator.
-        encoder: On texts called as ``encoder(x, ptr=ptr)`` with the selected tokens, an empty
-            text being an ordinary one; with a relaxed estimator in training as
-            ``encoder(x, ptr=ptr, selection=z)`` with all tokens and their weights
-            (:class:`SequenceEncoder`). On graphs as a model of :mod:`pyg_kernels.nn`,
-            ``encoder(x, edge_index, edge_attr=..., batch=..., batch_size=...)``, with the subgraphs
-            that the selected atoms induce. Gives one row a text or graph.
+        encoder: Returns one row per text or graph. On texts it is called with the selected tokens
+            as ``encoder(x, ptr=ptr)`` and must accept empty texts. In training with a relaxed
+            estimator it is called with all tokens and their weights as
+            ``encoder(x, ptr=ptr, selection=z)`` (:class:`SequenceEncoder`). On graphs it is called
+            with the subgraphs that the selected atoms induce, like models of :mod:`pyg_kernels.nn`:
+            ``encoder(x, edge_index, edge_attr=..., batch=..., batch_size=...)``.
         sparsity: :math:`\lambda_1`, at least 0. Either it or :obj:`rate` is given.
         coherence: :math:`\lambda_2`, at least 0.
         estimator: ``'reinforce'``, ``'gumbel'`` or ``'hardkuma'``.
-        rate: The share of tokens to select, in (0, 1): :math:`\lambda_1` is then a multiplier
-            that `objective` moves in training until the share of :obj:`size` is that
-            (:class:`~pyg_kernels.rationale.control.RateControl`); it counts what ``'hardkuma'``
-            selects in part, too. Objectives of different epochs then have different prices.
+        rate: The share of tokens to select, in (0, 1). In training `objective` then adjusts
+            :math:`\lambda_1` until :obj:`size` is this share of all tokens
+            (:class:`~pyg_kernels.rationale.control.RateControl`); with ``'hardkuma'`` this counts
+            partly selected tokens, too. Objectives of different epochs then differ in their price.
         num_samples: The number of selections S drawn in training.
-        temperature: Of the relaxation ``'gumbel'``.
+        temperature: The temperature of the relaxation ``'gumbel'``.
 
     Shapes:
         - **input:** tokens, N rows, with ``ptr``, :math:`(B + 1)`; or nodes, N rows, with
@@ -107,8 +107,8 @@ class Rationalizer(Module):
         ValueError: For arguments out of range, both or neither of :obj:`sparsity` and
             :obj:`rate`; for inputs that are neither texts nor graphs; and for graphs with a
             relaxed estimator or a dependent generator.
-        TypeError: For a generator that is no :class:`Generator`, an encoder that is no module,
-            and, in training with a relaxed estimator, an encoder in which no token counts in part.
+        TypeError: If the generator is not a :class:`Generator`, if the encoder is not a module,
+            or if, in training with a relaxed estimator, tokens cannot count in part in the encoder.
 
     Example:
         >>> import torch
@@ -126,7 +126,7 @@ class Rationalizer(Module):
 
     See Also:
         :class:`Generator` and :class:`SequenceEncoder`, its parts;
-        :func:`~pyg_kernels.explain.ngram_contributions`, what every token adds.
+        :func:`~pyg_kernels.explain.ngram_contributions`, the contribution of every token.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Rationalizer(Module):
 
     @property
     def sparsity(self) -> float:
-        r""":math:`\lambda_1`, as the next batch will see it."""
+        r"""The :math:`\lambda_1` that the next batch will use."""
         return float(self._price(self.baseline.total))
 
     def reset_parameters(self) -> None:
@@ -199,9 +199,9 @@ class Rationalizer(Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Rationale:
-        """As a call, with hard selections :obj:`(S, N)` or :obj:`(N,)` that are given.
+        """Like a call of the model, but with given hard selections :obj:`(S, N)` or :obj:`(N,)`.
 
-        With a relaxed estimator these give the generator no gradient.
+        With a relaxed estimator the generator gets no gradient from them.
         """
         structure = self._checked(read_structure(x, ptr, edge_index, edge_attr, batch, batch_size))
         z = checked_selection(selection, structure.num_rows)
@@ -217,9 +217,9 @@ class Rationalizer(Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        """What the encoder makes of hard selections alone, :obj:`(S * B, out)`.
+        """The encoder's outputs for given hard selections, :obj:`(S * B, out)`.
 
-        With ``~rationale.selection`` of everything but the rationale, with ones of the whole text.
+        Pass ``~rationale.selection`` for all but the rationale, or ones for the whole text.
         """
         structure = read_structure(x, ptr, edge_index, edge_attr, batch, batch_size)
         return structure.encode(self.encoder, x, checked_selection(selection, structure.num_rows))
@@ -228,7 +228,7 @@ class Rationalizer(Module):
         """The cost of each selection, :obj:`(S, B)`, from the losses of its outputs.
 
         Raises:
-            ValueError: Where the losses have another shape.
+            ValueError: If the losses have another shape.
         """
         if losses.shape != rationale.size.shape:
             raise ValueError(
@@ -239,19 +239,19 @@ class Rationalizer(Module):
         return losses + self._price(losses) * size + self.coherence * transitions
 
     def objective(self, rationale: Rationale, losses: Tensor) -> Tensor:
-        r"""The mean cost, whose gradient is the estimator's.
+        r"""The mean cost, with the gradient that the estimator gives.
 
-        In training it also moves the running baseline and, with a rate, the price of a token.
+        In training it also updates the running baseline and, with a rate, the price of a token.
 
         Args:
-            rationale: What a call gave.
+            rationale: The result of a call.
             losses: The loss of each output, :obj:`(S, B)`: ``loss.view(S, B)`` of the unreduced
-                losses of ``rationale.output``. Where a loss belongs to several texts, such as a
-                query and its candidates, each text has the sum of those it has a part in: the
-                others do not say how good its selection is.
+                losses of ``rationale.output``. If a loss belongs to several texts, such as a query
+                and its candidates, each text gets the sum of the losses in which it takes part:
+                the other losses say nothing about its selection.
 
         Raises:
-            ValueError: Where the losses have another shape.
+            ValueError: If the losses have another shape.
         """
         costs = self.cost(rationale, losses)
         total = _mean(costs)
@@ -330,5 +330,5 @@ def _checked_price(price: float, name: str) -> float:
 
 
 def _mean(values: Tensor) -> Tensor:
-    """The mean, 0 of no values."""
+    """The mean, or 0 if there are no values."""
     return values.sum() / max(1, values.numel())

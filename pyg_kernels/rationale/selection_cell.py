@@ -12,11 +12,11 @@ from pyg_kernels.sequence.rcnn_cell import RCNNCell
 
 
 class SelectionCell(RCNNCell):
-    r"""The step :math:`s_t = f(s_{t-1}, [h_t, z_t])` of dependent selections: the additive,
-    normalised RCNN of bigrams and recurrent decay.
+    r"""The step :math:`s_t = f(s_{t-1}, [h_t, z_t])` of dependent selections: an additive,
+    normalised RCNN of order 2 with recurrent decay.
 
-    What its maps make of :math:`h_t` does not depend on any selection. It is computed for all
-    tokens at once, and :math:`z_t` times a column of each map is added when it is known.
+    The products of its maps with :math:`h_t` do not depend on any selection and are computed for
+    all tokens at once. Once :math:`z_t` is known, its product with a column of each map is added.
 
     Args:
         channels: The size of a token's state h.
@@ -27,13 +27,13 @@ class SelectionCell(RCNNCell):
         super().__init__(channels + 1, hidden_size, order=2, combine="add", decay="recurrent")
 
     def prepared(self, states: Tensor) -> Tensor:
-        """What `read_chosen` reads of the states h, (N, channels): their products with all maps."""
+        """The products of the states h, (N, channels), with all maps, for `read_chosen`."""
         return self.products(pad(states, (0, 1)))
 
     def read_chosen(
         self, products: Tensor, z: Tensor, layout: Layout, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """As `read` of [h, z], from what is `prepared` of h, and z, one number a row."""
+        """Does what `read` does on [h, z], given `prepared(h)` and z, one number per row."""
         chosen = torch.cat([weight_of(lin)[:, -1] for lin in self.maps()])
         both = torch.addcmul(products, z.unsqueeze(1).to(products.dtype), chosen)
         return self.walk(both, None, layout, state)

@@ -19,7 +19,7 @@ from pyg_kernels.sequence.texts import read_texts
 
 
 class Draw(NamedTuple):
-    """Drawn selections and the numbers of each token that they were drawn with.
+    """Drawn selections, and the numbers of each token from which they were drawn.
 
     Attributes:
         z: The selections, :obj:`(S, N)`.
@@ -33,15 +33,15 @@ class Draw(NamedTuple):
 
 
 class TokenNumber(Module):
-    r"""One number a token, :math:`w^\top h_t + v^\top s_{t-1} + b`.
+    r"""One number per token, :math:`w^\top h_t + v^\top s_{t-1} + b`.
 
-    It begins as a function of the token alone, v = 0: selections that follow each other blindly
-    would all be made or none.
+    Initially v = 0, so that the number depends on the token alone. If selections followed each
+    other blindly, all tokens or none would be selected.
 
     Args:
         channels: The size of a token's state h.
-        hidden_size: The size of the state s of the selections before; None without.
-        start: b at first.
+        hidden_size: The size of the state s of earlier selections; None if there is no such state.
+        start: The initial value of b.
     """
 
     def __init__(self, channels: int, hidden_size: int | None, start: float = 0.0) -> None:
@@ -58,12 +58,12 @@ class TokenNumber(Module):
             torch.nn.init.zeros_(self.of_selected.weight)
 
     def forward(self, states: Tensor) -> Tensor:
-        """The part of the token alone, (N,), in single precision or better."""
+        """The part that depends on the token alone, (N,), in single precision or better."""
         number = self.of_token(states).squeeze(1)
         return number.to(torch.promote_types(number.dtype, torch.float32))
 
     def after(self, selected: Tensor) -> Tensor:
-        """The part of the selections before, (N,)."""
+        """The part that depends on earlier selections, (N,)."""
         assert self.of_selected is not None
         return self.of_selected(selected).squeeze(1)
 
@@ -73,7 +73,7 @@ class Selections(ABC):
 
     @abstractmethod
     def draw(self, choice: Choice, num_samples: int) -> Draw:
-        """Draws S selections; differentiable where the choice is relaxed."""
+        """Draws S selections; differentiable if the choice is relaxed."""
 
     def sample(self, num_samples: int = 1) -> Tensor:
         """Selections of 0 and 1 drawn from the distribution, :obj:`(S, N)`, bool."""
@@ -83,15 +83,15 @@ class Selections(ABC):
 
     @abstractmethod
     def most_probable(self) -> Tensor:
-        """What is as probable as not, :obj:`(N,)`, bool: token by token, given those before."""
+        """Whether each token, given those before, has probability 1/2 or more, (N,), bool."""
 
     @abstractmethod
     def log_prob(self, selection: Tensor) -> Tensor:
         """The log-probability of each token's part in selections :obj:`(S, N)`, in that shape
         (:obj:`(N,)` is one selection).
 
-        Given the tokens before, where selections depend on each other: the sum over a text is the
-        log-probability of its selection.
+        If selections are dependent, each is conditional on the tokens before it. The sum over a
+        text is the log-probability of its selection.
 
         Raises:
             ValueError: For selections of another shape, or numbers other than 0 and 1.
@@ -99,7 +99,7 @@ class Selections(ABC):
 
 
 class IndependentSelections(Selections):
-    """Each token by itself.
+    """Selections that are independent of each other.
 
     Args:
         states: The tokens' states, :obj:`(N, channels)`.
@@ -124,7 +124,7 @@ class IndependentSelections(Selections):
 
 
 class DependentSelections(Selections):
-    r"""Each token given the selections before it in its text.
+    r"""Selections of which each depends on those before it in its text.
 
     .. math::
         \ell_t = w^\top h_t + v^\top s_{t-1} + b, \qquad s_t = f(s_{t-1}, [h_t, z_t])
@@ -194,7 +194,7 @@ class DependentSelections(Selections):
                 for part, number in zip(parts, self.maps, strict=True)
             ]
             z = choose(step, numbers)
-            # What texts that have ended go on to read is not collected.
+            # Texts that have ended still take steps, whose results are not collected.
             _, state = self.cell.read_chosen(layout.rows_at(rows, step), z, one, state)
             for kept, tensor in zip(found, (z, *numbers), strict=True):
                 kept.append(tensor.unsqueeze(1))
@@ -203,7 +203,7 @@ class DependentSelections(Selections):
         return [column.view(num_samples, like.numel()) for column in columns]
 
     def _layout(self, num_samples: int) -> Layout:
-        """Every text S times, one sample of all texts after the other."""
+        """The layout of S copies of all texts, one copy for each sample."""
         given = self.texts.layout
         first = torch.arange(num_samples + 1, device=given.start.device) * given.num_rows
         ptr = torch.cat(((first[:-1].unsqueeze(1) + given.start).flatten(), first[-1:]))

@@ -1,7 +1,7 @@
-"""The tokens of texts and the atoms of graphs alike: which belong together, and what is left.
+"""One interface for tokens of texts and atoms of graphs: groups, neighbours and selections.
 
-A text is a path graph, so the two differ only in how neighbours are known and how what is
-selected of them is given to an encoder.
+A text is a path graph, so the two differ only in how neighbours are found and in how the
+selected part is given to an encoder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Structure(ABC):
 
     @abstractmethod
     def encode(self, encoder: Module, x: Tensor, z: Tensor) -> Tensor:
-        """What an encoder makes of the selected tokens alone, :obj:`(S * B, out)`.
+        """The encoder's outputs for the selected tokens alone, :obj:`(S * B, out)`.
 
         Args:
             encoder: The encoder.
@@ -50,11 +50,11 @@ class Structure(ABC):
         return self.group.numel()
 
     def total(self, values: Tensor) -> Tensor:
-        """The sums over each text or graph of numbers of its tokens: (S, N) to (S, B)."""
+        """Sums the values of tokens over each text or graph: (S, N) to (S, B)."""
         return self._summed(values, self.group)
 
     def total_of_pairs(self, values: Tensor) -> Tensor:
-        """The sums over each text or graph of numbers of its pairs: (S, P) to (S, B)."""
+        """Sums the values of pairs over each text or graph: (S, P) to (S, B)."""
         return self._summed(values, self.group.index_select(0, self.pairs[0]))
 
     def _summed(self, values: Tensor, group: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class Structure(ABC):
         return sums.index_add(1, group, values)
 
     def _groups_of(self, chosen: Tensor) -> Tensor:
-        """The number s * B + b of the group of chosen places of :obj:`(S, N)`, flat."""
+        """The group number s * B + b of each chosen index into the flattened :obj:`(S, N)`."""
         rows = self.num_rows
         group = self.group.index_select(0, chosen % rows)
         return torch.div(chosen, rows, rounding_mode="floor") * self.num_groups + group
@@ -72,7 +72,7 @@ class TextStructure(Structure):
     """Texts that lie one after the other.
 
     Args:
-        ptr: Where each text begins, and last the number of tokens, :obj:`(B + 1,)`.
+        ptr: The index of each text's first token, then the number of tokens, :obj:`(B + 1,)`.
         num_rows: The number of tokens.
         device: Where the tokens are.
     """
@@ -94,14 +94,14 @@ class TextStructure(Structure):
         return encoder(x.index_select(0, chosen % max(1, self.num_rows)), ptr=_pointers(sizes))
 
     def encode_in_part(self, encoder: Module, x: Tensor, z: Tensor) -> Tensor:
-        """What an encoder makes of tokens that count in part: z of :obj:`(S, N)` in [0, 1]."""
+        """The encoder's outputs if tokens count in part, with weights z, (S, N), in [0, 1]."""
         rows = x.repeat(z.size(0), *(1 for _ in x.shape[1:]))
         ptr = _pointers(self.lengths.repeat(z.size(0)))
         return encoder(rows, ptr=ptr, selection=z.reshape(-1))
 
 
 class GraphStructure(Structure):
-    """Graphs as a PyG batch has them.
+    """Graphs in the format of a PyG batch.
 
     Args:
         num_rows: The number of nodes.
@@ -147,7 +147,7 @@ class GraphStructure(Structure):
     def encode(self, encoder: Module, x: Tensor, z: Tensor) -> Tensor:
         rows, flat = max(1, self.num_rows), z.reshape(-1)
         chosen = torch.nonzero(flat).squeeze(1)
-        number = flat.long().cumsum(0) - 1  # of each place among the chosen
+        number = flat.long().cumsum(0) - 1  # the rank of each chosen place among the chosen ones
         starts = torch.arange(z.size(0), device=flat.device) * self.num_rows
         source, target = (
             (side.unsqueeze(0) + starts.unsqueeze(1)).reshape(-1) for side in self.edge_index
@@ -174,10 +174,10 @@ def read_structure(
     batch: Tensor | None = None,
     batch_size: int | None = None,
 ) -> Structure:
-    """Texts where :obj:`ptr` is given, graphs where :obj:`edge_index` is.
+    """Texts if :obj:`ptr` is given, graphs if :obj:`edge_index` is given.
 
     Raises:
-        ValueError: Where neither or both are given, or what is given does not fit.
+        ValueError: If neither or both are given, or if arguments do not fit each other.
     """
     if not isinstance(x, Tensor) or x.dim() == 0:
         found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
@@ -205,7 +205,7 @@ def checked_selection(z: Tensor, num_rows: int) -> Tensor:
     """Selections of tokens or atoms as a bool tensor :obj:`(S, N)`.
 
     Raises:
-        ValueError: Where they have another shape, or numbers other than 0 and 1.
+        ValueError: If they have another shape, or numbers other than 0 and 1.
     """
     if isinstance(z, Tensor) and z.dim() == 1:
         z = z.unsqueeze(0)

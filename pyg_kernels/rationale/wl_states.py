@@ -25,20 +25,20 @@ class WLStates(Module):
         h^{(0)} = E f, \qquad (h^{(l)}, c_n^{(l)}) = \mathrm{WLKernelConv}(h^{(l-1)}), \qquad
         s_v = \mathrm{norm}\Bigl(\sum_{l=1}^{L} c_n^{(l)}[v]\Bigr),
 
-    the summands of :class:`~pyg_kernels.nn.WLKernelNet`'s graph vector, node by node. They are
-    what a :class:`Generator` of atoms reads.
+    the summands of :class:`~pyg_kernels.nn.WLKernelNet`'s graph vector, node by node. A
+    :class:`Generator` of atoms reads these states.
 
     Args:
         in_channels: The number of node features F; -1 to read it off the first input.
         channels: The number of channels D.
         num_iterations: The number of iterations L.
         order: The number of nodes n in a walk, at least 1.
-        gated: Whether gates take the decay's place.
-        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        gated: Whether gates replace the decay.
+        decay: A number in [0, 1] or ``'learned'``; unused if :obj:`gated`.
         act: The activation of the relabelling.
         relabel: How the relabelling combines its two terms: ``'add'`` or ``'mul'``.
         edge_dim: The number of edge features, or None where edges have none.
-        norm: The normalisation of the states: ``'layer'``, of each node, ``'batch'`` or None.
+        norm: The normalisation of the states: ``'layer'`` (of each node), ``'batch'`` or None.
         dropout: The probability of dropping a channel of the labels.
 
     Shapes:

@@ -1,4 +1,4 @@
-"""What Lightning trains as a language model: loss, state, perplexities, and what trains it."""
+"""The language model that Lightning trains: loss, state, perplexities, and optimisers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NON_MONOTONE = 5  # evaluations without progress before averaging begins (Merity
 
 
 class NTASGD(SGD):
-    """Gradient descent whose average counts once the validation error has stopped falling.
+    """Gradient descent that averages parameters once the validation error has stopped falling.
 
     Non-monotonically triggered averaged gradient descent (Merity et al. 2018, algorithm 1). Call
-    :meth:`note` after each evaluation: once an error is above the lowest of those more than
-    :obj:`non_monotone` evaluations before it, parameters are averaged over all steps from there on,
-    and :meth:`exchange` puts their averages in their place, to evaluate and to keep, and takes them
-    out again. The learning rate stays as it is. What was noted and the averages are part of
+    :meth:`note` after each evaluation. Averaging starts once an error is above the lowest of those
+    more than :obj:`non_monotone` evaluations before it. From then on parameters are averaged over
+    all steps, and :meth:`exchange` swaps parameters and averages, to evaluate or store the averages
+    and to go on. The learning rate stays the same. Noted errors and averages are part of
     ``state_dict()``.
     """
 
@@ -38,7 +38,7 @@ class NTASGD(SGD):
     ) -> None:
         super().__init__(params, **options)
         self.non_monotone = non_monotone
-        # In a group, so that a checkpoint has them: the evaluations, and the steps averaged over.
+        # In a group, so that checkpoints have them: the noted errors, and the averaged steps.
         self.param_groups[0].update(noted=[], averaged_steps=0, triggered=False)
 
     def note(self, error: float) -> bool:
@@ -63,7 +63,7 @@ class NTASGD(SGD):
 
     @torch.no_grad()
     def exchange(self) -> None:
-        """Parameters and their averages change places; nothing changes before there are any."""
+        """Swaps parameters and their averages; does nothing before there are averages."""
         for parameter, state in self.state.items():
             if "average" in state:
                 kept = parameter.clone()
@@ -74,10 +74,10 @@ class NTASGD(SGD):
 class RevertingAdam(Adam):
     """Adam that undoes an epoch without progress and halves the learning rate.
 
-    Lei's thesis (2017), appendix B.1, for its larger networks: where the validation error is not
-    lower than the lowest before, parameters go back to what they were before the epoch. Adam's
-    moments go on as they are. Call :meth:`note` after each epoch's evaluation; the parameters to go
-    back to and the lowest error are part of ``state_dict()``.
+    Lei's thesis (2017), appendix B.1, uses it for larger networks. If the validation error is not
+    lower than the lowest before, parameters are reset to their values before the epoch. Adam's
+    moments are kept. Call :meth:`note` after each epoch's evaluation. The parameters to go back to
+    and the lowest error are part of ``state_dict()``.
     """
 
     def __init__(self, params: Iterable[Parameter], **options: Any) -> None:
@@ -86,7 +86,7 @@ class RevertingAdam(Adam):
 
     @torch.no_grad()
     def note(self, error: float) -> bool:
-        """Whether the epoch was undone."""
+        """Notes an epoch's validation error; returns whether the epoch was undone."""
         (group,) = self.param_groups
         if error < group["lowest"]:
             group["lowest"] = float(error)
@@ -99,19 +99,19 @@ class RevertingAdam(Adam):
 
 
 def build_optimizer(settings: TrainingSettings, parameters: Iterable[Parameter]) -> Optimizer:
-    """The optimiser of some settings at its first learning rate."""
+    """The optimiser of some settings, with its first learning rate."""
     adam = RevertingAdam if settings.revert else Adam
     kind: Any = {"sgd": SGD, "adam": adam, "nt-asgd": NTASGD}[settings.optimizer]
     return kind(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
 
 class LanguageLearner(Learner):
-    """A language model on the batches of streams, trained on the cross-entropy of the next word.
+    """A language model on batches of streams, trained on the cross-entropy of the next word.
 
     The state after each batch is the state before the next one; gradients stop between them. Errors
-    are cross-entropies in nats a word; ``valid_error`` decides which epoch is the best, and that of
-    the test part is measured beside it. Where an optimiser averages weights, these are measured,
-    and are those of ``best.ckpt``.
+    are cross-entropies in nats per word. ``valid_error`` determines the best epoch; the error of
+    the test part is measured, too. If an optimiser averages weights, the averages are measured and
+    stored in ``best.ckpt``.
 
     All arguments are plain values, so that a checkpoint alone rebuilds the learner.
     """
@@ -119,7 +119,7 @@ class LanguageLearner(Learner):
     def __init__(
         self, model: dict[str, Any], training: dict[str, Any], words: list[str], corpus: str
     ) -> None:
-        super().__init__()  # its optimiser is that of the settings
+        super().__init__()  # the optimiser comes from the settings instead
         self.settings = TrainingSettings(**training)
         self.save_hyperparameters(logger=False)
         self.net: LanguageModel = LanguageModel(LanguageModelConfig(**model))
@@ -187,14 +187,14 @@ class LanguageLearner(Learner):
         return self._losses(reading.hidden, batch.targets)[batch.targets.flatten() != IGNORED]
 
     def _losses(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Those of all words, in nats, by one product."""
+        """The losses of all words, in nats, by one matrix product."""
         scores = self.net.scores(hidden.flatten(0, 1))
         flat = targets.flatten()
         return F.cross_entropy(scores.float(), flat, ignore_index=IGNORED, reduction="none")
 
     def _set_learning_rate(self, steps: int) -> None:
-        """That of the epoch, in proportion to the steps where these vary from batch to batch."""
-        if self.settings.revert:  # the optimiser's own: it halves it
+        """Sets the epoch's learning rate, in proportion to the steps if their number varies."""
+        if self.settings.revert:  # the optimiser halves its own learning rate
             return
         rate = self.settings.learning_rate_at(self.current_epoch)
         for group in self._optimizer().param_groups:
@@ -209,5 +209,5 @@ class LanguageLearner(Learner):
 
 
 def perplexity(error: float) -> float:
-    """That of a cross-entropy in nats a word; infinite above what a double can hold."""
+    """The perplexity of a cross-entropy in nats per word; infinite if a double overflows."""
     return torch.tensor(error, dtype=torch.double).exp().item()

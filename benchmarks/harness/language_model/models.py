@@ -17,10 +17,10 @@ from benchmarks.harness import sizes
 from benchmarks.harness.language_model.options import LanguageModelConfig, Preset
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
-# More than other networks may have: of large vocabularies word vectors alone have 100 millions.
+# A higher limit than for other networks: word vectors of large vocabularies alone have 100 million.
 MOST_PARAMETERS = 500_000_000
 AWD_RANGE = 0.1  # of word vectors at the start (Merity et al. 2018)
-# Those of a configuration that are arguments of its layers.
+# Fields of a configuration that are arguments of its layers.
 RCNN_FIELDS = (
     *("num_layers", "order", "combine", "decay", "readout", "act", "output_gate", "highway"),
     "state_dropout",
@@ -28,7 +28,7 @@ RCNN_FIELDS = (
 
 
 def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
-    """Dropout of ``(T, B, F)``, locked with one mask for all steps (Gal and Ghahramani 2016)."""
+    """Dropout of ``(T, B, F)``; locked: one mask for all steps (Gal and Ghahramani 2016)."""
     if not training or not probability:
         return x
     if not locked:
@@ -37,14 +37,14 @@ def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
 
 
 def drop_words(vectors: Tensor, probability: float, training: bool) -> Tensor:
-    """Dropout of whole words: their vectors are zero wherever they stand in the batch."""
+    """Dropout of whole words: a dropped word's vector is zero wherever it occurs in the batch."""
     return drop(vectors.t(), probability, training, locked=True).t()
 
 
 def drop_weight(module: nn.Module, name: str, probability: float) -> None:
-    """Has the entries of a recurrent matrix dropped anew for each reading.
+    """Applies dropout to the entries of a recurrent matrix, with a new mask for each reading.
 
-    The mask of Merity et al. (2018) holds for all steps, so that a fused recurrence stays one.
+    The mask of Merity et al. (2018) holds for all steps, so fused recurrences remain possible.
     """
     if probability:
         parametrize.register_parametrization(module, name, nn.Dropout(probability))
@@ -53,8 +53,8 @@ def drop_weight(module: nn.Module, name: str, probability: float) -> None:
 class DroppedLSTM(nn.Module):
     """A layer of torch's LSTM with dropped recurrent weights.
 
-    ``nn.LSTM`` keeps references to its weights, so that a parametrization of them has no effect;
-    those of an ``nn.LSTMCell`` are given to the same fused operation here.
+    ``nn.LSTM`` keeps references to its weights, so parametrizing them has no effect. Here the
+    weights of an ``nn.LSTMCell`` are passed to the same fused operation.
     """
 
     def __init__(self, input_size: int, hidden_size: int, weight_dropout: float) -> None:
@@ -112,7 +112,7 @@ class AWDEncoder(nn.Module):
 
 
 def build_encoder(config: LanguageModelConfig) -> nn.Module:
-    """From ``(T, B, F)`` and a state to ``(T, B, D)`` and the state after."""
+    """The encoder, from ``(T, B, F)`` and a state to ``(T, B, D)`` and the next state."""
     if config.encoder == "awd":
         return AWDEncoder(config)
     sizes = config.embedding_size, config.hidden
@@ -138,11 +138,11 @@ def start(weight: Tensor, bound: float = 0.0) -> None:
 
 
 class Reading(NamedTuple):
-    """What a model makes of T words of B streams."""
+    """A model's outputs for T words of B streams."""
 
-    hidden: Tensor  # (T, B, D), what the scores of the next words are of
-    state: Any  # to go on from
-    output: Tensor  # (T, B, D), the same before dropout
+    hidden: Tensor  # (T, B, D), from which the next words are scored
+    state: Any  # the state from which to go on
+    output: Tensor  # (T, B, D), `hidden` before dropout
 
 
 class LanguageModel(nn.Module):
@@ -152,12 +152,12 @@ class LanguageModel(nn.Module):
         x_t = E_{w_t}, \qquad h_1, \ldots, h_T = \mathrm{encoder}(x_1, \ldots, x_T), \qquad
         p(w_{t+1} = v) \propto \exp(\langle S_v, h_t \rangle + b_v)
 
-    with S = E where the vectors are tied (Press and Wolf 2017); ``output`` is ``None`` then.
+    with S = E if the vectors are tied (Press and Wolf 2017); ``output`` is ``None`` then.
 
-    Weights start in :math:`\mathcal{U}(\pm\sqrt{3 / d})` for each matrix with inputs of d features,
-    word vectors of d features as well, biases at zero (Lei 2017, appendix B.1); with
-    ``encoder='awd'`` word vectors in :math:`\mathcal{U}(\pm 0.1)`, and layers as they come (Merity
-    et al. 2018).
+    Matrices with inputs of d features and word vectors of d features are initialised from
+    :math:`\mathcal{U}(\pm\sqrt{3 / d})`, biases with zero (Lei 2017, appendix B.1). With
+    ``encoder='awd'``, word vectors are initialised from :math:`\mathcal{U}(\pm 0.1)`, and layers
+    keep their own initialisation (Merity et al. 2018).
     """
 
     def __init__(self, config: LanguageModelConfig) -> None:
@@ -206,7 +206,7 @@ def penalty(reading: Reading, alpha: float, beta: float) -> Tensor | float:
 
 
 def count_parameters(config: LanguageModelConfig) -> int:
-    """Number of learned numbers; tied vectors count once."""
+    """The number of learned parameters; tied vectors count once."""
     return sizes.count_parameters(lambda: LanguageModel(config))
 
 
@@ -218,7 +218,7 @@ def fitted(
     budget = parameters or (None if config.hidden else preset.parameters)
 
     def sized(width: int) -> LanguageModelConfig:
-        # Word vectors of a size of their own keep its proportion to the width.
+        # If word vectors have their own size, it stays in proportion to the width.
         embedding = max(1, config.embedding * width // config.hidden) if config.embedding else 0
         return replace(config, hidden=width, embedding=embedding)
 

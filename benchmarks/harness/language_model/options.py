@@ -1,4 +1,4 @@
-"""What language models are, how they are trained, what is asked for; nothing here imports torch."""
+"""Language models, their training, and the options of a command; nothing here imports torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +13,19 @@ from benchmarks.harness.options import LARGEST_WIDTH, MOST_LAYERS, Options, Runs
 
 @dataclass(frozen=True)
 class LanguageModelConfig:
-    """A network, of which :class:`.models.LanguageModel` is made."""
+    """The configuration of a :class:`.models.LanguageModel`."""
 
     name: str  # of the preset that it comes from
     # ``'rcnn'``: :class:`~pyg_kernels.sequence.RCNN`; ``'lstm'``: :class:`torch.nn.LSTM`;
-    # ``'awd'``: one layer of `cell` after the other with dropped recurrent weights, the last one as
-    # wide as the word vectors, with one mask of dropout for all steps (Merity et al. 2018).
+    # ``'awd'``: stacked layers of `cell` with dropped recurrent weights, the last one as wide as
+    # the word vectors, with one dropout mask for all steps (Merity et al. 2018).
     encoder: str
     num_words: int = 0  # size V of the vocabulary
     hidden: int = 0  # of a layer
-    embedding: int = 0  # size of a word vector; 0: that of a layer
+    embedding: int = 0  # size of a word vector; 0: the same as `hidden`
     num_layers: int = 3
     tied: bool = True  # whether the scores of words are products with their vectors
-    order: int = 1  # of ``'rcnn'``, as are the next seven; arguments of its layer
+    order: int = 1  # this and the next seven are arguments of the layer of ``'rcnn'``
     combine: str = "mul"
     decay: float | str = "recurrent"
     readout: str = "c"
@@ -33,13 +33,13 @@ class LanguageModelConfig:
     output_gate: bool = False
     highway: bool = False
     state_dropout: float = 0.0  # variational dropout within a layer
-    # of ``'awd'``, or one of :class:`~pyg_kernels.sequence.RKM` (Liang et al. 2019)
+    # for ``'awd'``: this, or a cell of :class:`~pyg_kernels.sequence.RKM` (Liang et al. 2019)
     cell: str = "lstm"
     input_dropout: float = 0.0  # of word vectors
     hidden_dropout: float = 0.0  # between layers
     output_dropout: float = 0.0  # of the last layer's outputs
-    word_dropout: float = 0.0  # of ``'awd'``, as is the next: of whole words of the vocabulary
-    weight_dropout: float = 0.0  # of the recurrent matrices
+    word_dropout: float = 0.0  # for ``'awd'``: of whole words of the vocabulary
+    weight_dropout: float = 0.0  # for ``'awd'``: of the recurrent matrices
 
     @property
     def embedding_size(self) -> int:
@@ -50,25 +50,25 @@ class LanguageModelConfig:
 class TrainingSettings:
     """How a language model is trained."""
 
-    # ``'sgd'``; ``'adam'``; ``'nt-asgd'``: gradient descent whose average counts once the
+    # ``'sgd'``; ``'adam'``; ``'nt-asgd'``: gradient descent that averages the parameters once the
     # validation error has stopped falling (Merity et al. 2018)
     optimizer: str
     learning_rate: float  # in the first epoch
-    clip: float = 0.0  # largest norm of the gradient; 0: any
+    clip: float = 0.0  # largest norm of the gradient; 0: no limit
     weight_decay: float = 0.0
     decay: float = 1.0  # factor on the learning rate after each epoch from `decay_after` on
-    decay_after: int = 0  # epochs with the whole learning rate
-    # of ``'adam'``: whether an epoch that does not lower the validation error is undone, and the
+    decay_after: int = 0  # epochs with the full learning rate
+    # for ``'adam'``: whether an epoch that does not lower the validation error is undone, and the
     # learning rate halved (Lei 2017, appendix B.1)
     revert: bool = False
     epochs: int = 50  # at most
     patience: int | None = None  # epochs without a lower validation error; ``None``: never stop
     batch_size: int = 32  # streams side by side
     steps: int = 35  # words of a stream through which gradients flow
-    variable_steps: bool = False  # whether that number is drawn anew for each batch
-    sum_steps: bool = True  # the loss over a stream's steps, as descent of rate 1 needs; or a mean
+    variable_steps: bool = False  # whether the number of steps is drawn anew for each batch
+    sum_steps: bool = True  # sum (as SGD with rate 1 needs) or average the loss over the steps
     alpha: float = 0.0  # penalty on outputs (Merity et al. 2017, activation regularisation).
-    beta: float = 0.0  # penalty on their changes from step to step
+    beta: float = 0.0  # penalty on changes of outputs from step to step
 
     def learning_rate_at(self, epoch: int) -> float:
         """The scheduled learning rate in an epoch, counted from 0."""
@@ -80,8 +80,8 @@ class Preset:
     """A set-up of a paper: an entry of ``benchmarks/presets/language_model.yaml``."""
 
     name: str  # of the preset
-    help: str  # what it is, and the paper's figures, on one line
-    # the network; ``num_words`` is 0, and ``hidden`` is where there is a budget
+    help: str  # a description with the paper's figures, on one line
+    # the network; ``num_words`` is 0, and so is ``hidden`` if there is a budget
     model: LanguageModelConfig
     training: TrainingSettings
     parameters: int | None = None  # the budget: the width is the largest within it
@@ -98,7 +98,7 @@ PRESETS = {
     )
     for name, entry in yaml.safe_load(FILE.read_text(encoding="utf-8")).items()
 }
-# Where no corpus is named: minutes on two cores.
+# If no corpus is named: takes minutes on two cores.
 DEFAULT_EPOCHS = 5
 DEFAULT_PARAMETERS = 1_000_000
 
@@ -179,12 +179,12 @@ class LanguageModel(Corpus, LanguageModels, Runs):
     precision: Literal["auto", "32-true", "16-mixed", "bf16-mixed"] = setting("32-true")
 
     def changes(self) -> dict[str, Any]:
-        """What the options change of the presets' training."""
+        """The changes that the options make to the presets' training."""
         same = {x: getattr(self, x) for x in ("epochs", "patience", "batch_size", "steps", "clip")}
         given = {**same, "learning_rate": self.lr}
         changes = {field: value for field, value in given.items() if value is not None}
         return changes if self.data else {"epochs": DEFAULT_EPOCHS, **changes}
 
     def budget(self) -> int | None:
-        """The number of parameters that every model stays within; ``None``: the preset's."""
+        """The largest number of parameters of every model; ``None``: that of its preset."""
         return self.parameters or (None if self.data or self.hidden else DEFAULT_PARAMETERS)

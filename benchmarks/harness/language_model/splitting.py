@@ -16,20 +16,20 @@ MARKS = "-,."  # what WikiText writes @-@, @,@ and @.@ within a word or a number
 
 
 class WordSplitter:
-    """Splits running text as the corpus of a vocabulary was split, as far as its words tell.
+    """Splits running text like the corpus of a vocabulary, as far as its words reveal the rules.
 
-    What stands between white space is one word where the vocabulary has it; of the rest, the
-    longest words that the vocabulary has, from the left, and elsewhere those of
+    A chunk between white space is one word if the vocabulary has it. Otherwise it is split, from
+    the left, into the longest words of the vocabulary and, where there are none, into the words of
     :func:`~pyg_kernels.datasets.text.tokenize`. So ``Corp.`` and ``long-term,`` are ``corp.`` and
-    ``long-term ,`` to the Penn Treebank. The vocabulary tells the following conventions:
+    ``long-term ,`` to the Penn Treebank. The vocabulary determines these conventions:
 
-    - letters are lowered unless it has words with capitals;
-    - an unknown number is ``N`` where it has that word and no word of digits, and so is ``%`` (Penn
+    - letters become lower case unless it has words with capitals;
+    - unknown numbers and ``%`` become ``N`` if it has that word and no word of digits (Penn
       Treebank: ``up N N``);
-    - an unknown compound such as ``ill-timed`` stays one word where it has compounds;
-    - marks within words and numbers are written ``@-@``, ``@,@`` and ``@.@`` where it has these
+    - an unknown compound such as ``ill-timed`` stays one word if it has compounds;
+    - marks within words and numbers are written ``@-@``, ``@,@`` and ``@.@`` if it has these
       (WikiText);
-    - punctuation is left out where it has neither comma nor full stop (Penn Treebank).
+    - punctuation is left out if it has neither comma nor full stop (Penn Treebank).
     """
 
     def __init__(self, vocabulary: LanguageVocabulary) -> None:
@@ -46,7 +46,7 @@ class WordSplitter:
         return [word for chunk in text.split() for word in self._words(chunk)]
 
     def _words(self, chunk: str) -> Iterator[str]:
-        """The words of a chunk that holds no white space."""
+        """The words of a chunk without white space."""
         if chunk in self.vocabulary:
             yield chunk
             return
@@ -70,7 +70,7 @@ class WordSplitter:
             k = bisect_right(ends, end)
 
     def _longest_known(self, chunk: str, start: int, ends: list[int]) -> str:
-        """The longest word from `start` on that ends where a token does; empty: there is none."""
+        """The longest word from `start` on that ends where a token ends; empty if there is none."""
         first, last = (bisect_right(ends, place) for place in (start, start + self.longest))
         words = (chunk[start:end] for end in reversed(ends[first:last]))
         return next((word for word in words if word in self.vocabulary), "")
@@ -80,12 +80,12 @@ class WordSplitter:
         found = COMPOUND.match(chunk, start) if self.compounds else None
         if found is None:
             return ""
-        # Up to the last part that ends where a token does: of ill-timed-don't, ill-timed-do.
+        # Up to the last part that ends where a token ends: ill-timed-do in ill-timed-don't.
         word = chunk[start : ends[bisect_right(ends, found.end()) - 1]].rstrip("-")
         return word if "-" in word else ""
 
     def _unknown(self, word: str) -> Iterator[str]:
-        """What stands for a token that is not in the vocabulary."""
+        """The words that replace a token that is not in the vocabulary."""
         if self.numbers and (word == PERCENT or DIGITS.fullmatch(word)):
             yield NUMBER
         elif DIGITS.fullmatch(word):

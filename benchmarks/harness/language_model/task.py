@@ -1,4 +1,4 @@
-"""Language modelling as a task of the harness: which corpus, and what is made of it."""
+"""Language modelling as a task of the harness: its corpus, batches and learners."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -16,7 +16,7 @@ from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.task import PARTS, Batches, Measure, Task
 from benchmarks.harness.training import TrainingConfig
 
-EVALUATION_STREAMS = 10  # each begins without a past, as the AWD-LSTM's code validates
+EVALUATION_STREAMS = 10  # each begins without a past, like validation in the AWD-LSTM's code
 
 
 def load_corpus(options: Corpus) -> language.TextStreams:
@@ -60,10 +60,10 @@ class LanguageTask(Task):
         return LanguageLearner(asdict(model.model), asdict(model.training), words, name)
 
     def batches(self, learner: LanguageLearner, batch_size: int, seed: int) -> Batches:
-        """Streams of words; how many steps a batch has depends on seed and epoch alone.
+        """Streams of words; the number of steps of a batch depends only on seed and epoch.
 
-        Every word of the parts is predicted once, the first one from an end of sentence. After an
-        epoch the test part is measured, too.
+        Every word of the parts is predicted once, the first one from an end of sentence. After
+        each epoch the test part is measured, too.
         """
         steps, vary = learner.settings.steps, learner.settings.variable_steps
         train, size = self.parts["train"], learner.settings.batch_size
@@ -86,7 +86,7 @@ class LanguageTask(Task):
         }
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        """Of each stretch of words how many stand before it, how many it has, and its loss."""
+        """For each stretch of words: the number of words before it, its length, and its loss."""
         loss, words = predictions.double().t()
         counts = words.long()
         before = counts.cumsum(0) - counts
@@ -98,7 +98,7 @@ class LanguageTask(Task):
 
 
 def language_setups(options: LanguageModel, corpus: language.TextStreams) -> list[Preset]:
-    """The presets that are asked for, with what the options change of them, for a corpus."""
+    """The requested presets for a corpus, with the changes that the options make."""
     setups = []
     for name in options.models:
         preset = PRESETS[name]

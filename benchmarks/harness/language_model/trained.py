@@ -1,4 +1,4 @@
-"""A trained language model out of its checkpoint: what it knows, draws, and makes of a text."""
+"""A trained language model from its checkpoint: its vocabulary, samples, and scores of a text."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,22 +20,22 @@ from benchmarks.harness.table import Table
 from pyg_kernels.tables import shortened
 
 SHOWN = 10  # unknown words that a message names
-CHUNK = 256  # words that are read at once
+CHUNK = 256  # words read at once
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What a model makes of a text."""
+    """A model's scores of a text."""
 
     lines: list[list[str]]  # the words of each line, with the end of sentence
     losses: list[Tensor]  # for each line, ``(N,)``: minus the logarithm of each word's probability
-    unknown: Counter[str]  # words that the vocabulary has not, and how often each occurs
+    unknown: Counter[str]  # words missing from the vocabulary, and how often each occurs
 
     def perplexity(self) -> float:
         return perplexity(torch.cat(self.losses).mean().item())
 
     def table(self, name: str, each_line: bool) -> Table:
-        """Words, unknown ones and perplexity of the text, and of each line if asked for."""
+        """Words, unknown words and perplexity of the text, and on request of each line."""
 
         def row(name: str, words: Sequence[str], losses: Tensor) -> list[str]:
             number = sum(word in self.unknown for word in words)
@@ -70,7 +70,7 @@ class TrainedModel:
         return WordSplitter(self.vocabulary)
 
     def unknown(self, words: Sequence[str]) -> Counter[str]:
-        """The words that the vocabulary has not, and how often each occurs."""
+        """The words missing from the vocabulary, and how often each occurs."""
         return Counter(word for word in words if word not in self.vocabulary)
 
     @torch.no_grad()
@@ -89,7 +89,7 @@ class TrainedModel:
             hidden, state = self.net(ids.to(self.device).unsqueeze(1), state)
             scores = self.net.scores(hidden[-1, 0]).double().cpu()
             scores[self.vocabulary.unknown] = -torch.inf
-            order = scores.argsort(descending=True, stable=True)  # the first of equals is higher
+            order = scores.argsort(descending=True, stable=True)  # of equal scores the first wins
             kept = order[:top_k] if temperature else order[:1]
             weights = ((scores[kept] - scores[order[0]]) / (temperature or 1.0)).exp()
             ids = kept[torch.multinomial(weights, 1, generator=generator)]
@@ -97,10 +97,10 @@ class TrainedModel:
 
     @torch.no_grad()
     def score(self, lines: Sequence[Sequence[str]]) -> Scores:
-        """The loss of each word given all before, ends of sentences included.
+        """The loss of each word given all words before it, ends of sentences included.
 
         The first word follows an end of sentence, and the state is carried from line to line, as in
-        training. An unknown word is scored as the unknown word.
+        training. A word outside the vocabulary is scored as the unknown word.
         """
         if not any(lines):
             raise InputError("the text to score has no words")
@@ -126,7 +126,7 @@ def load_model(path: str, device: str = "auto") -> TrainedModel:
 
 
 def unknown_words(counts: Counter[str]) -> str:
-    """How many words are unknown and which, in one line; empty if none is."""
+    """The number and the names of unknown words, in one line; empty if there are none."""
     if not counts:
         return ""
     named = ", ".join(repr(word) for word, _ in counts.most_common(SHOWN))

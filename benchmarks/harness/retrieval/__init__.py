@@ -1,1 +1,1 @@
-"""What is particular to finding similar questions; ``baselines`` rank without a network."""
+"""The parts specific to finding similar questions; ``baselines`` rank without a network."""

@@ -1,4 +1,4 @@
-"""Ranking by the words that questions share, and one ranking out of several."""
+"""Ranking by the words that questions share, and one ranking learned from several."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
@@ -27,26 +27,26 @@ from benchmarks.harness.retrieval.task import evaluate
 RERANKER, TF_IDF, BM25 = "re-ranker", "TF-IDF", "BM25"
 NGRAMS = (1, 2, 3)
 FOLDS = 5
-CONSTANT = 1e-6  # a spread relative to the largest score that is rounding
+CONSTANT = 1e-6  # a spread below this share of the largest score is rounding
 
 Ranker = Callable[[Sequence[Ranking]], list[Tensor]]
-Scores = Mapping[str, Sequence[Tensor]]  # of both parts: for each query those of its candidates
-Measures = dict[str, dict[str, float]]  # of both parts: those of ``evaluate``
+Scores = Mapping[str, Sequence[Tensor]]  # by part: for each query the scores of its candidates
+Measures = dict[str, dict[str, float]]  # by part: the measures of ``evaluate``
 
 
 class Baselines:
-    """How words alone rank, of titles, of titles and bodies or of both, and a re-ranker over them.
+    """Rankings by words alone, of titles, of titles and bodies or of both, and a re-ranker.
 
-    The re-ranker is a logistic regression (scikit-learn) of the scores, standardised within each
-    query, that counts similar and other candidates alike. It is learned on dev, where its own
-    numbers are cross-validated: queries are dealt to five folds. ``'BM25 of the corpus'`` is the
-    search engine that found the candidates, where the corpus has its scores.
+    The re-ranker is a logistic regression (scikit-learn) on the scores, standardised within each
+    query, with balanced classes of similar and other candidates. It is learned on dev, where its
+    own measures are cross-validated over five folds of queries. ``'BM25 of the corpus'`` is the
+    search engine that found the candidates, if the corpus has its scores.
     """
 
     def __init__(self, corpus: QuestionCorpus, fields: Sequence[str]) -> None:
         self.relevance: Scores = {part: corpus.relevance(part) for part in RANKED}
         self.scores: dict[str, Scores] = {}  # of each baseline
-        self.notes: list[str] = []  # what is to be said of some of them
+        self.notes: list[str] = []  # remarks on some baselines
 
         def add(name: str, ranker: Ranker) -> None:
             self.scores[name] = {part: ranker(corpus.parts[part]) for part in RANKED}
@@ -64,18 +64,18 @@ class Baselines:
                 self.notes.append(
                     f"{name}: n-grams up to {ngrams}, {kept} stop words, the best of six on dev"
                 )
-            assert self.measures  # found now: an error comes before hours of training
+            assert self.measures  # computed now, so that errors come before hours of training
 
     @cached_property
     def measures(self) -> dict[str, Measures]:
-        """MAP, MRR, P@1 and P@5 of each baseline and, if there can be one, the re-ranker."""
+        """MAP, MRR, P@1 and P@5 of each baseline and, if it can be learned, the re-ranker."""
         reranker = self.reranked_scores()
         every = {**self.scores, RERANKER: reranker} if reranker else self.scores
         return {name: self.measured(scores) for name, scores in every.items()}
 
     def reranked_scores(self, *others: Scores) -> Scores | None:
-        """Those of the re-ranker over the baselines and other scores; those of a query of dev are
-        learned from other queries. None where a fold of dev has no similar candidates or no others.
+        """The scores of the re-ranker over baselines and `others`; on dev each query's are learned
+        from other queries. None if a fold would learn from similar or from other candidates alone.
         """
         relevance, rankers = self.relevance["valid"], [*self.scores.values(), *others]
         similar, sizes = torch.cat(list(relevance)).numpy(), [len(each) for each in relevance]
@@ -101,7 +101,7 @@ class Baselines:
 
 
 def bm25(texts: Sequence[Sequence[str]]) -> Ranker:
-    """BM25, the query being what is searched for among all texts of the corpus."""
+    """BM25: the query is searched for among all texts of the corpus."""
     index = BM25Index(texts)
     return lambda rankings: [
         index.scores(texts[ranking.query])[list(ranking.candidates)] for ranking in rankings
@@ -111,9 +111,9 @@ def bm25(texts: Sequence[Sequence[str]]) -> Ranker:
 def tf_idf(
     texts: Sequence[Sequence[str]], ngrams: int, pruned: bool, rankings: Sequence[Ranking]
 ) -> list[Tensor]:
-    """The cosine of the counts of words, each times the logarithm of how rare the word is.
+    """The cosine of word counts, each times the logarithm of the word's rarity (tf-idf).
 
-    How rare is taken from all texts of the corpus (scikit-learn's ``TfidfVectorizer``).
+    The rarity is that in all texts of the corpus (scikit-learn's ``TfidfVectorizer``).
     """
     if pruned:
         texts = [[word for word in text if word not in ENGLISH_STOP_WORDS] for text in texts]
@@ -122,8 +122,8 @@ def tf_idf(
         return [torch.zeros(len(ranking.candidates)) for ranking in rankings]
     words: dict[str, Any] = {"tokenizer": list, "token_pattern": None, "lowercase": False}
     words["ngram_range"] = (1, ngrams)
-    # Words of other questions change neither products nor lengths, and with runs of three there
-    # are millions of them.
+    # Words of other questions change neither products nor lengths, and with n-grams of three words
+    # there are millions of them.
     counter = CountVectorizer(**words).fit(texts[place] for place in ranked)
     vectorizer = TfidfVectorizer(vocabulary=counter.vocabulary_, **words).fit(texts)
     vectors = vectorizer.transform([texts[place] for place in ranked])
@@ -137,8 +137,8 @@ def tf_idf(
 
 
 def tuned_tf_idf(corpus: QuestionCorpus, texts: Sequence[Sequence[str]]) -> tuple[int, bool]:
-    """The `ngrams` and `pruned` of :func:`tf_idf` with the best mean reciprocal rank on dev, as Lei
-    et al. 2016 try them; of equally good ones the first.
+    """The `ngrams` and `pruned` of :func:`tf_idf` with the best mean reciprocal rank on dev, among
+    those that Lei et al. 2016 try; the first if several are equally good.
     """
     rankings, relevance = corpus.parts["valid"], corpus.relevance("valid")
 
@@ -149,8 +149,8 @@ def tuned_tf_idf(corpus: QuestionCorpus, texts: Sequence[Sequence[str]]) -> tupl
 
 
 def standardized(rankers: Sequence[Sequence[Tensor]]) -> list[np.ndarray]:
-    """For each query ``(C, R)`` float64, the scores of R rankers with mean 0 and standard deviation
-    1 within the query, 0 where a ranker's are all the same.
+    """For each query ``(C, R)`` float64: the scores of R rankers, standardised within the query to
+    mean 0 and standard deviation 1. They are 0 if a ranker's scores are all the same.
     """
     features = []
     for columns in zip(*rankers, strict=True):

@@ -33,8 +33,8 @@ from pyg_kernels.datasets.text import (
 
 END = "<eos>"  # before and after a title that is written
 TRAIN_RANKINGS = 200  # queries of the training part whose ranking is measured
-CANDIDATES = 20  # not similar, of each of these
-PAIRS_A_QUERY = 20  # a batch to evaluate has this many pairs for each query of one to train on
+CANDIDATES = 20  # dissimilar candidates of each of these queries
+PAIRS_A_QUERY = 20  # pairs in an evaluation batch for each query of a training batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,8 @@ class QuestionData(Words):
     """Questions as numbers, and candidates to rank in three parts."""
 
     texts: EncodedTexts  # the titles of all questions, then their bodies
-    # for each part the lists of candidates; those of 'train', a similar question among random ones
-    # for some of the queries to train on, tell of learning, not of the task
+    # for each part the lists of candidates. Those of 'train' have a similar question among random
+    # ones for some training queries: they measure learning, not the task
     rankings: Mapping[str, Sequence[Ranking]]
     choice: Questions  # where the questions come from
 
@@ -76,10 +76,10 @@ def load_questions(choice: Questions) -> QuestionData:
 
 
 def question_data(corpus: QuestionCorpus, choice: Questions, file: Path | None) -> QuestionData:
-    """Questions as numbers, with the word vectors of a file or none.
+    """Questions as numbers, with the word vectors of a file or without any.
 
-    With word vectors, words without one are the unknown word; without, words that the questions to
-    train on do not have or have once.
+    With word vectors, words without a vector are the unknown word. Without word vectors, words
+    that occur at most once in the training questions are.
     """
     titles = [question.title for question in corpus.questions]
     texts = [*titles, *(question.body for question in corpus.questions)]
@@ -109,17 +109,17 @@ def question_data(corpus: QuestionCorpus, choice: Questions, file: Path | None) 
 
 
 def trained_questions(queries: Sequence[TrainQuery]) -> Tensor:
-    """The questions that are queries to train on or similar to one, in the order of positions."""
+    """The training queries and the questions similar to one, in the order of positions."""
     return torch.tensor(
         sorted({place for query in queries for place in (query.query, *query.positives)})
     )
 
 
 def drawn(query: TrainQuery, others: Tensor, number: int, generator: torch.Generator) -> Tensor:
-    """Random questions that are not similar to one.
+    """Random questions that are not similar to a query.
 
-    Drawn from those that the corpus lists for it or, where it lists none, from `others` without
-    those that are known to be similar; where these are fewer than `number`, some come twice.
+    They are drawn from the questions that the corpus lists for it or, if it lists none, from
+    `others` without the known similar ones. If these are fewer than `number`, some are repeated.
     """
     if query.negatives:
         pool = torch.tensor(query.negatives)
@@ -132,7 +132,7 @@ def drawn(query: TrainQuery, others: Tensor, number: int, generator: torch.Gener
 
 
 def _questions_of(corpus: QuestionCorpus, part: str) -> list[int]:
-    """The questions that a part compares; those of ``'train'`` include its random ones."""
+    """The questions that a part compares; for ``'train'`` these include its random questions."""
     if part != "train":
         return questions_of(corpus.parts[part])
     groups = [(q.query, *q.positives, *q.negatives) for q in corpus.train]
@@ -140,7 +140,7 @@ def _questions_of(corpus: QuestionCorpus, part: str) -> list[int]:
 
 
 def _train_rankings(corpus: QuestionCorpus, seed: int) -> list[Ranking]:
-    """A similar question among random ones, for some of the queries to train on."""
+    """Lists with a similar question among random ones, for some of the training queries."""
     generator = torch.Generator().manual_seed(seed)
     others = trained_questions(corpus.train)
     chosen = torch.randperm(len(corpus.train), generator=generator)[:TRAIN_RANKINGS]
@@ -162,7 +162,7 @@ def _corpus(choice: Questions) -> QuestionCorpus:
 
 
 class QuestionBatch(NamedTuple):
-    """B groups of K questions; each question that occurs in them stands in the batch once."""
+    """B groups of K questions; a question that occurs in several groups is in the batch once."""
 
     words: TextBatch  # the texts of the questions, titles and perhaps bodies, none of them empty
     question: Tensor  # (T,) int64, the question of each of the T texts
@@ -171,7 +171,7 @@ class QuestionBatch(NamedTuple):
 
 
 def question_batch(texts: EncodedTexts, groups: Tensor, bodies: bool) -> QuestionBatch:
-    """The batch of groups ``(B, K)`` of questions; of the texts titles come before bodies."""
+    """The batch of groups ``(B, K)`` of questions; among its texts, titles come before bodies."""
     number = len(texts) // 2
     questions, places = groups.unique(return_inverse=True)
     rows = torch.cat([questions, questions + number]) if bodies else questions
@@ -188,7 +188,7 @@ def ranked_pairs(rankings: Sequence[Ranking]) -> Tensor:
 
 
 class CandidateLoader(EpochLoader[QuestionBatch]):
-    """Goes through the candidates of a part, in larger batches than those to train on."""
+    """Goes through the candidates of a part, in larger batches than in training."""
 
     items = "pairs"
 
@@ -202,9 +202,9 @@ class CandidateLoader(EpochLoader[QuestionBatch]):
 
 
 class NegativesLoader(EpochLoader[QuestionBatch]):
-    """Goes through pairs of similar questions, each with random others, in an order of each epoch.
+    """Goes through pairs of similar questions, each with random others, reordered each epoch.
 
-    Groups are a query, a similar question and K others, drawn anew each epoch by seed and epoch.
+    A group is a query, a similar question and K others. Seed and epoch determine the others.
     """
 
     items = "pairs"
@@ -246,7 +246,7 @@ class TitleBatch(NamedTuple):
 
 
 class TitleLoader(TextLoader):
-    """Goes through pairs ``(P, 2)`` of a text to write from and the question of the title."""
+    """Goes through pairs ``(P, 2)``: a context, and the question whose title is written from it."""
 
     def __init__(self, data: QuestionData, pairs: Tensor, batch_size: int, **order: Any) -> None:
         contexts = data.texts.batch(pairs[:, 0])
@@ -267,11 +267,11 @@ class TitleLoader(TextLoader):
 
 
 def written_pairs(corpus: QuestionCorpus) -> Tensor:
-    """All contexts to learn from and the titles to write from them, ``(P, 2)``.
+    """All training pairs of a context and a title to write from it, ``(P, 2)``.
 
-    The title of a question is written from itself, from the question's body and, where users have
-    marked a question as similar, from the title and the body of that one. Questions that the
-    corpus holds out occur in none of them.
+    The title of a question is written from itself, from the question's body and, if users have
+    marked another question as similar, from that question's title and body. Questions that the
+    corpus holds out occur in no pair.
     """
     number, outside = len(corpus), set(corpus.held_out)
     pairs = [(place, place) for place in range(number)]
@@ -294,7 +294,7 @@ def held_out_pairs(corpus: QuestionCorpus, held_out: Sequence[int]) -> Tensor:
 def question_batches(
     data: QuestionData, fields: str, num_negatives: int, batch_size: int, seed: int
 ) -> Batches:
-    """Similar questions to train on, and candidates to rank."""
+    """Batches of similar questions to train on, and of candidates to rank."""
     sizes = num_negatives, batch_size, fields != "title"
     training = NegativesLoader(data.texts, data.corpus.train, *sizes, 10_000 * seed)
     return Batches(training, {part: CandidateLoader(data, part, *sizes[1:]) for part in PARTS})

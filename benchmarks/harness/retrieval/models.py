@@ -1,10 +1,10 @@
 """The networks that turn questions into vectors, and the one that writes titles.
 
-An encoder goes from the words of texts to a state at each word, of which a vector of the text is
-pooled, and carries its state on, so that a decoder of its type can start from it. Networks differ
-in the encoder, in how its states are pooled, in what of a question they read and in whether they
-have been pre-trained: ``rcnn-pt-last`` is a pre-trained RCNN whose last state stands for a text,
-``cnn-max-title`` a CNN that reads titles alone.
+An encoder maps the words of a text to a state at each word, and these states are pooled into a
+vector of the text. It also returns its final state, from which a decoder of the same type can
+start. Networks differ in the encoder, the pooling, the fields of a question that they read, and
+pre-training: ``rcnn-pt-last`` is a pre-trained RCNN whose last state represents a text,
+``cnn-max-title`` a CNN with max pooling that reads titles alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from benchmarks.harness.text.models import mean_over_words, recurrent_outputs, w
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN
 
-CNN_WIDTH = 3  # thesis Table 2.8, as is the next
+CNN_WIDTH = 3  # thesis Table 2.8, like RCNN_ORDER
 RCNN_ORDER = 2
 
 
@@ -39,9 +39,9 @@ class RecurrentEncoder(nn.Module):
 
 
 class CNNEncoder(nn.Module):
-    """Windows of three words that end at each word, as an RCNN of decay 0 has them.
+    """Windows of three words that end at each word, like those of an RCNN with decay 0.
 
-    Its state is the mean over a text; one that is given is added to every output.
+    Its state is the mean over a text. A given state is added to every output.
     """
 
     def __init__(self, input_size: int, hidden: int) -> None:
@@ -81,11 +81,11 @@ ENCODERS: dict[str, Callable[[int, int], nn.Module]] = {
 class QuestionModelConfig:
     """Everything that builds a network; plain values, so a checkpoint can carry it."""
 
-    name: str  # what it is called in tables and folders
+    name: str  # in tables and folders
     encoder: str  # A key of :data:`ENCODERS`
     pooling: str  # 'last', 'mean' or 'max'
     fields: str  # 'title', or 'title+body' for the mean of both vectors
-    pretrained: bool  # whether the encoder starts as the one that has learned to write titles
+    pretrained: bool  # whether the encoder is initialised by learning to write titles
     num_words: int  # size of the vocabulary
     embedding_dim: int  # size of a word vector
     fixed_embedding: bool  # whether word vectors are kept as they are
@@ -119,13 +119,13 @@ class QuestionNet(nn.Module):
     def texts(self, words: TextBatch) -> Tensor:
         """The vectors of B texts of at least one word each, ``(B, H)``."""
         states, _ = self.encoder(self.embed(words.ids), words)
-        # Of unit length as in the authors' code: title and body weigh the same.
+        # States are scaled to unit length as in the authors' code: title and body weigh the same.
         vectors = pooled(F.normalize(states, dim=1), words, self.config.pooling)
         return F.dropout(vectors, self.config.dropout, self.training)
 
     @torch.no_grad()
     def gates(self, words: TextBatch) -> Tensor:
-        r"""What an RCNN takes in of each of N words, :math:`1 - \lambda_t`."""
+        r"""The share :math:`1 - \lambda_t` of each of N words that an RCNN takes in."""
         encoder: Any = self.encoder
         (cell,), x = encoder.layer.cells, self.embedding(words.ids)
         output, _ = encoder(x, words)
@@ -141,8 +141,8 @@ class QuestionNet(nn.Module):
 class TitleGenerator(nn.Module):
     """The probability of a title given a text, by an encoder and a decoder of its type.
 
-    The decoder starts from the encoder's last state. Words that titles seldom have are one, the
-    unknown word, where they are predicted.
+    The decoder starts from the encoder's last state. Words that are rare in titles are predicted
+    as one word, the unknown word.
     """
 
     word_class: Tensor
@@ -169,18 +169,18 @@ class TitleGenerator(nn.Module):
 def question_cosines(vectors: Tensor, batch: QuestionBatch) -> Tensor:
     """The cosines of the first question of each group with the others, ``(..., B, K - 1)``.
 
-    A question's vector is the mean of those of its texts, which are ``(..., T, H)``, 0 where it has
-    none.
+    A question's vector is the mean of the vectors of its texts, ``(..., T, H)``; 0 if it has no
+    text.
     """
     questions = scatter(vectors, batch.question, -2, batch.num_questions, "mean")
     unit = F.normalize(questions.float(), dim=-1)
     grouped = unit.index_select(-2, batch.groups.flatten()).unflatten(-2, batch.groups.shape)
-    # No product of matrices: in mixed precision its digits would not tell candidates apart.
+    # Not a matrix product: in mixed precision it would be too coarse to tell candidates apart.
     return (grouped[..., 1:, :] * grouped[..., :1, :]).sum(dim=-1)
 
 
 def pooled(states: Tensor, words: TextBatch, pooling: str) -> Tensor:
-    """One vector a text, ``(B, H)``, of states ``(N, H)``: ``'last'``, ``'mean'`` or ``'max'``."""
+    """Pools states ``(N, H)`` to one vector per text, ``(B, H)``, by last, mean or max."""
     if pooling == "last":
         return states.index_select(0, words.ptr[1:] - 1)
     return scatter(states, words.text, dim_size=words.num_texts, reduce=pooling)

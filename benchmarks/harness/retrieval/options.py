@@ -28,8 +28,8 @@ class Source(Options):
     """
 
     NAMED: ClassVar[tuple[str, ...]]  # data sets with a name
-    OWN: ClassVar[str]  # what data of one's own are called
-    OF_DATASETS: ClassVar[dict[str, tuple[str, ...]]]  # which data sets an option is of
+    OWN: ClassVar[str]  # the name of the user's own data
+    OF_DATASETS: ClassVar[dict[str, tuple[str, ...]]]  # the data sets to which an option applies
 
     data: tuple[str, ...] = setting((), free=True, repeats=True)
     root: str | None = setting(None, free=True)
@@ -54,7 +54,7 @@ class Source(Options):
 
     @property
     def folder(self) -> str:
-        """That of the data set or of one's own file, where word vectors may lie, too."""
+        """The folder of the data set or of the user's file, which may also hold word vectors."""
         own = self.dataset == self.OWN
         return str(Path(self.data[0]).parent) if own else self.root or f"data/{self.dataset}"
 
@@ -138,5 +138,5 @@ class Pretraining(Options):
                 raise InputError(f"{flag(name)} goes with --pretraining yes or both, not no")
 
     def pretrained(self) -> list[bool]:
-        """Whether networks are pre-trained; both for each with and without."""
+        """Whether networks are pre-trained; both values to compare each with and without."""
         return {"no": [False], "yes": [True], "both": [False, True]}[self.pretraining]

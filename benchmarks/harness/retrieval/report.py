@@ -40,13 +40,13 @@ from pyg_kernels.datasets.text import TextBatch, tokenize
 BASELINES, CURVES, PRETRAINING = "baselines.json", "learning_curves.png", "pretraining.png"
 FILES = (BASELINES, CURVES, PRETRAINING, "gates_by_position.png", "gates_by_word.png")
 DIGITS = ".1f"
-FEWEST_TEXTS = 10  # that have a word at a position that is drawn
-TEXTS_AT_ONCE = 256  # of which a gate's weights are in memory
+FEWEST_TEXTS = 10  # a position is drawn if so many texts have a word there
+TEXTS_AT_ONCE = 256  # texts whose gate weights are in memory together
 TITLES, LEAST_WORDS, MOST_WORDS = 6, 4, 25  # of the picture by word
 
 
 def describe(data: QuestionData) -> str:
-    """Lines on questions, parts, words and what was left out."""
+    """Lines on questions, parts, words and lines of the data that were left out."""
     corpus = data.corpus
     pairs = sum(len(query.positives) for query in corpus.train)
     lists = ", ".join(f"{len(data.rankings[part]):,} {part}" for part in RANKED)
@@ -60,7 +60,7 @@ def describe(data: QuestionData) -> str:
 
 
 def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path) -> Report:
-    """What shows the comparison."""
+    """The tables and pictures of the comparison."""
     found = [_methods(runs, task, baselines)]
     pictures: dict[str, Callable[[], Figure]] = {
         CURVES: partial(summary.learning_curves, runs, task.measure, "MRR in percent", task.dataset)
@@ -85,7 +85,7 @@ def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
 
 
 def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
-    """Thesis Table 2.9 and, where there are several poolings or fields, 2.10 and 2.11."""
+    """Thesis Table 2.9 and, if several poolings or fields are compared, 2.10 and 2.11."""
     groups, places = summary.by_model(runs), list(product(RANKED, METRICS))
     names = [part if key == "MRR" else f"{part}_{key}" for part, key in places]
 
@@ -127,19 +127,19 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
 
 
 def _scores_of(run: Run, task: RetrievalTask) -> dict[str, list[Tensor]]:
-    """Those of the candidates of both parts, list by list."""
+    """The scores of the candidates of both parts, list by list."""
     parts = {part: run.predictions.query("part == @part")["score"] for part in RANKED}
     return {part: task.rankings(part, torch.tensor(s.to_numpy())) for part, s in parts.items()}
 
 
 def reciprocal_ranks(task: RetrievalTask, run: Run) -> pandas.Series:
-    """Those of the first similar candidate of each list of the test part, in percent."""
+    """The reciprocal rank of each test list's first similar candidate, in percent."""
     lists = similar_ranks(_scores_of(run, task)["test"], task.relevance["test"])
     return pandas.Series([100 / float(ranks[0]) for ranks in lists if len(ranks)])
 
 
 def _perplexities(runs: Sequence[Run]) -> Table:
-    """Perplexities of pre-trained encoder-decoders, and how their encoders rank as they are."""
+    """Perplexities of pre-trained encoder-decoders, and the MRR of their encoders as they are."""
 
     def ranked(run: Run) -> float:
         return min(run.history, key=lambda epoch: epoch["valid_error"])["valid_MRR"]
@@ -173,7 +173,7 @@ def pretraining_plot(runs: Sequence[Run]) -> Figure:
             (right, "valid_MRR", "-", name),
         ):
             found = epochs[key].agg(["mean", "std", "size"])
-            found = found[found["size"] == len(group)]  # later ones are of some seeds alone
+            found = found[found["size"] == len(group)]  # only some seeds reach later epochs
             style: dict[str, Any] = {"color": f"C{k % 10}", "linewidth": 1.2, "linestyle": line}
             bars = found["std"] if len(group) > 1 else None
             panel.errorbar(found.index, found["mean"], bars, label=label, capsize=2, **style)
@@ -188,8 +188,8 @@ def pretraining_plot(runs: Sequence[Run]) -> Figure:
 def _nets_with_gates(runs: Sequence[Run], out: Path) -> dict[str, QuestionNet]:
     """RCNNs by name.
 
-    Of networks that differ in pooling and fields alone the one that is next to the thesis's: the
-    last state, titles and bodies.
+    Of networks that differ only in pooling and fields, the one closest to the thesis's network,
+    which reads titles and bodies and takes the last state.
     """
     records = [run.record for run in runs if run.record["encoder"] == "rcnn"]
     nets = {}
@@ -201,8 +201,8 @@ def _nets_with_gates(runs: Sequence[Run], out: Path) -> dict[str, QuestionNet]:
 
 
 def weights_by_position(net: QuestionNet, batches: Sequence[TextBatch]) -> pandas.DataFrame:
-    """At the first, second, ... word of all texts the ``mean`` over units and the ``largest`` unit,
-    each a mean over texts, and how many ``texts`` have such a word.
+    """Gate weights by position in a text: the ``mean`` over units and the ``largest`` unit, each
+    averaged over texts, and the number of ``texts`` with a word at the position.
     """
     frames = []
     for words in batches:
@@ -214,7 +214,7 @@ def weights_by_position(net: QuestionNet, batches: Sequence[TextBatch]) -> panda
 
 
 def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
-    """Thesis Figure 2-9: over the questions of the dev and test parts."""
+    """Thesis Figure 2-9: gate weights over the questions of the dev and test parts."""
     figure, (axes,) = panels(1, 1, (6.4, 4.2))
     places = torch.tensor(questions_of([*data.rankings["valid"], *data.rankings["test"]]))
     for k, (name, net) in enumerate(nets.items()):
@@ -236,7 +236,7 @@ def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figur
 
 
 def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
-    """Thesis Figure 2-8: the beginnings of some queries of the dev part."""
+    """Thesis Figure 2-8: gate weights at the beginnings of some queries of the dev part."""
     name = max(nets, key=lambda name: nets[name].config.pretrained)
     titles = [data.corpus.questions[ranking.query].title for ranking in data.rankings["valid"]]
     long_enough = [title for title in titles if len(title) >= LEAST_WORDS] or titles

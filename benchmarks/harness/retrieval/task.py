@@ -1,6 +1,6 @@
 """The ranking of similar questions and, to pre-train, the writing of titles.
 
-Of both what Lightning trains, and the task that the harness gives it.
+Both have a learner, which Lightning trains, and a task for the harness.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,19 +38,19 @@ from benchmarks.harness.text.data import BUCKET
 from benchmarks.harness.training import BEST
 
 METRICS = ("MAP", "MRR", "P@1", "P@5")
-TIES = 0  # seed of the order among candidates of one score
+TIES = 0  # seed of the order among candidates with equal scores
 # Thesis Table 2.9.
 POOLING = {"rcnn": "last", "lstm": "mean", "gru": "last", "cnn": "mean"}
 PARAMETERS, ASKUBUNTU_PARAMETERS = 100_000, 401_000  # thesis Table 2.8: a width of 400
-MIN_COUNT = 2  # how often titles must have a word that can be written
+MIN_COUNT = 2  # occurrences in titles that a word needs to be written
 TRAIN_SAMPLE = 1000  # titles of the training part whose probability is measured in the end
 
 
 def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str, float]:
     """Mean average precision, mean reciprocal rank and precision at 1 and 5, in percent.
 
-    Each is the mean over queries; those without a similar candidate are left out. All are NaN where
-    a score is not a number.
+    Each is the mean over the queries that have a similar candidate. All are NaN if a score is not
+    a number.
     """
     if any(bool(score.isnan().any()) for score in scores):
         return dict.fromkeys(METRICS, float("nan"))
@@ -67,10 +67,10 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
 
 
 def similar_ranks(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> Iterator[Tensor]:
-    """The ranks of each list's similar candidates, from the best, 1, on.
+    """The ranks of each list's similar candidates; the best rank is 1.
 
-    Candidates of one score come in a random order, always the same, so that nothing is gained from
-    the order in which a search engine gave them.
+    Candidates with equal scores come in a random but fixed order, so that the order in which a
+    search engine returned them gives no advantage.
     """
     generator = torch.Generator().manual_seed(TIES)
     for score, similar in zip(scores, relevance, strict=True):
@@ -80,12 +80,12 @@ def similar_ranks(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> Iter
 
 
 def hinge_losses(scores: Tensor, margin: float) -> Tensor:
-    r"""By how much the best of the wrong questions comes too close to the similar one.
+    r"""The hinge loss: how much the best wrong question violates the margin to the similar one.
 
     .. math::
         \max_k \, [s_k - s_+ + \delta]_+
 
-    Of each query, ``(...)``, of scores ``(..., 1 + K)``, the first of them of the similar question.
+    One loss per query, ``(...)``, from scores ``(..., 1 + K)``, the similar question's first.
     """
     return (scores[..., 1:].amax(dim=-1) - scores[..., 0] + margin).clamp(min=0)
 
@@ -101,13 +101,13 @@ class RankingError(CatMetric):
         self.relevance = list(relevance)
 
     def compute(self) -> Tensor:
-        """The error, 0 to 1; NaN where a score is not a number."""
+        """The error, 0 to 1; NaN if a score is not a number."""
         lists = super().compute().cpu().split([len(similar) for similar in self.relevance])
         return torch.tensor(1 - evaluate(lists, self.relevance)["MRR"] / 100)
 
 
 class QuestionRanker(Learner):
-    """A network that ranks questions by their cosine with another."""
+    """A network that ranks questions by their cosine with a query."""
 
     UNSAVED = ("relevance",)
 
@@ -130,7 +130,7 @@ class QuestionRanker(Learner):
     def epoch_measures(self) -> dict[str, float]:
         """The mean reciprocal rank in percent.
 
-        That of training (with dropout) is of a similar question among its random ones.
+        In training (with dropout) it ranks a similar question among its random ones.
         """
         return {
             "train_MRR": 100 * (1 - self.train_error.compute().item()),
@@ -192,7 +192,7 @@ class TitleWriter(Learner):
             self.ranking_error.update(self.net.question(batch).squeeze(1))
 
     def predict_step(self, batch: TitleBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """For each title minus its log-probability and its words, the end too, ``(B, 2)``."""
+        """For each title, minus its log-probability and its number of words, with the end."""
         losses = self.net(batch).double()
         totals = losses.new_zeros(batch.before.num_texts).index_add(0, batch.before.text, losses)
         return torch.stack([totals, batch.before.lengths.to(totals)], dim=1).cpu()
@@ -219,7 +219,7 @@ class RetrievalTask(Task):
         return ranker
 
     def start_from(self, learner: QuestionRanker, model: QuestionModelConfig, seed: int) -> None:
-        """Gives a network the encoder of its pre-training with the same seed."""
+        """Copies the encoder that was pre-trained with the same seed into a network."""
         if not model.pretrained:
             return
         assert self.pretraining is not None
@@ -237,7 +237,7 @@ class RetrievalTask(Task):
     def scores(
         self, predictions: Mapping[str, Tensor], first: str = measure.key
     ) -> dict[str, float]:
-        """One measure of each part, and all others of those to rank."""
+        """The `first` measure of each part, and all others of the parts to rank."""
         found = {
             part: evaluate(self.rankings(part, predictions[part]), similar)
             for part, similar in self.relevance.items()
@@ -252,7 +252,7 @@ class RetrievalTask(Task):
         return {name: getattr(model, name) for name in kept} | sizes
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        """Of each pair of a query and a candidate, whether it is similar and the cosine."""
+        """For each pair of a query and a candidate, whether they are similar, and their cosine."""
         rankings = self.data.rankings[part]
         return {
             "query": self.data.ids(r.query for r in rankings for _ in r.candidates),
@@ -263,9 +263,9 @@ class RetrievalTask(Task):
 
 
 class PretrainingTask(Task):
-    """Titles of questions, measured by the perplexity of those held out.
+    """Titles of questions, measured by the perplexity of held-out titles.
 
-    Half of the questions that are held out choose the epoch, the other half test it. A network's
+    Half of the held-out questions choose the epoch, the other half test it. A network's
     configuration has the name of its encoder.
     """
 
@@ -303,7 +303,7 @@ class PretrainingTask(Task):
         return writer
 
     def batches(self, learner: TitleWriter, batch_size: int, seed: int) -> Batches:
-        """Titles and their contexts; after an epoch also the candidates of dev, by titles alone."""
+        """Titles and their contexts; after each epoch also dev's candidates, by titles alone."""
         shuffled = {"shuffle": True, "seed": 10_000 * seed, "bucket": BUCKET}
         training = TitleLoader(self.data, self.written, batch_size, **shuffled)
         parts = {part: TitleLoader(self.data, self.pairs[part], batch_size) for part in PARTS}
@@ -311,7 +311,7 @@ class PretrainingTask(Task):
         return Batches(training, parts, also)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """The perplexity of each part: of a sample of the titles to learn, of those held out."""
+        """The perplexity of each part: of a sample of the training titles, and of held-out ones."""
         totals = {part: predictions[part].sum(dim=0) for part in PARTS}
         return {part: (total[0] / total[1]).exp().item() for part, total in totals.items()}
 
@@ -319,7 +319,7 @@ class PretrainingTask(Task):
         return {"hidden_size": model.hidden, "title_words": len(self.title_words)}
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        """Of each title what it is written from, its words, minus its log-probability."""
+        """For each title, its context, its number of words, and minus its log-probability."""
         number, (contexts, titles) = len(self.data.corpus), self.pairs[part].T.tolist()
         return {
             "query": self.data.ids(place % number for place in contexts),
@@ -336,7 +336,7 @@ class PretrainingTask(Task):
 def question_model_configs(
     options: Networks, data: QuestionData, pretrained: Iterable[bool] = (False,)
 ) -> list[QuestionModelConfig]:
-    """The configurations of the networks that are asked for, for some questions."""
+    """The configurations of the requested networks, for some questions."""
     sizes = data.sizes(options.embedding)
     sizes |= {"dropout": options.dropout, "margin": options.margin}
     sizes["num_negatives"] = options.negatives

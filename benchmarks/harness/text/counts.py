@@ -13,27 +13,27 @@ from torch import Tensor, nn
 
 from pyg_kernels.datasets.text import TextBatch
 
-PENALTIES = (0.3, 1.0, 3.0)  # of which the validation part chooses one; their inverses
-LOG_SCALES = (-4.0, 1.0)  # in which the logarithm of the scale lies
+PENALTIES = (0.3, 1.0, 3.0)  # inverse penalties, of which the validation part chooses one
+LOG_SCALES = (-4.0, 1.0)  # the range of the scale's logarithm
 
 
 class NGramClassifier(nn.Module):
-    r"""Log-probabilities of classes that are linear in which n-grams a text has.
+    r"""Log-probabilities of classes, linear in indicators of the n-grams that a text has.
 
     .. math::
         \log p(c) = \tau \Big(b_c + \sum_{g \in x} r_{gc} \, w_{gc}\Big) + \text{const},
         \qquad r_{gc} = \log \frac{P(g \mid c)}{P(g \mid \lnot c)}
 
     over the n-grams g of up to `order` words: the feature map of the exact string kernel with
-    contiguous matches, each weighted by the ratio r of naive Bayes with counts smoothed by 1, w and
-    b by logistic regression of each class against the rest (Wang and Manning, *Baselines and
-    Bigrams*, 2012). Its penalty and the scale :math:`\tau` are those of the least log-loss on the
+    contiguous matches. Each is weighted by the ratio r of naive Bayes with counts smoothed by 1. A
+    logistic regression of each class against the rest gives w and b (Wang and Manning, *Baselines
+    and Bigrams*, 2012). Its penalty and the scale :math:`\tau` minimise the log-loss on the
     validation part. Nothing here is trained with the network.
 
     Args:
         order: The most words of an n-gram.
         num_words: The size of the vocabulary.
-        num_ngrams: How many different ones the training part has.
+        num_ngrams: The number of different n-grams in the training part.
         num_classes: C.
     """
 
@@ -55,7 +55,7 @@ class NGramClassifier(nn.Module):
         return total.index_add(0, text, self.weight.index_select(0, place)).log_softmax(1)
 
     def fit(self, train: TextBatch, valid: TextBatch) -> Self:
-        """Learns the n-grams and weights of a training part; a validation part chooses."""
+        """Learns n-grams and weights from the training part; the validation part tunes them."""
         self.ngrams = self._ngrams_of(train)[1].unique()
         x, held = self._matrix(train), self._matrix(valid)
         classes = range(len(self.bias))
@@ -75,7 +75,7 @@ class NGramClassifier(nn.Module):
         return self
 
     def _ngrams_of(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """The texts and the numbers of all n-grams, in the base of the vocabulary."""
+        """The text and the number of each n-gram; its words are digits in base `num_words`."""
         texts, keys = [], []
         text, key = batch.text, torch.zeros_like(batch.ids)
         for n in range(self.order):
@@ -87,7 +87,7 @@ class NGramClassifier(nn.Module):
         return torch.cat(texts), torch.cat(keys)
 
     def _occurrences(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """The texts and the places among the known n-grams of those that they have, each once."""
+        """Pairs of a text and the place of one of its known n-grams, each pair once."""
         text, key = self._ngrams_of(batch)
         place = torch.searchsorted(self.ngrams, key).clamp(max=len(self.ngrams) - 1)
         known = self.ngrams.index_select(0, place) == key
@@ -101,13 +101,13 @@ class NGramClassifier(nn.Module):
 
 
 def _ratio(x: sparse.csr_matrix, is_class: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The logarithm of how much likelier each n-gram is in a class than in the others."""
+    """The log-ratio of each n-gram's probability in a class to that in the other classes."""
     own, others = (1 + np.asarray(x[rows].sum(0))[0] for rows in (is_class, ~is_class))
     return np.log(own / own.sum()) - np.log(others / others.sum())
 
 
 def _scale(scores: NDArray[np.float64], y: NDArray[np.int64]) -> tuple[float, float]:
-    """The factor of scores with the least log-loss, and that."""
+    """The factor on scores with the least log-loss, and this log-loss."""
 
     def loss(logarithm: float) -> float:
         found = log_softmax(np.exp(logarithm) * scores, axis=1)

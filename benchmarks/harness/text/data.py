@@ -20,13 +20,13 @@ from pyg_kernels.tables import PARQUET
 
 PHRASES = {"no": False, "yes": True, "auto": None}
 HELD_OUT = 0.1
-BUCKET = 20  # batches' worth of texts that are sorted by length together
+BUCKET = 20  # so many batches of texts are sorted by length together
 
 
 def _own_texts(choice: Texts) -> TextCorpus:
-    """Tables with named columns, or rows of the number of a class and texts.
+    """Tables with named columns, or with a class number and texts in each row.
 
-    A folder has ``train.csv`` and ``test.csv``, each perhaps as ``.csv.gz``.
+    A folder has ``train.csv`` and ``test.csv``, or either as ``.csv.gz``.
     """
     path, *second = choice.files or [choice.folder]
     test, seed = second[0] if second else None, choice.split_seed or 0
@@ -60,7 +60,7 @@ CORPORA: dict[str, Callable[[Texts], TextCorpus]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TextData(Words):
-    """Texts in parts, as numbers."""
+    """Texts as word numbers, split into parts."""
 
     encoded: EncodedTexts
     choice: Texts  # where the texts come from
@@ -70,7 +70,7 @@ class TextData(Words):
 
 
 def load_texts(choice: Texts, fold: int = 0) -> TextData:
-    """Reads texts and word vectors, in the parts of a fold where several are asked for."""
+    """Reads texts and word vectors; if several folds are requested, in the parts of one fold."""
     with as_input_error():
         file = vector_file(choice.folder, choice.vectors)
         corpus = CORPORA[choice.dataset](choice)
@@ -89,7 +89,7 @@ def load_texts(choice: Texts, fold: int = 0) -> TextData:
 def text_batches(
     parts: Mapping[str, Tensor], loader: Callable[..., Any], batch_size: int, seed: int
 ) -> Batches:
-    """Texts, those to train on with others of similar length."""
+    """Batches of texts; training batches hold texts of similar length."""
     shuffled = {"shuffle": True, "seed": 10_000 * seed, "bucket": BUCKET}
     training = loader(parts["train"], batch_size, **shuffled)
     return Batches(training, {part: loader(parts[part], batch_size) for part in PARTS})

@@ -1,10 +1,10 @@
 """The networks that the text benchmark compares, by name.
 
 Each embeds words, encodes a text as one vector and maps it to the scores of the classes. There are
-two families. Those of ``options.MODELS`` differ in the encoder alone; their sizes are chosen so
-that encoders and heads have about the same number of parameters, unless a width is given. The
-recurrent kernel machines of ``options.CELLS``, called ``CELL-Ngram``, differ in the cell and the
-width of its filters alone.
+two families. Networks of ``options.MODELS`` differ only in the encoder. Unless a width is given,
+their sizes are chosen so that encoders and heads have about the same number of parameters.
+Recurrent kernel machines of ``options.CELLS``, called ``CELL-Ngram``, differ only in the cell and
+the width of its filters.
 """
 
 import math
@@ -25,33 +25,33 @@ from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
 DEFAULT_PARAMETERS = 300_000
 WIDTHS = (3, 4, 5)  # of the CNN's windows (Kim 2014)
-EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
+EMBEDDING_SCALE = 0.5  # initial standard deviation of learned vectors, about that of GloVe
 
 
 class Encoder(nn.Module, ABC):
-    """From the words ``(N, D)`` of B texts and their batch to ``(B, out_features)``."""
+    """Maps the words ``(N, D)`` of B texts and their batch to ``(B, out_features)``."""
 
     out_features: int
 
     @abstractmethod
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """What the encoder makes of each word where it stands, ``(N, out_features)``.
+        """The encoder's features at each word in its context, ``(N, out_features)``.
 
-        The vector of a text is put together from these, so that the classifier can read them too.
+        The vector of a text is composed of these, so that the classifier can read them, too.
         """
 
     def classifier(self, num_classes: int) -> nn.Module:
-        """From ``(B, out_features)`` to the scores of the classes: a linear map."""
+        """A linear map from ``(B, out_features)`` to the scores of the classes."""
         return nn.Linear(self.out_features, num_classes)
 
 
 class RecurrentEncoder(Encoder):
-    r"""Recurrent layers, of which a text is read out.
+    r"""Recurrent layers, whose outputs give the vector of a text.
 
-    With the read-out ``'last'`` it is the output of the last layer at the last word, in two
-    directions at both ends. With ``'mean'`` it is the means of the layers' outputs over the text,
-    side by side, with dropout between layers (Lei 2017, appendix B.2, whose weights the classifier
-    starts with):
+    With the read-out ``'last'`` it is the output of the last layer at the last word, or at both
+    ends if bidirectional. With ``'mean'`` it concatenates each layer's mean output over the text,
+    with dropout between layers (Lei 2017, appendix B.2, whose initial weights the classifier
+    uses):
 
     .. math::
         v = [\bar h^{(1)}; \ldots; \bar h^{(L)}], \qquad
@@ -99,7 +99,7 @@ class RecurrentEncoder(Encoder):
 
 
 def recurrent_layers(config: TextModelConfig, size: int, number: int) -> nn.Module:
-    """Layers of a configuration's kind, at once, of this number of inputs."""
+    """A stack of `number` layers of a configuration's kind, with `size` inputs."""
     sizes, dropout = (size, config.hidden), config.dropout if number > 1 else 0.0
     if config.ngram:
         return RKM(*sizes, cell=config.kind, ngram=config.ngram, layer_norm=True)
@@ -129,7 +129,7 @@ class RKMEncoder(RecurrentEncoder):
         )
 
     def cell_parameters(self) -> int:
-        """Number of weights of filters and recurrent maps, as Table 1 of the paper counts them."""
+        """The number of weights of filters and recurrent maps, as in Table 1 of the paper."""
         cell = cast(RKMCell, cast(RKM, self.layers[0]).cells[0])
         maps = (*cell.filters.parameters(), *cell.recurrent.parameters())
         return sum(weights.numel() for weights in maps)
@@ -138,8 +138,8 @@ class RKMEncoder(RecurrentEncoder):
 class CNNEncoder(Encoder):
     """Windows of 3, 4 and 5 words and the maximum over a text (Kim 2014).
 
-    A window may reach beyond either end of a text, where it sees zeros, so that the shortest text
-    has windows of every width; windows that lie in padding alone are left out.
+    A window may reach beyond either end of a text, where it sees zeros. So the shortest text has
+    windows of every width. Windows that contain nothing but padding are left out.
     """
 
     def __init__(self, config: TextModelConfig) -> None:
@@ -190,7 +190,7 @@ class BagEncoder(Encoder):
 
 
 def word_embedding(num_words: int, size: int, fixed: bool) -> nn.Embedding:
-    """Vectors of words, learned or kept as they are."""
+    """Word vectors, learned or fixed."""
     made = nn.Embedding(num_words, size)
     made.weight.data.mul_(EMBEDDING_SCALE)
     made.weight.requires_grad_(not fixed)
@@ -198,8 +198,8 @@ def word_embedding(num_words: int, size: int, fixed: bool) -> nn.Embedding:
 
 
 def padded(x: Tensor, batch: TextBatch) -> tuple[Tensor, Tensor]:
-    """Words ``(N, D)`` of B texts side by side, ``(B, T, D)``, zero where there is none, and where
-    there is one, ``(B, T)``.
+    """Words ``(N, D)`` of B texts, padded with zeros to ``(B, T, D)``, and a mask ``(B, T)`` of the
+    places that hold a word.
     """
     _, mask = batch.padded()
     texts = x.new_zeros(*mask.shape, x.size(1))
@@ -216,8 +216,8 @@ def mean_over_words(x: Tensor, batch: TextBatch) -> Tensor:
 def recurrent_outputs(
     layer: nn.Module, x: Tensor, batch: TextBatch, state: Any = None
 ) -> tuple[Tensor, Any]:
-    """The outputs of a recurrent layer at each word of ragged texts, ``(N, D)`` to ``(N, H)``, from
-    a state on, and the state at the texts' ends.
+    """The outputs of a recurrent layer at each word of ragged texts, ``(N, D)`` to ``(N, H)``,
+    starting from a state, and the state at the texts' ends.
     """
     if not isinstance(layer, nn.RNNBase):  # a layer of the package, which reads ragged texts
         return layer(x, state, ptr=batch.ptr)
@@ -230,9 +230,9 @@ def recurrent_outputs(
 
 
 class TextNet(nn.Module):
-    """Word vectors, an encoder, and its classifier, and beside them one of n-grams.
+    """Word vectors, an encoder and its classifier, and perhaps a classifier of n-grams.
 
-    The latter is fitted, not trained: a network that is trained does without it, and afterwards
+    The classifier of n-grams is fitted, not trained. The network is trained without it; afterwards
     log-probabilities are the mean of both.
     """
 
@@ -260,21 +260,21 @@ class TextNet(nn.Module):
         return (scores.log_softmax(1) + self.counts(batch)) / 2
 
     def at_words(self, batch: TextBatch) -> Tensor:
-        """Scores of the classes where each word stands, ``(N, C)``: the classifier on its features.
+        """Class scores at each word, ``(N, C)``: the classifier applied to the word's features.
 
-        Lei 2017, section 2.5.2: softmax of these is the local sentiment.
+        Their softmax is the local sentiment of Lei 2017, section 2.5.2.
         """
         return self.head(self.encoder.at_words(self.embedding(batch.ids), batch))
 
 
 def count_parameters(config: TextModelConfig) -> int:
-    """Number of trained numbers of a configuration's network, without those of word vectors."""
+    """The number of trained parameters of a configuration's network, without word vectors."""
     bare = replace(config, fixed_embedding=True, counts=0)
     return sizes.count_parameters(lambda: TextNet(bare))
 
 
 def fit_hidden_size(config: TextModelConfig, budget: int) -> TextModelConfig:
-    """The largest width within a number of parameters besides word vectors."""
+    """The configuration of the largest width within a budget of parameters besides word vectors."""
     return sizes.fit_hidden_size(
         config.name, lambda width: replace(config, hidden=width), budget, count_parameters
     )

@@ -22,10 +22,10 @@ MachineName = Literal["rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-c
 ModelName = Literal[Kind, MachineName]
 MODELS: tuple[Kind, ...] = get_args(Kind)
 CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran")
-LAYERED = ("rcnn", "lstm", "bi-lstm")  # whose number of layers is chosen
-READOUT = {"rcnn": "mean", "lstm": "last", "bi-lstm": "last"}  # unless one is chosen
-COUNTS = {"rcnn": 2}  # unless chosen
-MOST_COUNTED = 3  # words in an n-gram, whose number is one of 64 bits
+LAYERED = ("rcnn", "lstm", "bi-lstm")  # models with an option for the number of layers
+READOUT = {"rcnn": "mean", "lstm": "last", "bi-lstm": "last"}  # defaults
+COUNTS = {"rcnn": 2}  # defaults
+MOST_COUNTED = 3  # words in an n-gram: its number has to fit in 64 bits
 COMPARED = MODELS[:3]  # where none is named
 OWN = "csv"  # texts of one's own
 CORPORA = ("trec", "trec-fine", "sst-fine", "sst-binary", "mr", "ag_news")
@@ -39,12 +39,12 @@ CELL_WIDTH = 300  # Liang et al. 2019
 class TextModelConfig:
     """Everything that ``TextNet`` needs; plain values, so a checkpoint can carry it.
 
-    What is not said here is as the option of the same name in
+    Fields without a comment are described under the option of the same name in
     :class:`TextModels`.
     """
 
-    # of the model: its kind, with the number of layers and the decay behind it where several are
-    # compared (``rcnn-3layers-decay-0.5``), or with the width of its filters (``ran-3gram``)
+    # of the model: its kind, followed by the number of layers and the decay if several of them are
+    # compared (``rcnn-3layers-decay-0.5``), or by the width of its filters (``ran-3gram``)
     name: str
     num_words: int  # size of the vocabulary
     embedding_dim: int  # size of a word vector
@@ -59,11 +59,11 @@ class TextModelConfig:
     activation: str = "tanh"
     rcnn_readout: str = "c"
     kind: str = "rcnn"  # one of :data:`MODELS`
-    # words that the filters of a recurrent kernel machine read, whose kind is one of :data:`CELLS`;
-    # 0: it is none
+    # words that the filters of a recurrent kernel machine read, for a kind of :data:`CELLS`;
+    # 0 for other kinds
     ngram: int = 0
     counts: int = 0
-    num_ngrams: int = 0  # different ones of the training part, of up to `counts` words
+    num_ngrams: int = 0  # different n-grams of up to `counts` words in the training part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +123,12 @@ class Texts(TextColumns):
 
     @property
     def files(self) -> list[str]:
-        """One's own training and test file, none for a corpus and for a folder that has both."""
+        """The user's training and test file; empty for a corpus or a folder that has both."""
         return [] if self.dataset != OWN or Path(self.data[0]).is_dir() else list(self.data)
 
     @property
     def folder(self) -> str:
-        """That of the corpus or of one's own files, where word vectors may lie, too."""
+        """The folder of the corpus or of the user's files, which may also hold word vectors."""
         if self.dataset != OWN:
             return self.root or ROOTS[self.dataset]
         return str(Path(self.data[0]).parent) if self.files else self.data[0]
@@ -183,8 +183,8 @@ class TextModels(Options):
         self.variants()
 
     def variants(self) -> list[dict[str, Any]]:
-        """What each model to compare is built with, but for the words, classes and width: the kinds
-        of :data:`MODELS`, or each cell with each width of filters.
+        """The arguments of each model to compare, without words, classes and width: one for each
+        kind of :data:`MODELS`, or for each cell with each width of filters.
         """
         if not self.ngram and all(name in MODELS for name in self.models):
             return [each for kind in self.models or COMPARED for each in self._of_kind(kind)]
@@ -202,7 +202,7 @@ class TextModels(Options):
         ]
 
     def _of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """One for each number of layers and each decay that a kind takes."""
+        """The arguments of a kind for each number of layers and each decay that it takes."""
         layers = self.layers if kind in LAYERED else self.layers[:1]
         decays = [*map(_decay, self.decays if kind == "rcnn" else self.decays[:1])]
         same = {x: getattr(self, x) for x in ("dropout", "order", "activation", "rcnn_readout")}
@@ -218,14 +218,14 @@ class TextModels(Options):
 
 
 def unused(model: Mapping[str, Any]) -> set[str]:
-    """The settings of :class:`TextModelConfig` that models of a kind do not have."""
+    """The settings of :class:`TextModelConfig` that this model does not use."""
     kind = model["kind"] if not model["ngram"] else ""
     of_rcnn = {"decay", "order", "activation", "rcnn_readout"} if kind != "rcnn" else set()
     return of_rcnn | ({"num_layers", "readout"} if kind not in LAYERED else set())
 
 
 def _decay(word: str) -> float | str:
-    """A decay; a number where the word is one."""
+    """A decay: a number if the word is a number, else the word."""
     with suppress(ValueError):
         if 0 <= float(word) < 1:
             return float(word)

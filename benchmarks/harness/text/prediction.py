@@ -1,6 +1,6 @@
-"""New texts: classified by a trained run, and read by it word by word.
+"""New texts: classified by a trained run, and explained word by word.
 
-The latter as in Lei 2017, section 2.5.2, figure 2-4.
+The explanation follows Lei 2017, section 2.5.2, figure 2-4.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ from benchmarks.harness.text.task import TextClassifier
 from pyg_kernels.datasets.text import Vocabulary
 from pyg_kernels.datasets.text.corpus import INTEGER
 
-PREFIXES = 64  # beginnings of a text that are classified together
-MOST_WORDS = 1000  # of a text that is explained: beginnings take time and memory with their square
+PREFIXES = 64  # prefixes of a text that are classified together
+MOST_WORDS = 1000  # of an explained text: time and memory of its prefixes grow quadratically
 INCHES_A_WORD = 0.42
 MOST_INCHES = 120.0
 
@@ -36,7 +36,7 @@ class Explanation:
     """The classes of a text of T words, C of them, word by word."""
 
     words: Sequence[str]
-    known: Sequence[bool]  # whether the classifier has a vector of each
+    known: Sequence[bool]  # whether the classifier has a vector for each word
     # ``(T, C)``, softmax of the output layer on the features at each word: the local sentiment
     here: Tensor
     so_far: Tensor  # ``(T, C)``, the probabilities of the text that ends with each word
@@ -47,7 +47,7 @@ class Explanation:
         return f"{self.classes[place]} ({self.so_far[-1, place]:.2f})"
 
     def unknown(self) -> str:
-        """One line on the words that the classifier has no vector of."""
+        """One line on the words for which the classifier has no vector."""
         missing = [word for word, known in zip(self.words, self.known, strict=True) if not known]
         if not missing:
             return "every word is known"
@@ -55,12 +55,12 @@ class Explanation:
         return f"{len(missing)} of {len(self.words)} words are unknown: {names}"
 
     def scores(self) -> tuple[list[float], list[float]]:
-        """What is shown of what stands at each word, and of the text up to it."""
+        """The values shown for each word, and those for the text up to each word."""
         values = self.values()[1]
         return expected(self.here, values), expected(self.so_far, values)
 
     def values(self) -> tuple[str, list[float]]:
-        """What is shown in words, and its value of each class."""
+        """A description of the shown quantity, and its value for each class."""
         values = class_values(self.classes)
         if values is None:
             best = int(self.so_far[-1].argmax())
@@ -70,7 +70,7 @@ class Explanation:
         return f"expected score, {ends} (class {self.classes[-1]})", values
 
     def table(self) -> Table:
-        """A row a word: what stands here, and the text so far."""
+        """A row per word: the value at the word, and that of the text so far."""
         lines = zip(self.words, self.known, *self.scores(), strict=True)
         rows = [
             (word + " (unknown)" * (not known), f"{here:+.2f}", f"{so_far:+.2f}")
@@ -84,7 +84,7 @@ class Explanation:
 
 
 def class_values(classes: Sequence[str]) -> list[float] | None:
-    """The scores of classes that have an order: 5 of them -2 to 2, 2 of them -1 and 1."""
+    """The scores of ordered classes: -2 to 2 for five classes, -1 and 1 for two; else None."""
     number = len(classes)
     if number == 2:
         return [-1.0, 1.0]
@@ -96,12 +96,12 @@ def class_values(classes: Sequence[str]) -> list[float] | None:
 
 
 def expected(rows: Tensor, values: Sequence[float]) -> list[float]:
-    """The expected scores of rows of probabilities."""
+    """The expected score of each row of probabilities."""
     return (rows.double() @ torch.tensor(values, dtype=torch.double)).tolist()
 
 
 def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:
-    """What a classifier makes of a text of at least one word."""
+    """How a classifier reads a text of at least one word."""
     net, classes = classifier.net, classifier.hparams["classes"]
     (batch,) = tables.batches_of(classifier, [words], 1)
     with torch.inference_mode():
@@ -115,7 +115,7 @@ def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:
 def probabilities(
     classifier: TextClassifier, texts: Sequence[Sequence[str]], batch_size: int
 ) -> Tensor:
-    """Those of the classes of texts that have words, ``(B, C)``."""
+    """The class probabilities of texts that have words, ``(B, C)``."""
     with torch.inference_mode():
         batches = tables.batches_of(classifier, texts, batch_size)
         return torch.cat([classifier.net(batch) for batch in batches]).float().softmax(dim=1)
@@ -123,7 +123,7 @@ def probabilities(
 
 @matplotlib.rc_context({"text.parse_math": False})  # a word may have a dollar sign
 def explanation_plot(explanations: Sequence[Explanation]) -> Figure:
-    """A panel a text: bars for what stands at each word, a line for the text so far."""
+    """A panel per text: bars for the value at each word, a line for the text so far."""
     most = max(len(explanation.words) for explanation in explanations)
     size = (min(MOST_INCHES, max(5.0, 2.0 + INCHES_A_WORD * most)), 3.0)
     figure, found = panels(len(explanations), 1, size)
@@ -143,10 +143,10 @@ def explanation_plot(explanations: Sequence[Explanation]) -> Figure:
 
 
 def predict(options: Any) -> None:
-    """Classifies the texts of the options and writes or prints what came out.
+    """Classifies the texts of the options and writes or prints the results.
 
-    A text without words has no class; its cells are empty, and its row is told. So is that of a
-    text without a known word.
+    A text without words has no class, and its cells are empty. The rows of texts without words
+    and of texts without a known word are reported.
     """
     out, folder = (name and Path(name) for name in (options.out, options.explain))
     tables.refuse_existing(filter(None, (out, folder)), options.overwrite)

@@ -25,7 +25,7 @@ PANELS_A_ROW = 4
 
 
 def text_table(runs: Sequence[Run], data: TextData) -> Table:
-    """The comparison of models and, of recurrent kernel machines, the weights of their cells."""
+    """The comparison of models and, for recurrent kernel machines, the weights of their cells."""
     digits = TextTask.measure.digits
     columns = {part: summary.measured(part, digits) for part in PARTS}
     columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.2f}"
@@ -44,7 +44,7 @@ def text_table(runs: Sequence[Run], data: TextData) -> Table:
 
 
 def describe(data: TextData) -> str:
-    """Lines on texts and parts, on word vectors, and on words without one."""
+    """Lines on texts and parts, on word vectors, and on words without a vector."""
     corpus, choice = data.corpus, data.choice
     sizes = ", ".join(f"{len(corpus.parts[part]):,} {part}" for part in PARTS)
     texts = f"{choice.dataset}: {len(corpus):,} texts of {len(corpus.classes)} classes"
@@ -68,7 +68,7 @@ def report(runs: Sequence[Run], data: TextData) -> Report:
 
 
 def confusion_plot(runs: Sequence[Run], data: TextData) -> Figure:
-    """Predicted against true classes of the test part, a panel a model, over all its seeds."""
+    """Predicted against true classes of the test part: a panel per model, over all its seeds."""
     groups = summary.by_model(runs)
     classes = list(data.corpus.classes)
     title = "Test part: fraction of each class"
@@ -92,7 +92,7 @@ def confusion_plot(runs: Sequence[Run], data: TextData) -> Figure:
 
 
 def variant_plots(runs: Sequence[Run], title: str) -> dict[str, Callable[[], Figure]]:
-    """By file, for each of layers and decay of which some runs of ``rcnn`` have different ones."""
+    """By file, a plot for layers and one for decay, if runs of ``rcnn`` differ in them."""
     records = [run.record for run in runs if run.record.get("kind") == "rcnn"]
     return {
         f"accuracy_by_{key}.png": partial(_scatter, grouped(records, key), key, title)
@@ -102,7 +102,7 @@ def variant_plots(runs: Sequence[Run], title: str) -> dict[str, Callable[[], Fig
 
 
 def _scatter(groups: Sequence[Sequence[Record]], key: str, title: str) -> Figure:
-    """Test against validation accuracy, a point a run."""
+    """Test accuracy against validation accuracy, one point per run."""
     figure, (axes,) = panels(1, 1, (5.2, 4.4))
     for group, marker in zip(groups, cycle("osD^vP*X")):
         valid, test = ([record[part] for record in group] for part in ("valid", "test"))

@@ -21,7 +21,7 @@ from benchmarks.harness.text.options import CELL_WIDTH, TextModelConfig, TextMod
 from pyg_kernels.datasets.text import TextBatch, TextCSV, TextLoader, tokenize
 from pyg_kernels.datasets.text.text_table import unescape
 
-# What is done with a text before it is split into words.
+# How a text is cleaned before it is split into words.
 CLEANINGS: dict[str, Callable[[str], str]] = {
     "none": str,
     "escapes": unescape,
@@ -51,7 +51,7 @@ class TextClassifier(Classifier):
         self.net: models.TextNet = models.TextNet(TextModelConfig(**model))
 
     def tokens(self, text: str) -> list[str]:
-        """The words of a new text, read as those of the corpus were."""
+        """The words of a new text, split in the same way as the corpus."""
         return tokenize(CLEANINGS[self.hparams["clean"]](text))
 
     def scores(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
@@ -103,8 +103,8 @@ class TextTask(ClassificationTask):
     def details(self, model: TextModelConfig, learner: TextClassifier) -> dict[str, Any]:
         """For recurrent kernel machines, the cell, its sizes and the number of its weights.
 
-        Where layers or decays are compared, those of this model; of a classifier of n-grams beside
-        it, how many there are.
+        If layers or decays are compared, also this model's layers and decay. If a classifier of
+        n-grams stands beside the network, also its number of n-grams.
         """
         encoder, counts = learner.net.encoder, learner.net.counts
         details: dict[str, Any] = {} if counts is None else {"ngrams": len(counts.ngrams)}
@@ -118,7 +118,7 @@ class TextTask(ClassificationTask):
 
 
 def text_model_configs(options: TextModels, data: TextData) -> list[TextModelConfig]:
-    """The configurations of the models that are asked for, for some texts."""
+    """The configurations of the requested models, for some texts."""
     sizes = {"num_classes": len(data.corpus.classes), **data.sizes(options.embedding)}
     configs = []
     for variant in options.variants():
@@ -133,7 +133,7 @@ def text_model_configs(options: TextModels, data: TextData) -> list[TextModelCon
 
 
 def _sized(config: TextModelConfig, options: TextModels) -> TextModelConfig:
-    """The configuration with the width that is asked for."""
+    """The configuration with the requested width."""
     if options.hidden or (config.ngram and not options.parameters):
         return config
     if options.parameters or not options.rcnn_hidden:
