@@ -3,8 +3,8 @@ A learned activation and its function
 =====================================
 
 ``KernelActivation`` takes the place of ``ReLU``: each unit learns a function of its own, piecewise
-linear with learned kinks. One unit with such a function can do what takes many units of a fixed
-one.
+linear with learned kinks. One unit with such a function can do what takes many units with a fixed
+function.
 """
 
 # %%
@@ -29,8 +29,8 @@ train, test = slice(0, 400), slice(400, 600)
 # One unit with a learned function, beside 32 rectifiers
 # ------------------------------------------------------
 #
-# The activation is a kernel expansion over ``num_centers`` centers. It begins at the identity here,
-# as ``init`` says, with a line beside it.
+# The activation is a kernel expansion over ``num_centers`` centers. Here it begins as the identity
+# (``init``) and has a learned line added (``affine``).
 
 one = nn.Sequential(
     nn.Linear(4, 1, bias=False),
@@ -63,7 +63,7 @@ for name, values in errors.items():
 # The function
 # ------------
 #
-# ``plot`` draws what was learned. A new unit shows where it began.
+# ``plot`` draws the learned function. A new unit would show the function at the start.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for name, values in errors.items():
@@ -76,7 +76,7 @@ right.set_title("the function of the unit")
 right.set_xlabel("input")
 
 # %%
-# The direction is found as well, up to its length, which the function takes up:
+# The direction is found as well, up to its length, which the function makes up for:
 
 found = one[0].weight.detach().flatten()
 print("cosine with the true direction:", f"{torch.cosine_similarity(found, direction, dim=0):.3f}")
@@ -85,6 +85,6 @@ print("cosine with the true direction:", f"{torch.cosine_similarity(found, direc
 # In other networks
 # -----------------
 #
-# Anything that takes an activation takes this one: ``act=KernelActivation(64)`` of PyG's models,
-# ``dim=1`` after a convolution. :class:`~pyg_kernels.sequence.KBRN` is a recurrent network of such
-# units. When it helps, and when not: :doc:`/activations`.
+# You can use it wherever an activation is taken: as ``act=KernelActivation(64)`` in PyG's models,
+# with ``dim=1`` after a convolution. :class:`~pyg_kernels.sequence.KBRN` is a recurrent network of
+# such units. When it helps, and when not: :doc:`/activations`.

@@ -10,9 +10,9 @@ weights of the kernels are those that make the measurements most likely.
 # A Gram matrix from SMILES
 # -------------------------
 #
-# Fourteen alcohols, alkanes and amines, and their boiling points in °C. ``WLSubtreeKernel`` counts
-# the environments of atoms; with ``compare="minmax"`` it is the :term:`min-max kernel` of the
-# counts, 1 for equal molecules.
+# The data are fourteen alcohols, alkanes and amines, and their boiling points in °C.
+# ``WLSubtreeKernel`` counts the environments of atoms. With ``compare="minmax"`` it is the
+# :term:`min-max kernel` of the counts, which is 1 for equal molecules.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -44,15 +44,15 @@ print(f"smallest eigenvalue {np.linalg.eigvalsh(gram.numpy()).min():.1e}")
 # A Gaussian process
 # ------------------
 #
-# :class:`~pyg_kernels.kernels.KernelGP` takes one kernel or several, whose weights, and the noise,
-# it chooses by :term:`marginal likelihood`.
+# :class:`~pyg_kernels.kernels.KernelGP` takes one kernel or several. It chooses their weights and
+# the noise by :term:`marginal likelihood`.
 
 sequences = LabelSequenceKernel(4, edge_label="edge_attr", compare="minmax")
 gp = KernelGP([subtrees, sequences]).fit(smiles, y)
 print("weights", np.round(gp.weights_, 3), "noise", np.round(gp.noise_, 4))
 
 # %%
-# Of molecules that it has seen in part or not at all it says how sure it is:
+# For new molecules, seen in part or not at all, it says how sure it is:
 
 new = {"CCCCCCO": 157, "CCCCCN": 104, "CCCCCCCC": 126, "CC(C)O": 82, "c1ccccc1": 80}
 mean, std = gp.predict(list(new), return_std=True)
@@ -74,8 +74,8 @@ assert std.argmax() == list(new).index("c1ccccc1")
 # In scikit-learn's ways
 # ----------------------
 #
-# Kernels are transformers. ``fit`` remembers the molecules, ``transform`` compares others with
-# them; in a pipeline, each split of a cross-validation makes its own matrix.
+# Kernels are transformers. ``fit`` remembers the molecules, and ``transform`` compares others with
+# them. In a pipeline, each split of a cross-validation makes its own matrix.
 
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
@@ -87,5 +87,5 @@ left_out = cross_val_predict(ridge, smiles, y, cv=LeaveOneOut())
 print(f"mean absolute error of a molecule left out: {np.abs(left_out - y).mean():.0f} °C")
 
 # %%
-# Random-walk, shortest-path and string kernels, graphs of PyG and networkx, and large sets:
-# :doc:`/kernels`.
+# :doc:`/kernels` covers random-walk, shortest-path and string kernels, graphs of PyG and networkx,
+# and large sets.

@@ -2,8 +2,8 @@
 A layer in your PyG model
 =========================
 
-A network of PyTorch Geometric takes a kernel layer where it has taken ``GCNConv``. We build one,
-train it on graphs that are told apart by walks, and look at what it learned.
+A kernel layer can take the place of ``GCNConv`` in a network of PyTorch Geometric. We build such a
+network, train it on graphs that only walks tell apart, and test it on new graphs.
 """
 
 # %%
@@ -11,8 +11,8 @@ train it on graphs that are told apart by walks, and look at what it learned.
 # ---------------------------------
 #
 # Each graph is a ring of 12 nodes in two colours, six of each. In class 0 the colours alternate, in
-# class 1 they come in two blocks. Counting colours tells nothing; pairs of neighbours tell
-# everything. Two colours are swapped at random.
+# class 1 they come in two blocks. Counts of colours say nothing about the class; pairs of
+# neighbours say everything. In each graph, two random nodes swap their colours.
 
 import matplotlib.pyplot as plt
 import torch
@@ -44,10 +44,10 @@ train, test = graphs[:120], graphs[120:]
 # The network
 # -----------
 #
-# :class:`~pyg_kernels.nn.GraphKernelConv` takes ``(in_channels, out_channels)`` as PyG's layers do,
-# ``-1`` for a size that the first batch tells, and an ``edge_dim`` where bonds or edges have
-# features. It has its activation inside, so that no ``relu`` follows. Sums over walks grow with
-# degrees: each layer gets a norm.
+# :class:`~pyg_kernels.nn.GraphKernelConv` takes ``(in_channels, out_channels)`` as PyG's layers do.
+# Use ``-1`` for a size that the first batch sets, and add an ``edge_dim`` where edges (or bonds)
+# have features. The activation is inside the layer, so no ``relu`` follows. Sums over walks grow
+# with degrees, so each layer gets a norm.
 
 
 class Net(torch.nn.Module):
@@ -101,7 +101,7 @@ print(f"accuracy on new graphs: {accuracy:.2f}")
 # What next
 # ---------
 #
-# ``gated=True`` weighs each step of a walk by a learned gate; ``order=3`` compares walks of three
-# nodes; :class:`~pyg_kernels.nn.WLKernelNet` is a whole network. :doc:`/choose` says which to take,
+# ``gated=True`` weighs each step of a walk by a learned gate. ``order=3`` compares walks of three
+# nodes. :class:`~pyg_kernels.nn.WLKernelNet` is a whole network. :doc:`/choose` says which to take.
 # :doc:`/from_pyg` shows attention, sparse adjacencies, heterogeneous graphs and explainers side by
 # side with PyG's layers.

@@ -10,7 +10,7 @@ Gaussian process, check its intervals on molecules that it has not seen, and ask
 # A table with SMILES
 # -------------------
 #
-# Yours may have any columns. ``pyg-kernels example molecules.csv`` writes the whole table.
+# Your table may have any columns. ``pyg-kernels example molecules.csv`` writes the whole table.
 
 from io import BytesIO
 from pathlib import Path
@@ -38,7 +38,7 @@ table.head()
 #
 # ``wl-gp`` is a :term:`Gaussian process` with a :term:`min-max kernel` on counts of atoms'
 # environments. ``gp``, the default, learns a sum of more kernels, is more accurate, and takes
-# several times longer. A random split is kind: see :term:`scaffold split`.
+# several times longer. A random split is easy: see :term:`scaffold split`.
 
 train, test = train_test_split(table, test_size=0.3, random_state=0)
 model = MoleculeRegressor("wl-gp", random_state=0).fit(train["smiles"], train["potency"])
@@ -52,7 +52,7 @@ print(f"test RMSE {rmse:.2f}; standard deviation of the measurements {test['pote
 # ------------------------
 #
 # Intervals are scaled on a validation part that the fit sets aside (:term:`conformal interval`).
-# How often do they hold?
+# How often do they contain the measured value?
 
 levels = np.array([0.3, 0.5, 0.7, 0.8, 0.9, 0.95])
 held = []
@@ -78,8 +78,8 @@ right.set_ylabel("contain")
 # Why?
 # ----
 #
-# The prediction is a sum over patterns of atoms, so that it can be divided among the atoms exactly.
-# Red raises the potency, blue lowers it, relative to what the model says without any pattern.
+# The prediction is a sum over patterns of atoms, so it can be divided exactly among the atoms. Red
+# raises the potency and blue lowers it, relative to what the model says without any pattern.
 
 chosen = test["smiles"].iloc[[mean.argmin(), mean.argmax()]].tolist()
 found = model.explain(chosen)
@@ -101,11 +101,11 @@ for shares, constant, output in zip(found.atoms, found.constant, found.output, s
 # Keep it
 # -------
 #
-# JSON and arrays with checksums; nothing is pickled.
+# A model is saved as JSON and arrays with checksums; nothing is pickled.
 
 model.save(folder / "model")
 print(load(folder / "model").predict(chosen), "loaded")
 
 # %%
-# The same without Python, for tables of any length: :doc:`/molecule_command`. Networks, ensembles,
-# several targets and classes: :doc:`/molecule_estimators`.
+# :doc:`/molecule_command` does the same without Python, for tables of any length.
+# :doc:`/molecule_estimators` covers networks, ensembles, several targets and classes.

@@ -3,15 +3,15 @@ Your text classifier and what it reads
 ======================================
 
 A recurrent convolution takes the place of ``nn.LSTM`` in a classifier of short reviews. Its score
-is a sum over n-grams with gaps, so that it can be divided among the words without an estimate.
+is a sum over n-grams with gaps, so it can be divided exactly among the words.
 """
 
 # %%
 # Reviews, made up
 # ----------------
 #
-# What decides is a pair of words with a gap: "not ... good" is bad, "not ... bad" is good. Words
-# alone decide nothing.
+# A pair of words with a gap decides the class: "not ... good" is bad, "not ... bad" is good. Single
+# words decide nothing.
 
 import random
 from io import BytesIO
@@ -45,9 +45,9 @@ vectors = torch.eye(len(vocabulary))
 # The network
 # -----------
 #
-# :class:`~pyg_kernels.sequence.RCNN` is called as ``nn.LSTM``. Its features are all pairs of words
-# (``order=2``), decayed by the words between; ``readout="sum"`` adds the single words. Without an
-# activation and with a linear head the score is a sum over n-grams through and through.
+# :class:`~pyg_kernels.sequence.RCNN` is called like ``nn.LSTM``. Its features are all pairs of
+# words (``order=2``), decayed by the words between; ``readout="sum"`` adds the single words.
+# Without an activation and with a linear head, the whole score is a sum over n-grams.
 # :class:`~pyg_kernels.explain.TextNet` reads texts of different lengths one after the other and
 # takes the state at the last word of each.
 
@@ -96,8 +96,8 @@ print(f"accuracy on new reviews: {right.float().mean():.2f}")
 # What it reads
 # -------------
 #
-# The :term:`contribution` of each word, and the best n-grams. With the bias of the head the words
-# add up to the score: red speaks for a good review, blue against it.
+# We compute the :term:`contribution` of each word, and the best n-grams. The words and the bias of
+# the head add up to the score. Red speaks for a good review, blue against it.
 
 sentence = ["the", "plot", "is", "not", "really", "so", "bad"]
 x, _ = encode([sentence])
@@ -114,5 +114,5 @@ axes.imshow(image)
 axes.set_axis_off()
 
 # %%
-# On tables of your own, beside ``nn.LSTM`` and a convolution: :doc:`/text`. Gates that decide which
-# words to skip, packed and masked batches, more layers: :doc:`/from_lstm`.
+# :doc:`/text` trains on tables of your own, beside ``nn.LSTM`` and a convolution. :doc:`/from_lstm`
+# covers gates that decide which words to skip, packed and masked batches, and more layers.

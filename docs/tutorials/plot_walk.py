@@ -2,17 +2,17 @@
 One walk, three faces
 =====================
 
-A kernel over structures is a sum over walks. Here the same numbers come out three times: from an
-enumeration of all walks, from the kernel, and from a layer. First on a molecule, then on a
-sentence.
+A kernel over structures is a sum over walks. On a molecule, we compute the same numbers three
+times: from an enumeration of all walks, from the kernel, and from a layer. On a sentence, we
+compute them from the kernel and from a layer.
 """
 
 # %%
 # By hand: all walks
 # ------------------
 #
-# The graph is that of acetamide, one of three colours an atom. A :term:`reference walk` is a chain
-# of three vectors. Each walk of three atoms adds the product of its inner products with the
+# The graph is that of acetamide; each atom has one of three colours. A :term:`reference walk` is a
+# chain of three vectors. Each walk of three atoms adds the product of its inner products with the
 # reference, times the :term:`decay` of two steps.
 
 import matplotlib.pyplot as plt
@@ -43,7 +43,7 @@ print(f"{len(walks)} walks of {order} atoms, such as {walks[:3]}")
 # -----------
 #
 # :class:`~pyg_kernels.kernels.RandomWalkKernel` compares two graphs by all pairs of their walks. A
-# reference walk is a graph as well: a chain with one way through it.
+# reference walk is a graph as well: a chain with only one way through it.
 
 chain = torch.tensor([[0, 1], [1, 2]])
 references = [Data(x=w, edge_index=chain) for w in weights]
@@ -54,8 +54,9 @@ kernel = RandomWalkKernel(order, decay, edge_feature=None)([molecule], reference
 # As a layer
 # ----------
 #
-# The layer never lists a walk: each :term:`state` is the sum over all walks that end at its node,
-# and one step of message passing makes them longer by a node. Added up over the nodes:
+# The layer never lists a walk. Each :term:`state` is the sum over all walks that end at its node,
+# and one step of message passing makes them longer by a node. Summed over the nodes, the states
+# equal the kernel:
 
 with torch.no_grad():
     states = layer(atoms, bonds)
@@ -99,6 +100,6 @@ for panel in (left, right):
     panel.legend()
 
 # %%
-# So a layer with learned weights learns its reference walks, and what it says can be divided among
-# walks exactly: :doc:`/explanations`. The proofs, with gates, bonds and Weisfeiler-Lehman
-# iterations, are tests; :doc:`/idea` has the formulas.
+# So a layer that learns its weights learns its reference walks, and its output can be divided
+# exactly among walks (:doc:`/explanations`). Tests check the same with gates, bonds and
+# Weisfeiler-Lehman iterations. :doc:`/idea` has the formulas.

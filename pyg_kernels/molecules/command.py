@@ -131,34 +131,34 @@ def parser() -> argparse.ArgumentParser:
     def command(name: str, purpose: str, begins: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=purpose, description=purpose, allow_abbrev=False)
         added.set_defaults(begins=begins)
-        added.add_argument("--overwrite", action="store_true", help="replace what lies in --out")
-        added.add_argument("--threads", type=_count, metavar="N", help="of the CPU (all)")
-        added.add_argument("--config", metavar="FILE", help="options in YAML or JSON")
+        added.add_argument("--overwrite", action="store_true", help="replace what is in --out")
+        added.add_argument("--threads", type=_count, metavar="N", help="CPU threads (all)")
+        added.add_argument("--config", metavar="FILE", help="read options from YAML or JSON")
         added.add_argument("--traceback", action="store_true", help="show where an error arose")
         return added
 
     train = command("train", "train models on a table and score them", "reading {data} ...")
     _add_train(train)
-    train.add_argument("--start-from", metavar="RUN", help="its weights are those to begin with")
-    train.add_argument("--freeze", action="store_true", help="then train the heads alone")
+    train.add_argument("--start-from", metavar="RUN", help="fine-tune this run's networks")
+    train.add_argument("--freeze", action="store_true", help="with --start-from, train heads alone")
     _add_trust(train)
-    purpose = "search for the options of a model that are best on the validation part"
+    purpose = "search for the options with which a model is best on the validation part"
     tune = command("tune", purpose, "reading {data} ...")
     _add_train(tune)
-    tune.add_argument("--trials", type=_count, default=30, help="of all that share --out (30)")
+    tune.add_argument("--trials", type=_count, default=30, help="of all calls on --out (30)")
     reads = "loading {runs}, then reading {data} ..."
     predict = command("predict", "predict the molecules of a table, or a folder of tables", reads)
     _add_new(predict, "FILE", runs="+")
     predict.add_argument("--coverage", type=_fraction, default=0.9, help="of intervals (0.9)")
-    far = "warn of molecules less similar to their nearest training molecule (less than 95 %% of "
-    far += "those are to one another; 0: of none, without the column similarity)"
+    far = "warn of molecules that are less similar to the nearest training molecule; 0 leaves out "
+    far += "warning and column (what 95 %% of the training molecules reach among one another)"
     predict.add_argument("--far", type=_similarity, metavar="SIMILARITY", help=far)
     _add_streams(predict)
-    explain = command("explain", "show which atoms and walks a prediction is made of", reads)
+    explain = command("explain", "show what each atom and walk adds to a prediction", reads)
     _add_new(explain, "DIR")
-    explain.add_argument("--walks", type=_count, default=5, metavar="K", help="a molecule (5)")
+    explain.add_argument("--walks", type=_count, default=5, metavar="K", help="per molecule (5)")
     explain.add_argument("--limit", type=_count, default=20, metavar="N", help="molecules (20)")
-    explain.add_argument("--target", metavar="NAME", help="or a class of three or more (first)")
+    explain.add_argument("--target", metavar="NAME", help="target, or class if several (first)")
     embed = command("embed", "write the vectors of the molecules of a table, or a folder", reads)
     _add_new(embed, "FILE")
     _add_streams(embed)
@@ -168,7 +168,7 @@ def parser() -> argparse.ArgumentParser:
     _add_trust(export)
     report = command("report", "print one table of all runs below a folder", "searching {data} ...")
     report.add_argument("data", metavar="DIR")
-    report.add_argument("--out", metavar="FILE", help="write the table, too")
+    report.add_argument("--out", metavar="FILE", help="also write the table here")
     purpose = "write a table to try: potencies of 1,017 sulfonamides, which ship with RDKit"
     example = command("example", purpose, "writing {out} ...")
     example.add_argument("out", metavar="FILE")
@@ -178,75 +178,79 @@ def parser() -> argparse.ArgumentParser:
 def _add_train(train: argparse.ArgumentParser) -> None:
     add = train.add_argument
     add("data", metavar="DATA", help="CSV, CSV.gz or Parquet")
-    add("--target-columns", nargs="+", required=True, metavar="COLUMN")
-    add("--out", required=True, metavar="RUN", help="folder of the results")
-    add("--resume", action="store_true", help="go on with what was interrupted")
+    add("--target-columns", nargs="+", required=True, metavar="COLUMN", help="columns to learn")
+    add("--out", required=True, metavar="RUN", help="folder for the results")
+    add("--resume", action="store_true", help="continue an interrupted run")
     add = train.add_argument_group("table").add_argument
     _add_columns(add)
-    add("--standardize", action="store_true", help="clean up, largest fragment, neutral; listed")
-    add("--merge-duplicates", choices=("mean",), help="of measurements of the same molecule")
-    add("--extra-columns", nargs="+", default=[], metavar="COLUMN", help="numbers")
+    add("--standardize", action="store_true", help="clean up, keep largest fragment, neutralize")
+    add("--merge-duplicates", choices=("mean",), help="one row per molecule")
+    add("--extra-columns", nargs="+", default=[], metavar="COLUMN", help="more inputs: numbers")
     add("--weight-column", metavar="COLUMN", help="weights of the rows")
-    add("--groups-column", metavar="COLUMN", help="rows of a group stay in one part of the split")
-    add("--split-column", metavar="COLUMN", help="train, valid or test; with --split column")
+    add("--groups-column", metavar="COLUMN", help="rows of one group stay in one part")
+    add("--split-column", metavar="COLUMN", help="part of each row: train, valid, test")
     add = train.add_argument_group("model").add_argument
-    models = "auto, by how many molecules there are; gp, pooled, wl-gp, wl-ridge, wl-forest, "
-    models += "random-walk-gp, mean, wl, wl-gated, graph-kernel, "
-    models += "random-walk, gated-walk, gin, gine, attentive-fp, neural-fingerprint, "
-    models += "embedded-mean-field, embedded-loopy-bp, or package.module:Net; "
-    models += "several are stacked (auto)"
+    models = "auto chooses by the task and the number of molecules; processes and other kernel "
+    models += "methods: gp, pooled, wl-gp, random-walk-gp, wl-ridge, wl-forest; the mean: mean; "
+    models += "networks: wl, wl-gated, graph-kernel, random-walk, gated-walk, gin, gine, "
+    models += "attentive-fp, neural-fingerprint, embedded-mean-field, embedded-loopy-bp, or your "
+    models += "own, package.module:Net; several are stacked (auto)"
     add("--model", nargs="+", default=["auto"], metavar="NAME", help=models)
-    add("--task", choices=tuple(METRICS), help="(by the targets)")
-    add("--ensemble-size", type=int, default=1, metavar="N", help="(1)")
-    add("--epochs", type=int, metavar="N", help="of networks, at most (60, see auto)")
-    add("--featurizer", default="default", help="default, duvenaud or ogb")
-    add("--batch-size", type=int, metavar="N", help="molecules a step (64, see auto)")
-    add("--learning-rate", type=float, metavar="R", help="the highest (0.001, see auto)")
-    patience = "epochs without a lower validation loss that end training (a third, at least 10)"
+    add("--task", choices=tuple(METRICS), help="(classes if targets are words)")
+    add("--ensemble-size", type=int, default=1, metavar="N", help="members of each model (1)")
+    add("--epochs", type=int, metavar="N", help="of networks, at most (60, auto: 25 or 60)")
+    add("--featurizer", default="default", help="features: default, duvenaud, ogb")
+    add("--batch-size", type=int, metavar="N", help="molecules per batch (64, auto: 64 or 128)")
+    rate = "of networks, at the peak (0.001, auto: 0.001 or 0.005)"
+    add("--learning-rate", type=float, metavar="R", help=rate)
+    patience = "stop after N epochs without a lower validation loss (a third, at least 10)"
     add("--patience", type=int, metavar="N", help=patience)
-    add("--hidden-channels", type=int, metavar="N", help="the width of networks")
-    add("--num-layers", type=int, metavar="N", help="of networks; iterations of wl-... methods")
+    add("--hidden-channels", type=int, metavar="N", help="width (for 260,000 parameters)")
+    add("--num-layers", type=int, metavar="N", help="depth, or iterations of wl-... methods")
     add("--dropout", type=float, metavar="P", help="in networks (0)")
-    only = "one output also for a target that is often one value"
+    only = "do not learn a target that often has one value as two targets"
     add("--no-hurdle", action="store_true", help=only)
-    taught = "analogues a molecule whose predictions one network learns, in place of all (0)"
+    taught = "replace all models by one network that learns their predictions for N analogues of "
+    taught += "each molecule (0: keep them)"
     add("--distill", type=_amount, metavar="N", help=taught)
-    add("--device", help="cpu, cuda, ... (CUDA where there is one)")
-    add("--seed", type=_seed, default=0, metavar="N", help="(0)")
+    add("--device", help="cpu, cuda, ... (CUDA if available)")
+    add("--seed", type=_seed, default=0, metavar="N", help="seed of random numbers (0)")
     add = train.add_argument_group("scores").add_argument
-    add("--split", choices=("random", "scaffold", "column"), default="random", help="(random)")
-    fractions = "of training, validation and test (0.8 0.1 0.1)"
+    how = "at random, by Bemis-Murcko scaffold, or by --split-column (random)"
+    add("--split", choices=("random", "scaffold", "column"), default="random", help=how)
+    fractions = "shares of the training, validation and test parts (0.8 0.1 0.1)"
     add("--fractions", nargs=3, type=float, default=(0.8, 0.1, 0.1), metavar="F", help=fractions)
-    add("--folds", type=_folds, metavar="K", help="cross-validate")
-    add("--repeats", type=_count, default=1, metavar="R", help="splits (1)")
+    add("--folds", type=_folds, metavar="K", help="cross-validate in K folds")
+    add("--repeats", type=_count, default=1, metavar="R", help="repeat with other splits (1)")
     every = [metric for metrics in METRICS.values() for metric in metrics]
-    add("--metric", nargs="+", choices=every, help="which to print (all)")
+    shown = f"scores to print: {', '.join(every)} (all of the task)"
+    add("--metric", nargs="+", choices=every, metavar="METRIC", help=shown)
 
 
 def _add_new(added: argparse.ArgumentParser, out: str, runs: Any = 1) -> None:
-    several = "several are averaged" if runs == "+" else None
+    several = "folder of a run" + (", several are averaged" if runs == "+" else "")
     added.add_argument("runs", nargs=runs, metavar="RUN", help=several)
     added.add_argument("data", metavar="NEW", help="CSV, CSV.gz or Parquet")
-    added.add_argument("--out", required=True, metavar=out)
+    added.add_argument("--out", required=True, metavar=out, help="where to write")
     _add_trust(added)
     _add_columns(added.add_argument)
 
 
 def _add_trust(added: argparse.ArgumentParser) -> None:
-    imports = "import the modules of networks that a run names"
+    imports = "import your own networks, which runs code of the modules that a run names"
     added.add_argument("--trust", action="store_true", help=imports)
 
 
 def _add_streams(added: argparse.ArgumentParser) -> None:
-    added.add_argument("--resume", action="store_true", help="keep the files of --out")
-    address = "of a cluster of Ray, or local: run on its workers"
+    added.add_argument("--resume", action="store_true", help="keep finished files in --out")
+    address = "run on the workers of this Ray cluster, or of a local one: local"
     added.add_argument("--ray", metavar="ADDRESS", help=address)
 
 
 def _add_columns(add: Callable[..., Any]) -> None:
-    add("--smiles-column", metavar="COLUMN", help="(the one called smiles)")
-    add("--encoding", default="utf-8", help="of a CSV (utf-8)")
-    add("--skip-invalid", action="store_true", help="go on without invalid SMILES")
+    add("--smiles-column", metavar="COLUMN", help="column of SMILES (smiles)")
+    add("--encoding", default="utf-8", help="of CSV files (utf-8)")
+    add("--skip-invalid", action="store_true", help="leave out invalid SMILES")
 
 
 def _number(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: str) -> Any:
