@@ -38,7 +38,7 @@ html_theme = "furo"
 html_title = "pyg_kernels"
 html_static_path = ["_static"]
 html_css_files = ["formulas.css"]
-# of scikit-learn's metadata routing, whose docstrings refer to its own glossary
+# Methods that scikit-learn's metadata routing adds; their docstrings refer to its own glossary.
 _ROUTED = ("fit", "predict", "score", "transform")
 autodoc_default_options = {"exclude-members": ", ".join(f"set_{name}_request" for name in _ROUTED)}
 autodoc_member_order = "bysource"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SEPARATORS = (",", ";", "\t")
 PARQUET = (".parquet", ".pq")
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-# The endings of all tables that can be read.
+# The endings by which tables in a folder are found.
 ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
 # The endings of files that are refused.
 OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip", ".feather", ".zst")

@@ -1,12 +1,12 @@
 """Tables from the ``metrics.json`` of runs.
 
-``.. results::`` has test scores. Each line of its content is the name of a file in
-``results/scores``, a colon, and the heading of its column. Rows are models, ordered by their mean
-rank, with their parameters in the first of the files that has them; cells are means and standard
-deviations over the runs, the best of each column in bold.
+``.. results::`` shows test scores. Each line of its content is the name of a file in
+``results/scores``, a colon, and the heading of its column. Rows are models, ordered by mean rank.
+The number of parameters is taken from the first file that has it. Cells are means and standard
+deviations over the runs; the best of each column is in bold.
 
-``.. timings:: NAME`` has the tables of that name in ``results/timings.json``, one for each size;
-``.. timings:: NAME cuda`` those in ``results/timings_cuda.json``.
+``.. timings:: NAME`` shows the tables of that name in ``results/timings.json``, one for each size;
+``.. timings:: NAME cuda`` shows those in ``results/timings_cuda.json``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COUNTS = ("parameters", "batches", "molecules", "molecules_a_second", "words_a_s
 
 
 def column(path: Path) -> pd.DataFrame:
-    """The mean and deviation of each model's test scores, their texts, and their ranks."""
+    """The mean and deviation of each model's test scores, also as text, its rank and parameters."""
     runs = pd.read_json(path)
     found = runs.groupby("model")["test"].agg(["mean", "std"])
     found["rank"] = found["mean"].rank(ascending=runs["metric"][0] in LOW)
@@ -46,7 +46,7 @@ def column(path: Path) -> pd.DataFrame:
 
 
 class Results(SphinxDirective):
-    """The directive."""
+    """The directive ``results``."""
 
     has_content = True
 
@@ -75,7 +75,7 @@ class Results(SphinxDirective):
 
 
 class Timings(SphinxDirective):
-    """The directive."""
+    """The directive ``timings``."""
 
     required_arguments = 1
     optional_arguments = 1
@@ -98,7 +98,7 @@ class Timings(SphinxDirective):
 
     @staticmethod
     def _text(rows: pd.DataFrame) -> str:
-        """Names to the left, times with two decimals, ratios with three, counts with none."""
+        """Aligns names left; times have two decimals, ratios have three, and counts have none."""
         width = rows["name"].str.len().max()
         cells = {"": rows["name"].str.ljust(width)}
         for key in rows.columns.drop("name"):

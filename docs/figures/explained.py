@@ -17,7 +17,7 @@ from pyg_kernels.molecules import MoleculeRegressor
 
 
 def main() -> None:
-    """Fits a network to measured potencies, and draws the least, middle and most potent guess."""
+    """Fits a network to measured potencies; draws the lowest, middle and highest prediction."""
     molecules = ChEMBLSulfonamides()
     smiles, potency = np.array(molecules.smiles), molecules.y.view(-1).numpy()
     split = scaffold_split(molecules.smiles)

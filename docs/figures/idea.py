@@ -27,7 +27,7 @@ RECURRENCE = (
 
 
 def draw_molecule(axes: Axes) -> None:
-    """Bonds, atoms, and one walk of three atoms."""
+    """Draws the bonds, the atoms and one walk of three atoms."""
     mol = Chem.MolFromSmiles(SMILES)
     rdDepictor.Compute2DCoords(mol, canonOrient=True)
     points = mol.GetConformer().GetPositions()[:, :2]
@@ -50,7 +50,7 @@ def draw_molecule(axes: Axes) -> None:
 
 
 def draw_sentence(axes: Axes) -> None:
-    """Words on a line, and one walk over three of them with gaps."""
+    """Draws the words on a line and one walk, with gaps, over three of them."""
     axes.plot([0, len(SENTENCE) - 1], [0, 0], color=PALE, linewidth=2.2, zorder=1)
     colors = dict(zip(NGRAM, STEPS, strict=True))
     for i, word in enumerate(SENTENCE):
@@ -81,7 +81,7 @@ def draw_sentence(axes: Axes) -> None:
 
 
 def arrow(axes: Axes, start: object, end: object, bend: float) -> None:
-    """One step of a walk."""
+    """Draws one step of a walk."""
     axes.annotate(
         "",
         xy=end,  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def arrow(axes: Axes, start: object, end: object, bend: float) -> None:
 
 def main() -> None:
     """Writes the picture beside this file."""
-    matplotlib.rcParams["svg.hashsalt"] = "idea"  # the same file from the same drawing
+    matplotlib.rcParams["svg.hashsalt"] = "idea"  # the same drawing gives the same file
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(11.5, 3.9), width_ratios=(4, 6), facecolor=CARD
     )

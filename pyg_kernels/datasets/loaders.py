@@ -168,8 +168,8 @@ class MoleculeLoader(EpochLoader[Batch]):
 
     When several processes train together, each has a loader with the same arguments except
     ``share``, and goes through its own molecules of every batch: r, r + R, ... So that no process
-    waits for another, a share has at least ``smallest_share`` molecules: others of the batch are
-    appended as stand-ins, with NaN for all targets. A single process has no stand-ins.
+    waits for another, a share has at least ``smallest_share`` molecules: others of the batch,
+    then its own, are appended as stand-ins, with NaN for all targets. A single process has none.
 
     Args:
         dataset: a :class:`~pyg_kernels.datasets.MoleculeDataset` or

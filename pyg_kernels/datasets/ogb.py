@@ -155,7 +155,7 @@ def _read(folder: Path, file: str, **options: Any) -> Any:
 
 
 def _numbers(folder: Path, name: str, most: Sequence[float]) -> NDArray[np.int64]:
-    """A file of whole numbers, not below 0; its columns have the maxima `most`."""
+    """A file of whole numbers from 0 to `most`, the largest that its columns may have."""
     file = f"{name}.csv.gz"
     table = _read(folder, file)
     integer = all(kind.kind in "iu" for kind in table.dtypes)

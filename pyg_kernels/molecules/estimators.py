@@ -569,9 +569,9 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         batch_size, learning_rate, patience: How networks are trained. None: 64 and 0.001; for
             ``'auto'``, 128 and 0.005 from 10,000 molecules on. Training ends after `patience`
             epochs without a lower validation loss; None: a third of the epochs, at least 10.
-        hidden_channels, num_layers, dropout: The width, depth and dropout of networks. None: about
-            260,000 parameters. In ``wl-...`` methods `num_layers` is the number of iterations, in
-            ``random-walk-gp`` of nodes in a walk; None: 3.
+        hidden_channels, num_layers, dropout: The width, depth and dropout of networks. None: a
+            width for about 260,000 parameters. In ``wl-...`` methods `num_layers` is the number of
+            iterations, in ``random-walk-gp`` of nodes in a walk; None: 3.
         standardize: Whether to standardize molecules first, in fitting and in prediction:
             :func:`~pyg_kernels.chem.standardize`.
         network_options: Further arguments of networks, such as ``{'norm': 'head'}``.
@@ -709,7 +709,7 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
     regression.
 
     Attributes:
-        classes_: The sorted classes of the target; for ``(M, T)`` targets, a list of them for each.
+        classes_: The sorted classes of the target; for ``(M, T)`` targets, a list of those of each.
 
     Example:
         >>> from pyg_kernels.molecules import MoleculeClassifier

@@ -186,7 +186,7 @@ def _of_network(member: Any, molecules: Molecules, k: int, target: int) -> Itera
 
 
 def _with_extra(net: Any, extra: NDArray[np.float64]) -> Any:
-    """The network for a molecule with these extra columns, which are added to a bias."""
+    """The network for a molecule with these extra columns, whose map is added to a bias."""
     if net.lin_extra is None:
         return net.net
     fixed = copy.deepcopy(net)

@@ -254,7 +254,7 @@ class MoleculeNet(nn.Module):
         return self
 
     def _last(self) -> list[nn.Module]:
-        """The head, or the last linear map without one, and the linear map of extra columns."""
+        """The head, or else the last linear map; and the linear map of extra columns."""
         head = getattr(self.net, "head", None)
         parts = [self.reader() if head is None else head]
         return parts if self.lin_extra is None else [*parts, self.lin_extra]

@@ -81,8 +81,8 @@ def searched(data: Data, options: Namespace) -> Iterator[Part]:
 def whole_groups(groups: Rows | None, fitted: Rows, seed: int) -> Rows | None:
     """The positions, among the fitted rows, of the groups that are drawn for validation.
 
-    Groups are drawn in random order, and each is kept that does not exceed the share; if all do,
-    the smallest. None without groups, or with one: the estimator then draws single rows.
+    Groups are drawn in random order, and each is kept that fits into what is left of the share; if
+    none does, the smallest. None without groups, or with one: the estimator then draws single rows.
     """
     if groups is None:
         return None

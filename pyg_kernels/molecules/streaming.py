@@ -54,7 +54,7 @@ class Annotator(ABC):
         members = [member for run in runs for member in run.estimator.members_]
         kernels = any(isinstance(member, KernelMethod) for member in members)
         features = {run.estimator.featurizer for run in runs}
-        # Reads the molecules, once for all networks; None: RDKit reads them, for kernel methods.
+        # Reads molecules once for all networks; None, with kernels or other features: RDKit does.
         self.featurizer = None if kernels or len(features) > 1 else features.pop()
         self.on_cpu = kernels or members[0].options.torch_device().type == "cpu"
         # On CPU several processes may run this, and each reads alone; for CUDA several read.
@@ -196,7 +196,7 @@ def _identity(path: str | Path) -> tuple[int, int]:
 def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace) -> None:
     """Writes all files with new columns, and warns of molecules that are left out or far.
 
-    A hidden file beside them records the runs and options, and the table that each was made of.
+    A hidden file beside them records runs and options, and the table that each file was made of.
     ``--resume`` refuses other ones, and makes files anew that were there before the first call.
     """
     out, is_folder = Path(options.out), Path(options.data).is_dir()

@@ -294,7 +294,7 @@ class TrainedNetwork(Method):
     def fit(self, examples: Examples) -> None:
         options, device = self.options, self.options.torch_device()
         train, weight, seed = examples.train, examples.weight, examples.seed
-        train = train[weight[train] > 0]  # else they would count in batch normalization
+        train = train[weight[train] > 0]  # others would count in batch normalization
         self.mean, self.std = methods.standardization(examples.y[train], self.task, weight[train])
         if self.task.spikes:  # flags (elsewhere or not) are classes
             self.mean[len(self.task.spikes) :], self.std[len(self.task.spikes) :] = 0, 1

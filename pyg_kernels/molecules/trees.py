@@ -52,7 +52,7 @@ class MoleculeTrees:
 
     def fit(self, graphs: Sequence[Any], y: NDArray[Any]) -> Self:
         """Grows trees on targets ``(M, T)``, NaN where one was not measured."""
-        some = np.flatnonzero(~np.isnan(y).all(1))  # rows without a target change nothing
+        some = np.flatnonzero(~np.isnan(y).all(1))  # so that the others change nothing
         graphs, y = [graphs[i] for i in some.tolist()], y[some]
         self._counting.fit(graphs)
         x, self.forests = self._read(graphs), list[Any]()

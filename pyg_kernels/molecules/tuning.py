@@ -137,7 +137,7 @@ def _announce(metric: str, study: optuna.Study, trial: Any) -> None:
 
 
 def _metric(options: Namespace, data: Data) -> str:
-    """The metric of the search: ``--metric``, else RMSE, mean R2 of several targets, log-loss."""
+    """``--metric``, else RMSE, for several targets the mean R2, for classes log-loss."""
     runs.check_metrics(options.metric or [], data.task)
     if "coverage" in (options.metric or []) or len(options.metric or []) > 1:
         raise ValueError(f"--metric {' '.join(options.metric)}: a search has one aim, not coverage")

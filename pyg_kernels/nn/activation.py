@@ -55,8 +55,8 @@ class KernelActivation(Hookable):
     taken: N inputs per unit take :math:`\mathcal{O}(N \log d + d \log d)` time and
     :math:`\mathcal{O}(N + d)` memory, forward and backward. The Gaussian takes
     :math:`\mathcal{O}(N d)` time, in blocks whose memory does not grow with d. The direct sum,
-    whose memory does, is used in second derivatives and in ``torch.func``. On CUDA all Green
-    functions take :math:`\mathcal{O}(N d)` time.
+    whose memory does, is used in second derivatives, in ``torch.func``, in ONNX and without
+    compiled kernels. On CUDA all Green functions take :math:`\mathcal{O}(N d)` time.
 
     Gradients are exact. At an input that equals a centre they are the derivatives from the left: 0
     for the rectifier and -1 for the absolute value.

@@ -29,7 +29,7 @@ def _hooking(name: str) -> Any:
 class Hookable(Module):
     """A module that knows whether a hook was registered on it, so that it has to be called.
 
-    Layers read the tensors of such a module directly, and call the module only if it is `hooked`.
+    Layers may read the tensors of such a module instead of calling it, unless it is `hooked`.
     Pruning by :mod:`torch.nn.utils.prune` also registers a hook.
     """
 
@@ -85,7 +85,7 @@ class StateLinear(Hookable, torch.nn.Linear):
 
     def reset_parameters(self) -> None:
         bound = 1.0 / math.sqrt(self.in_features)
-        for parameter in self.parameters():  # a parametrized weight has others
+        for parameter in self.parameters():  # those that a parametrized weight is made of
             torch.nn.init.uniform_(parameter, -bound, bound)
 
 

@@ -3,8 +3,8 @@
 Importing this file imports Numba; ops do so at their first call. A kernel is compiled at its first
 call and kept in the user's cache folder under the digest of these sources, or in memory if that
 folder cannot be written. It runs without Python's lock on as many threads as torch uses. If torch's
-threads are GNU OpenMP's, kernels run on these: after each of torch's ops they wait for work by
-spinning for some milliseconds, and would keep the cores from other threads.
+threads are GNU OpenMP's, kernels run on these, because after each of torch's ops these threads
+wait for work by spinning for some milliseconds, and would keep the cores from others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the tokens of several texts lie among the rows of a matrix; no other module knows this.
+"""Defines where the tokens of several texts lie among the rows of a matrix.
 
 Token t of text b is row ``start[b] + t * stride``. Grids in either order, padded grids and texts
 one after the other all have this form, forwards and backwards, so that no rows have to be moved.

@@ -258,7 +258,7 @@ class SequenceLayer(Module, Generic[State]):
         cell = self._cell(0)
         alone = None if texts.batched else [1] * len(cell._names)
         given = cell.checked_state(state, alone, lambda given: self._state_shapes(given, texts))
-        # Where values cannot be read, the state is taken to be zeros.
+        # Where values cannot be read, the state is used without this check.
         if self.bidirectional and is_readable(*given) and any(bool(t.any()) for t in given):
             raise ValueError(
                 "state: a text can be read in segments in one direction only, expected zeros, "

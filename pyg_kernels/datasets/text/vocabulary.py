@@ -30,10 +30,10 @@ TOKEN = re.compile(
 def tokenize(text: str, lower: bool = True) -> list[str]:
     """The words of a running text: runs of letters and digits, with punctuation split off.
 
-    Numbers keep their commas and points (``1,000.5``), and single letters the points after them
-    (``u.s.``). Contractions are split as in the Penn Treebank and in GloVe's vectors: ``don't``
-    gives ``do n't``, ``it's`` gives ``it 's``. Every other character except white space is a word,
-    so that ``long-term (see [2])`` has nine words. Combining marks stay with letters (NFC).
+    Numbers keep their commas and points (``1,000.5``), and several single letters in a row
+    the points after them (``u.s.``). Contractions are split as in the Penn Treebank and in GloVe's
+    vectors: ``don't`` gives ``do n't``, ``it's`` gives ``it 's``. Every other character but white
+    space is a word: ``long-term (see [2])`` has nine. Combining marks stay with letters (NFC).
 
     Args:
         text: the text.

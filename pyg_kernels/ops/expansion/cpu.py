@@ -33,8 +33,8 @@ from pyg_kernels.ops.expression import Row, apart, as_value, gradients, leaf
 from pyg_kernels.ops.program import WORD, Program, call, load, splat
 
 _BLOCK = 16  # centres that an input is compared with at once
-_PARTS = 16  # the most parts of the inputs that are summed separately
-_ROWS = 512  # rows that are summed in the inputs' precision
+_PARTS = 16  # the most parts of the inputs that are summed separately, if they are few
+_ROWS = 512  # the least rows of a part that is summed in the inputs' precision
 _SUMS = 2**20  # the most numbers in such sums
 
 

@@ -39,7 +39,7 @@ def sums(
     types, rows = min(known, default=sys.maxsize), max(known, default=0)
     tables = [k in TABLES and edge_type is not None for k in of]
     parts = nodes
-    if any(tables):  # so that their sums hold less than the messages
+    if any(tables):  # so that many edges' sums hold less than messages
         parts = min(_MOST_PARTS, max(_FEWEST_PARTS, edge_type.numel() // (4 * max(types, 1))))
     outs = [
         z.new_zeros(parts * rows, channels) if by_part else z.new_empty(tensors[k].shape)

@@ -49,7 +49,7 @@ def activation_scan(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""Recurrent networks whose activation is a kernel expansion, read token by token.
+    r"""Recurrent networks whose activation is a kernel expansion, along texts.
 
     .. math::
         h_t = f\left(\gamma \odot \frac{a_t - \mu_t}{\sqrt{\sigma_t^2 + \epsilon}} + \beta\right),

@@ -1,7 +1,7 @@
 """The time loop of all scans on CPU, around programs that compute one token of one text.
 
 Programs find their rows by numbers that the loop sets: see `Index`. If steps read a map of the
-previous output, the loop computes these products before each step, for all texts of a task at once.
+previous output, the loop computes these products between steps, for all texts of a task at once.
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -31,8 +31,8 @@ _TOKEN, _LAG, _START, _END, _SUMS = range(5)  # what a row belongs to; lags go f
 def _program(order: int, dtype: torch.dtype) -> Program:
     """Offers a token to the sums that start at an earlier one, and those sums to the token.
 
-    `made` has the places of tokens 1 to j, from 0, of a sum of order j + 1; -1 if in the table
-    given. `won` has those of tokens 1 to j - 1 of the sum that the token joins, and its start.
+    `made` has the places of tokens 1 to j, after token 0, of a sum of order j + 1; -1 if in the
+    table. `won` has those of tokens 1 to j - 1 of the sum that the token joins, and its start.
     """
     orders = range(1, order)
     pairs = [(j, i) for j in orders for i in range(1, j + 1)]

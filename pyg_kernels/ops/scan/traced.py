@@ -21,7 +21,7 @@ from pyg_kernels.ops.scan.recurrence import Recurrence, Token
 Inputs = Mapping[str, Sequence[Value]]
 Written = Mapping[str, Sequence[tuple[Row, Value]]]
 Make = Callable[[Inputs, Written, torch.dtype], Any]
-Memory = dict[str, list[tuple[Tensor, int]]]  # tensors and their first columns
+Memory = dict[str, list[tuple[Tensor, int]]]  # tensors, each read from a column on
 
 
 class Index(IntEnum):
