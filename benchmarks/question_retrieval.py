@@ -22,7 +22,7 @@ from benchmarks.harness.options import (
 from benchmarks.harness.retrieval.options import FIELDS, Networks, Pretraining, Questions
 
 PROGRAM = "benchmarks.question_retrieval"
-# By data set; the user's own data have the first; the thesis has no schedule of the learning rate.
+# By data set; your own data use the first. The thesis (askubuntu) has no schedule.
 TRAINING: dict[str, dict[str, Any]] = {
     "msrp": {"epochs": 5, "batch_size": 20, "schedule": "cosine"},
     "askubuntu": {"epochs": 50, "batch_size": 40, "schedule": "none"},

@@ -404,7 +404,7 @@ def flag(name: str) -> str:
 
 
 def _files_first(options: type[Options], words: Sequence[str]) -> list[str]:
-    """The words, with first the files of ``--preset``, then those of ``--config``, in front."""
+    """The words, preceded by the files of ``--preset`` and then those of ``--config``."""
     found, given = presets(options), iter(words)
     chosen: list[str] = []
     files: list[str] = []

@@ -205,7 +205,7 @@ def _parameters(kind: str, wanted: Mapping[str, Any]) -> int:
 
 
 def number_of_parameters(estimator: Any) -> int | None:
-    """The number of learned parameters of an estimator; None for Gaussian processes and forests."""
+    """The number of learned parameters of a fitted estimator; None for processes and forests."""
     found = 0
     for member in estimator.members_:
         learned = getattr(member, "estimators", [])

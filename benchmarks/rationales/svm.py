@@ -105,7 +105,7 @@ class SVMEstimator:
         ]
 
     def _weights(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Weights ``(K, V)`` and biases ``(K,)``: a row per class; one row if two or numbers."""
+        """Weights ``(K, V)``, biases ``(K,)``: a row per class, or one for two or for numbers."""
         fitted = self.machine[1]
         return np.atleast_2d(fitted.coef_), np.atleast_1d(fitted.intercept_)
 

@@ -178,7 +178,7 @@ class RankingRationales(RationaleTask):
         self.fields = {"inputs": "questions", "out": options.chosen().hidden, **words}
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
-        """Similar questions with random others, and candidates to rank; only the field to read."""
+        """Similar questions with random others, and candidates to rank, in the field to read."""
         data = self.data
         if learner.net.config.fields == BODY:  # bodies stand where titles do
             number = len(data.corpus)

@@ -144,8 +144,8 @@ class DefaultFeaturizer(Featurizer):
     of Hanson et al. 2018). Unlike RDKit's chiral tags, they depend on the molecule alone, not on
     the order of its atoms. The labels r and s are for pseudoasymmetric centers, such as those of
     cis- and trans-1,4-dimethylcyclohexane. *None* is a center or bond that has no stereo or whose
-    stereo is not specified. *Unknown* is one whose stereo has no such label: square-planar
-    platinum, atropisomers, and bonds that are marked as either.
+    stereo is not specified. *Unknown* is one whose stereo has no such label, such as
+    square-planar platinum, atropisomers, and bonds that are marked as either.
 
     Example:
         >>> from pyg_kernels.chem import DefaultFeaturizer

@@ -33,7 +33,7 @@ class Column:
         return self.argument.endswith("label")
 
 
-#: For each attribute, the first graph that was read and its values without rows, or None if none.
+#: For each attribute, the first graph that has items of it, and its values there without rows.
 Form = dict[Column, tuple[str, Tensor | None]]
 
 
@@ -129,8 +129,8 @@ def consecutive_runs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, in
 def line_graph(graphs: Graphs) -> Graphs:
     r"""The graphs whose nodes are the edges, joined where a walk goes on without turning back.
 
-    The edge :math:`u \to v` leads to every :math:`v \to w` with :math:`w \ne u`. Features of nodes
-    stay unchanged. Edges must be sorted by target; those of the result are, too.
+    The edge :math:`u \to v` leads to every :math:`v \to w` with :math:`w \ne u`. Node features
+    stay those of the given nodes. Edges must be sorted by target; those of the result are, too.
     """
     source, target = graphs.edge_index
     nodes = torch.arange(graphs.num_nodes + 1, device=graphs.device)

@@ -131,7 +131,7 @@ class GraphTexts:
         part = Chem.PathToSubmol(mol, found, atomMap=number)
         each: Any
         for each in (*part.GetAtoms(), *part.GetBonds()):
-            each.SetIsAromatic(False)  # its SMARTS says so; RDKit refuses it outside of rings
+            each.SetIsAromatic(False)  # the SMARTS still says it; RDKit refuses it off rings
         back = {new: old for old, new in number.items()}
         ends = ((back[b.GetBeginAtomIdx()], back[b.GetEndAtomIdx()]) for b in part.GetBonds())
         texts: Any = {"isomericSmiles": False, "rootedAtAtom": number[atom]}

@@ -5,7 +5,7 @@ For the base kernel :math:`g[s, t]` of two tokens and an order n,
 .. math::
     Z_1 = g, \qquad
     C_j[s, t] = \sum_{i \le s, k \le t} \lambda^{(s - i) + (t - k)} Z_j[i, k], \qquad
-    Z_j[s, t] = g[s, t] \, C_{j-1}[s - 1, t - 1],
+    Z_j[s, t] = g[s, t] \, C_{j-1}[s - 1, t - 1].
 
 Then :math:`Z_n[s, t]` sums over the pairs of n-grams that end exactly at s and t, and
 :math:`C_n[s, t]` over those that end at s and t or before. An n-gram has the weight :math:`\lambda`

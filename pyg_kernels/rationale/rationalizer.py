@@ -63,7 +63,7 @@ class Rationalizer(Module):
 
     .. math::
         \mathrm{cost}(z, x, y) = \mathcal{L}(\mathrm{enc}(z, x), y) + \lambda_1 \|z\| +
-        \lambda_2 \sum_{t \ge 2} |z_t - z_{t-1}|,
+        \lambda_2 \sum_{t \ge 2} |z_t - z_{t-1}|.
 
     On graphs the second sum runs over bonds. The gradient is estimated in one of these ways:
 

@@ -33,7 +33,7 @@ class LanguageModelConfig:
     output_gate: bool = False
     highway: bool = False
     state_dropout: float = 0.0  # variational dropout within a layer
-    # for ``'awd'``: this, or a cell of :class:`~pyg_kernels.sequence.RKM` (Liang et al. 2019)
+    # for ``'awd'``: ``'lstm'``, or an :class:`~pyg_kernels.sequence.RKM`'s (Liang et al. 2019)
     cell: str = "lstm"
     input_dropout: float = 0.0  # of word vectors
     hidden_dropout: float = 0.0  # between layers

@@ -47,7 +47,7 @@ def comparison(runs: Sequence[Run], corpus: TextStreams) -> Table:
 
 
 def log_likelihoods(run: Run) -> pandas.Series:
-    """The log-likelihoods of stretches of the test part, each the mean over its words."""
+    """The log-likelihoods of stretches of the test part; their mean is that over all words."""
     rows = run.predictions.query("part == 'test'").set_index(["before", "words"])
     words = rows.index.get_level_values("words")
     return -rows["loss"] * words / words.to_numpy().mean()

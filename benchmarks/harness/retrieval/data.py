@@ -162,7 +162,7 @@ def _corpus(choice: Questions) -> QuestionCorpus:
 
 
 class QuestionBatch(NamedTuple):
-    """B groups of K questions; a question that occurs in several groups is in the batch once."""
+    """B groups of K questions; each question that occurs in them is in the batch once."""
 
     words: TextBatch  # the texts of the questions, titles and perhaps bodies, none of them empty
     question: Tensor  # (T,) int64, the question of each of the T texts

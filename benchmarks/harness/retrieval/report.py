@@ -46,7 +46,7 @@ TITLES, LEAST_WORDS, MOST_WORDS = 6, 4, 25  # of the picture by word
 
 
 def describe(data: QuestionData) -> str:
-    """Lines on questions, parts, words and lines of the data that were left out."""
+    """Lines on questions, parts, words and what of the data was left out."""
     corpus = data.corpus
     pairs = sum(len(query.positives) for query in corpus.train)
     lists = ", ".join(f"{len(data.rankings[part]):,} {part}" for part in RANKED)

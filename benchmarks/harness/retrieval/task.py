@@ -192,7 +192,7 @@ class TitleWriter(Learner):
             self.ranking_error.update(self.net.question(batch).squeeze(1))
 
     def predict_step(self, batch: TitleBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """For each title, minus its log-probability and its number of words, with the end."""
+        """For each title, ``(B, 2)``: minus its log-probability; its words, with the end."""
         losses = self.net(batch).double()
         totals = losses.new_zeros(batch.before.num_texts).index_add(0, batch.before.text, losses)
         return torch.stack([totals, batch.before.lengths.to(totals)], dim=1).cpu()
