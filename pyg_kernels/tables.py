@@ -146,7 +146,7 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
             reader = csv.reader(lines(chain(top, file)), delimiter=separator, strict=strict)
             for row in reader:
                 if is_read:  # the reader asked for a line after the last one
-                    raise FileError(f"{path}, line {line}: its quote does not end in the file")
+                    raise FileError(f"{path}, line {line}: a quote is never closed")
                 if not width and not any(map(str.strip, row)):
                     line = reader.line_num + 1
                     continue

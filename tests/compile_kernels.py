@@ -1,6 +1,6 @@
-"""Compiles the kernels on CPU that most tests need: ``python -m tests.compile_kernels``.
+"""Compiles the CPU kernels that most tests need: run ``python -m tests.compile_kernels``.
 
-Processes of tests side by side would otherwise compile the same kernels, each for itself.
+Without this, each of the parallel test processes would compile the same kernels for itself.
 """
 
 import os
@@ -18,25 +18,25 @@ RING = [[0, 1, 2], [1, 2, 0]]
 
 
 def layer(name: str, **options: object) -> None:
-    """A sequence layer's forward and backward."""
+    """Runs the forward and backward pass of a sequence layer."""
     net = getattr(pk.sequence, name)(CHANNELS, CHANNELS, **options)
     net(torch.randn(STEPS, TEXTS, CHANNELS))[0].sum().backward()
 
 
 def graph_layer() -> None:
-    """A graph layer's."""
+    """Runs the forward and backward pass of a graph layer."""
     net = pk.nn.GatedWalkConv(CHANNELS, CHANNELS, edge_dim=2)
     net(torch.randn(3, CHANNELS), torch.tensor(RING), torch.randn(3, 2)).sum().backward()
 
 
 def activation(green: str) -> None:
-    """A learned activation's."""
+    """Runs the forward and backward pass of a learned activation."""
     x = torch.randn(5, CHANNELS, requires_grad=True)
     pk.nn.KernelActivation(CHANNELS, green=green)(x).sum().backward()
 
 
 def exact_kernels() -> None:
-    """Those of texts, of walks and of patterns."""
+    """Calls the exact kernels of texts, of walks and of patterns."""
     import torch
 
     pk.kernels.StringKernel()([torch.randn(length, CHANNELS) for length in (3, 2)])
@@ -49,7 +49,7 @@ def exact_kernels() -> None:
 
 
 rcnn = partial(layer, "RCNN", order=2)
-CALLS = [  # those first that take longest
+CALLS = [  # the calls that take longest come first
     partial(rcnn, decay="recurrent"),
     partial(layer, "RKM"),
     partial(layer, "KBRN"),
@@ -64,7 +64,7 @@ CALLS = [  # those first that take longest
 
 
 def call(number: int) -> None:
-    """Makes one of the calls in one of two precisions."""
+    """Makes one of the calls, in float64 (even numbers) or float32 (odd numbers)."""
     torch.set_default_dtype((torch.float64, torch.float32)[number % 2])
     CALLS[number // 2]()
 

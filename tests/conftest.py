@@ -4,7 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 
-# The tests run in parallel processes: read when NumPy, SciPy and PyTorch are first imported.
+# The tests run in parallel processes. These are read when NumPy, SciPy, PyTorch are imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -13,13 +13,13 @@ import torch
 
 TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 torch.set_num_threads(1)
-gc.set_threshold(50_000, 20, 20)  # a search goes through a million objects of the libraries
+gc.set_threshold(50_000, 20, 20)  # each collection visits a million objects of the libraries
 torch.sparse.check_sparse_tensor_invariants.disable()
 
 
 @pytest.fixture
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    """How many threads PyTorch has: two, or what `request` says; tests without it have one."""
+    """Gives PyTorch two threads, or as many as `request` says; tests without it have one thread."""
     number: int = getattr(request, "param", 2)
     torch.set_num_threads(number)
     yield number

@@ -1,4 +1,4 @@
-"""Options that meet in every combination of a few: a covering array in place of all products."""
+"""Covering arrays: a few rows of options in which every combination of a few options occurs."""
 
 import itertools
 import random
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def covering(strength: int = 2, /, **options: Sequence[Any]) -> list[dict[str, Any]]:
-    """Few rows in which any values of any `strength` options meet at least once."""
+    """Returns few rows; each combination of values of any `strength` options is in at least one."""
     draw, names = random.Random(0), list(options)
 
     def meetings(row: dict[str, int]) -> set[tuple[tuple[str, int], ...]]:

@@ -1,4 +1,4 @@
-"""Graphs that the tests share: random ones with awkward parts, and molecules."""
+"""Graphs that the tests share: random graphs with awkward parts, and molecules."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ def random_graph(
 ) -> Graph:
     """A directed graph with self-loops, parallel edges and one isolated node (the last).
 
-    With `kinds`, only so many different rows of edge features occur.
+    With `kinds`, the edge features have at most that many different rows.
     """
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(num_nodes, channels, generator=generator, dtype=dtype)

@@ -1,4 +1,4 @@
-"""The independent side of the tests of max-pooling: n-grams enumerated one by one, in float64."""
+"""The independent reference for max-pooling: n-grams enumerated one by one, in float64."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -10,9 +10,9 @@ from torch import Tensor
 def ngram_value(
     projections: Sequence[Tensor], decay: Tensor, picked: tuple[int, ...], t: int, mapping: str
 ) -> Tensor:
-    """The value (D,) of one n-gram with tokens at the `picked` positions, read at t or later.
+    """The value (D,) of one n-gram with tokens at the `picked` positions, read at token t.
 
-    The projections P_1, ..., P_n and the decay of one text are (L, D); the mapping 'mul' or 'add'.
+    The projections P_1, ..., P_n and the decay of one text are (L, D); `mapping` is 'mul' or 'add'.
     """
     factors = [p[i] for p, i in zip(projections, picked, strict=True)]
     value = factors[0]
@@ -27,10 +27,10 @@ def ngram_value(
 def ngram_maxima(
     projections: Sequence[Tensor], decay: Tensor, mapping: str, smallest: bool = False
 ) -> tuple[list[Tensor], Tensor]:
-    """The largest (or smallest) value of all n-grams of one text, at every token.
+    """The largest (or smallest) value among all n-grams of one text, at every token.
 
-    c_1, ..., c_n (n-grams that end at the token or before) and z_n (that end there), each (L, D);
-    0 where there is no n-gram.
+    Returns c_1, ..., c_n (over n-grams that end at or before the token) and z_n (over n-grams that
+    end at the token), each (L, D). They are 0 where there is no n-gram.
     """
     length = decay.size(0)
     none = decay.new_zeros(decay.size(1))

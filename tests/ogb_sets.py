@@ -1,4 +1,4 @@
-"""Small sets in the layout of the Open Graph Benchmark, of real molecules and made targets."""
+"""Small data sets in the layout of the Open Graph Benchmark: real molecules, made-up targets."""
 
 import gzip
 import math
@@ -24,7 +24,7 @@ def write_ogb_set(
 ) -> Path:
     """Writes the files that OGB publishes for a set such as ``'ogbg-molesol'``; gives its folder.
 
-    Every fifth molecule is in test, and in valid; targets are NaN where they are missing.
+    Of every five molecules one is in valid and one in test. Missing targets are NaN.
     """
     ogb = pytest.importorskip("ogb.utils", reason="the extra 'test' is not installed")
     folder = root / name.replace("-", "_")

@@ -1,4 +1,4 @@
-"""The Python of a page of the documentation."""
+"""Reads and runs the Python code of a documentation page."""
 
 from itertools import takewhile
 from pathlib import Path
@@ -9,7 +9,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 def code_blocks(page: str) -> list[str]:
-    """The blocks of a page, in their order; those in tables, too."""
+    """The code blocks of a page in their order, including those in tables."""
     lines, found = (DOCS / page).read_text().splitlines(), []
     for number, line in enumerate(lines):
         if line.lstrip(" -*").startswith(".. code-block:: python"):
@@ -20,7 +20,7 @@ def code_blocks(page: str) -> list[str]:
 
 
 def run(*blocks: str) -> dict[str, Any]:
-    """The names that are left after the blocks, one after the other."""
+    """Runs the blocks one after the other and returns the names that they have defined."""
     names: dict[str, Any] = {}
     for block in blocks:
         exec(block, names)

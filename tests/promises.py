@@ -1,4 +1,4 @@
-"""What every layer promises, one function a promise."""
+"""The promises that every layer keeps, one function for each promise."""
 
 import copy
 import warnings
@@ -36,7 +36,7 @@ def call(layer: torch.nn.Module, graph: Graph | Batch, with_attr: bool) -> Out:
 
 
 def assert_permutation_equivariant(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
-    """Renaming nodes and reordering edges renames the outputs and changes no number."""
+    """Renumbering nodes and reordering edges only renumbers the outputs; no value changes."""
     generator = torch.Generator().manual_seed(1)
     new = torch.randperm(graph.num_nodes, generator=generator)
     order = torch.randperm(graph.edge_index.size(1), generator=generator)
@@ -56,7 +56,7 @@ def assert_batch_invariant(layer: torch.nn.Module, graphs: list[Graph], with_att
 
 
 def assert_same_through_messages(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
-    """PyG's own propagate, one message an edge, gives the ops' numbers and gradients."""
+    """PyG's own propagate, with one message per edge, gives the ops' outputs and gradients."""
 
     def run() -> tuple[list[Tensor], tuple[Tensor, ...]]:
         out = flat(call(layer, graph, with_attr))
@@ -79,7 +79,7 @@ def assert_same_through_messages(layer: torch.nn.Module, graph: Graph, with_attr
 def assert_torch_func(
     run: Callable[..., Sequence[Tensor]], *leaves: Tensor, rtol: float = 1e-10, atol: float = 1e-12
 ) -> None:
-    """torch.func agrees with plain autograd, of all outputs by all leaves."""
+    """torch.func and autograd agree on the derivatives of all outputs by all leaves."""
     close: Any = partial(torch.testing.assert_close, rtol=rtol, atol=atol)
     values, places = tuple(t.detach() for t in leaves), tuple(range(len(leaves)))
     tangents = tuple(map(torch.randn_like, values))
@@ -105,7 +105,7 @@ def assert_torch_func(
 
 
 def assert_transforms(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
-    """torch.func's transforms, by the features of the nodes."""
+    """torch.func's transforms agree with autograd with respect to the node features."""
     attr = graph.edge_attr if with_attr else None
     assert_torch_func(lambda x: flat(layer(x, graph.edge_index, attr)), graph.x)
 
@@ -113,7 +113,7 @@ def assert_transforms(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> 
 def assert_handles_degenerate_graphs(
     layer: torch.nn.Module, channels: int, edge_dim: int, with_attr: bool
 ) -> None:
-    """No nodes, no edges, one node: finite outputs and gradients of the right shapes."""
+    """Graphs of no, one or several nodes without edges: right sizes and finite gradients."""
     dtype = next(layer.parameters()).dtype
     for num_nodes in (0, 1, 4):
         x = torch.randn(num_nodes, channels, dtype=dtype, requires_grad=True)
@@ -128,7 +128,7 @@ def assert_handles_degenerate_graphs(
 def assert_same_in_onnx(
     module: torch.nn.Module, inputs: tuple[Tensor, ...], sizes: Any, others: Sequence[Any]
 ) -> None:
-    """ONNX Runtime gives the module's numbers, at other sizes than those exported."""
+    """ONNX Runtime gives the module's outputs at sizes other than those of the export."""
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     with warnings.catch_warnings():

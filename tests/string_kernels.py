@@ -1,4 +1,4 @@
-"""The independent side of the tests: n-grams enumerated one by one, in plain loops, in float64."""
+"""The independent reference: n-grams enumerated one by one, in plain loops, in float64."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ Table = list[list[float]]
 
 
 def similarities(x: Any, y: Any) -> Table:
-    """Inner products of vectors (rows, or single floats); of tokens, 1 where they are equal."""
+    """Inner products of vectors (rows, or single floats); for tokens, 1 where they are equal."""
     if isinstance(x, Tensor) and (x.is_floating_point() or x.dim() == 2):
         rows, columns = ((t if t.dim() == 2 else t[:, None]).tolist() for t in (x, y))
         return [[sum(a * b for a, b in zip(r, c, strict=True)) for c in columns] for r in rows]
@@ -30,8 +30,8 @@ def similarities(x: Any, y: Any) -> Table:
 def weight(picked: Sequence[int], length: int, decay: float, weighting: str = "end") -> float:
     """The weight of one n-gram of a text of `length` tokens, position by position.
 
-    The decay is a factor for every token that is not picked and lies after the first picked one,
-    up to the last picked one ('span') or to the end of the text ('end').
+    The decay is a factor for every token that is not picked and lies after the first picked token:
+    up to the last picked token ('span') or to the end of the text ('end').
     """
     value = 1.0
     for r in range(picked[0], length if weighting == "end" else picked[-1]):
@@ -43,9 +43,9 @@ def weight(picked: Sequence[int], length: int, decay: float, weighting: str = "e
 def enumerated(
     table: Table, width: int, order: int, decay: float, combine: str = "mul", weighting: str = "end"
 ) -> float:
-    """The string kernel: every n-gram of the one text with every one of the other.
+    """The string kernel: every n-gram of one text with every n-gram of the other.
 
-    Lei et al. 2017, eq. 3 for any n, of the similarities of all pairs of tokens; `width` is the
+    Lei et al. 2017, eq. 3 for any n, from the similarities of all pairs of tokens. `width` is the
     number of tokens of the second text.
     """
     weights = [
@@ -61,7 +61,7 @@ def enumerated(
 
 
 def string_features(x: Tensor, order: int, decay: float) -> Tensor:
-    """The map of the string kernel of a text of vectors (L, F).
+    """The feature map of the string kernel for a text of vectors (L, F).
 
     It is the weighted sum of the tensor products of all n-grams, (F^n,).
     """
@@ -91,11 +91,11 @@ class States:
 def ngram_states(
     projections: Sequence[Tensor], decay: Tensor, combine: str, normalize: bool
 ) -> States:
-    """The sums over n-grams that the recurrence stands for, one n-gram after the other.
+    """The sums over n-grams that the recurrence computes, added up one n-gram after the other.
 
     The projections W^(j) x, j = 1..n, and the decay of every token and channel are (L, D). 'mul'
-    takes the product over an n-gram; 'add' the first token of every suffix of an n-gram, each
-    suffix once. To normalize, a picked token carries the factor 1 - decay.
+    takes the product over an n-gram. 'add' takes the first token of every suffix of an n-gram and
+    counts each suffix once. With `normalize`, a picked token carries the factor 1 - decay.
     """
     found = States([], [])
     for order in range(1, len(projections) + 1):
@@ -125,8 +125,8 @@ def tabulated_additive_state(
 ) -> tuple[Tensor, float]:
     """Thesis, table 2.1, additive combine, at the last token: the sum before its normalisation.
 
-    Over n-grams that end exactly at the last token, or up to it: the sum (D,) for the projections
-    W^(j) x, j = 1..n, each (L, D), and the sum of their weights, Z_n[t] or C_n[t].
+    Sums over n-grams that end exactly at the last token, or at any token up to it. Returns the sum
+    (D,), for projections W^(j) x, j = 1..n, each (L, D), and the sum of weights, Z_n[t] or C_n[t].
     """
     order, length = len(projections), len(projections[0])
     value, total = torch.zeros_like(projections[0][0]), 0.0

@@ -1,4 +1,4 @@
-"""The examples of docstrings run as printed, and every public class has one."""
+"""The docstring examples run as printed, and every public class has one."""
 
 import doctest
 import inspect
@@ -26,18 +26,18 @@ PACKAGES = [
 OPTIONAL = ["gpytorch", "lightning", "pandas", "rdkit"]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 WITHOUT = {
-    # results, which nobody makes by hand
+    # results, which nobody builds by hand
     *("DuplicateMolecule", "InvalidRow", "MergedMolecules", "MolCodeStore", "MolCodes"),
     *("Explanation", "ModelContributions", "NgramContributions", "WalkContributions"),
     *("MoleculeExplanation", "Nearest", "Rationale", "Split", "StandardizedRow"),
     *("RCNNProductState", "RCNNState", "RCNNTableState", "RKMState", "RKMWindowState"),
-    "InvalidMolecules",  # raised by data sets, as InvalidSmiles by a featuriser
+    "InvalidMolecules",  # raised by data sets, InvalidSmiles by a featuriser
     *("CEP", "OGBMolecules"),  # read public files, which would have to be downloaded
 }
 
 
 def skip_or_fail(error: str) -> NoReturn:
-    """Skips where a package that is not required is missing; else fails."""
+    """Skips the test where an optional package is missing; otherwise fails it."""
     found = re.search(r"\b(ImportError|ModuleNotFoundError)\b.*", error)
     if found and not all(find_spec(name) for name in OPTIONAL):
         pytest.skip(found[0])

@@ -1,4 +1,4 @@
-"""Random features: unbiased estimates of the kernels, with the errors that the design states."""
+"""Random features: unbiased estimates of the kernels, with errors as the design states them."""
 
 import math
 import pickle
@@ -37,7 +37,7 @@ WORDS = [["a", "b", "c", "a", "b"], ["b", "b", "a", "c"], ["c", "a"], [], ["b"]]
 
 @dataclass
 class Case:
-    """A kernel, inputs, and the number of random factors of a walk."""
+    """A kernel, its inputs, and the number of random factors per walk."""
 
     kernel: Any
     inputs: Sequence[Any]
@@ -94,11 +94,11 @@ def estimates(case: Case, seed: int = 0, num_features: int = NUM_FEATURES) -> Te
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_mean_and_deviation(name: str) -> None:
-    """The mean over features is the kernel, to 5 standard errors in each of all entries.
+    """The mean over features equals the kernel within 5 standard errors, entry by entry.
 
-    By chance one of all 600 entries fails so in fewer than 1 of 2,000 choices of the seed. One
-    feature deviates by at most 3^(d/2) √(K(G, G) K(G', G')), d random factors a walk: its nodes and
-    its edges.
+    Fewer than 1 in 2,000 choices of the seed make any of all 600 entries fail by chance. A single
+    feature deviates by at most 3^(d/2) √(K(G, G) K(G', G')), with d random factors per walk, one
+    for each of its nodes and edges.
     """
     case = CASES[name]
     exact, found = defined(case.kernel, case.inputs), estimates(case)
@@ -114,7 +114,7 @@ def test_mean_and_deviation(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["walk-edges", "text-span-2"])
 def test_unbiased_over_seeds(name: str) -> None:
-    """Few features and many seeds: seeds are as independent as features."""
+    """Few features and many seeds: different seeds are as independent as different features."""
     case = CASES[name]
     exact = defined(case.kernel, case.inputs)
     found = torch.stack([estimates(case, seed, 8).mean(dim=0) for seed in range(100)])
@@ -124,7 +124,7 @@ def test_unbiased_over_seeds(name: str) -> None:
 
 
 def test_weights_are_signs_and_defaults() -> None:
-    """One node, one feature, order 1: every feature is the vector's entry with either sign."""
+    """With order 1, one node and one feature, each random feature is that entry with some sign."""
     graph = Data(x=torch.tensor([[2.0]], dtype=torch.float64), edge_index=torch.zeros(2, 0).long())
     found = RandomFeatures(RandomWalkKernel(1), 4096, 0).fit_transform([graph])[0] * 64
     assert set(np.round(found, 9).tolist()) == {-2.0, 2.0}
@@ -138,9 +138,9 @@ def test_weights_are_signs_and_defaults() -> None:
 
 @pytest.mark.parametrize("name", ["walk-edges", "walk-labels", "text-end-2", "words"])
 def test_the_seed_decides(name: str) -> None:
-    """Equal seeds, equal features, whatever torch's and NumPy's own generators are; none moves.
+    """Equal seeds give equal features; the global generators have no influence and do not move.
 
-    clone forgets what was fitted; a pickle keeps it.
+    clone drops the fitted state; a pickle keeps it.
     """
     case = CASES[name]
     torch.manual_seed(0)
@@ -163,7 +163,7 @@ def test_the_seed_decides(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_new_data(name: str) -> None:
-    """A row depends on its graph or text alone, in whatever company it is transformed."""
+    """A row depends only on its own graph or text, not on the others transformed with it."""
     case = CASES[name]
     inputs = list(case.inputs)
     features = RandomFeatures(case.kernel, 64, 0)
@@ -172,12 +172,12 @@ def test_new_data(name: str) -> None:
     same(features.transform(inputs[::-1]), whole[::-1])
     for one, row in zip(inputs, whole, strict=True):
         same(features.transform([one])[0], row)
-    if name not in ("tokens", "words") and "labels" not in name:  # there fit sees the vocabulary
+    if name not in ("tokens", "words") and "labels" not in name:  # fit sees the vocabulary
         same(features.fit(inputs[:2]).transform(inputs), whole)
 
 
 def test_strings_have_the_same_features_in_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever strings were fitted, and whatever others there are, also in other blocks."""
+    """Features depend neither on the fitted strings, nor on other strings, nor on the blocks."""
     first, second = (RandomFeatures(StringKernel(1, 1.0), 4096, 0).fit([t]) for t in ("ab", "ba"))
     np.testing.assert_array_equal(first.transform(["aab"]), second.transform(["aab"]))
     together = first.transform(["x", "y"])
@@ -189,7 +189,7 @@ def test_strings_have_the_same_features_in_every_call(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("kind", ["tokens", "graphs"])
 def test_labels_that_fit_has_not_seen(kind: str) -> None:
-    """They match nothing that was fitted; the estimates stay unbiased."""
+    """Labels new to transform match nothing that was fitted; the estimates stay unbiased."""
     if kind == "tokens":
         kernel, old, new = StringKernel(2, 0.6), TOKENS[:2], [[0, 9, 1], [9, 8, 9], [8, 0]]
         exact = kernel(new, old).double()
@@ -208,9 +208,9 @@ def test_labels_that_fit_has_not_seen(kind: str) -> None:
 
 
 def test_collections() -> None:
-    """A batch and a list are the same graphs; texts may come as one tensor.
+    """A batch and a list of the same graphs are equivalent; texts may come as one tensor.
 
-    Features keep the precision of the inputs, and follow the same weights.
+    Features keep the precision of the inputs; the random weights are the same in each precision.
     """
     features = RandomFeatures(RandomWalkKernel(3), 64, 0).fit(GRAPHS)
     expected = features.transform(GRAPHS)

@@ -1,4 +1,4 @@
-"""Tables in files: separators, encodings, compression, lines, and errors of one line."""
+"""Tables in files: separators, encodings, compression, line numbers, and one-line errors."""
 
 import bz2
 import gzip
@@ -79,7 +79,7 @@ def test_cells_are_as_they_stand_and_lines_are_the_index(tmp_path: Path) -> None
         (6, "CC", "", "NA", ""),
     ]
     assert len(read_table(written(path, f"text\n{'a' * 200_000}\n"))["text"].iloc[0]) == 200_000
-    lenient = read_table(written(path, 'a,b\n"C" x,1\nD\n'))  # what is not strict
+    lenient = read_table(written(path, 'a,b\n"C" x,1\nD\n'))  # strict=True would refuse both rows
     assert lenient.values.tolist() == [["C x", "1"], ["D", ""]]
 
 
@@ -124,8 +124,8 @@ def test_malformed_files_are_named_in_one_line(tmp_path: Path) -> None:
         ("smiles,y\nC,1,2\n", False, "m.csv, line 2: it has 3 cells, the first row 2"),
         ("smiles,y\n\nC,1\nC,1,2\n", False, "m.csv, line 4: it has 3 cells, the first row 2"),
         ("smiles,y\nC\n", True, "m.csv, line 2: it has 1 cells, the first row 2"),
-        ('smiles,y\nC,"1\n', False, "m.csv, line 2: its quote does not end in the file"),
-        (' , \n"smiles\n', False, "m.csv, line 2: its quote does not end in the file"),
+        ('smiles,y\nC,"1\n', False, "m.csv, line 2: a quote is never closed"),
+        (' , \n"smiles\n', False, "m.csv, line 2: a quote is never closed"),
         ('smiles,y\nC,"1\n', True, "m.csv, line 2: .*unexpected end of data"),
         ('a,y\n"C",1\n"D"x,2\n', True, "m.csv, line 3: .*expected after"),
         ('text\tlabel\n"a\tx\nb\ty\n"c\tx\n', False, "m.csv, line 2: a quote joins rows"),
@@ -151,7 +151,7 @@ def test_other_errors_of_reading(tmp_path: Path) -> None:
     rows = "".join(f"C,{random.Random(k).random()}\n" for k in range(999))
     whole = bytearray(gzip.compress(f"smiles,y\n{rows}".encode()))
     broken = bytearray(whole)
-    broken[10] = 0xFF  # the first block, of a kind that there is not
+    broken[10] = 0xFF  # the first block now has a type that does not exist
     for ending, content, said in (
         ("gz", b"smiles\nC\n", r"line 1: it cannot be read as CSV: Not a gzip"),
         ("gz", bytes(whole[: len(whole) // 2]), r"line \d+: it cannot .*end-of-stream"),
@@ -181,7 +181,7 @@ def test_columns_that_are_not_found() -> None:
 def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     names = ["a,b", "", 'c"', "d\re", "f;g\t", "h\r\ni"]
     columns = {"smiles": list("CNOCNO"), "IC50; nM; 25 C": names}
-    frame = pd.DataFrame(columns, index=[2, 3, 4, 5, 7, 8])  # by lines, of which breaks are some
+    frame = pd.DataFrame(columns, index=[2, 3, 4, 5, 7, 8])  # the index counts lines
     with TableWriter(tmp_path / name) as writer:
         writer.write(frame[:0])
         writer.write(frame[:2])
@@ -199,7 +199,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
         TableWriter(tmp_path / name)
     with TableWriter(tmp_path / name.upper()) as writer:
         writer.write(frame)
-        writer.write(frame[frame.columns[::-1]])  # each under its own name
+        writer.write(frame[frame.columns[::-1]])  # columns are matched by name
         with pytest.raises(FileError, match="do not fit the first ones: other columns"):
             writer.write(frame[["smiles"]])
     assert read_table(tmp_path / name.upper()).values.tolist() == 2 * frame.values.tolist()
@@ -211,7 +211,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
 
 
 class Full:
-    """A file on a disk that has no room for what is left to write."""
+    """A file on a disk that has no room for the rest of the data."""
 
     def close(self) -> None:
         raise OSError("the disk is full")
@@ -318,7 +318,7 @@ def test_which_cells_are_numbers() -> None:
 
 
 def test_what_is_no_number_is_named() -> None:
-    """Of commas neither decimals nor thousands are guessed."""
+    """A comma is never interpreted as a decimal or a thousands separator."""
     for cells, said in (
         (["2", "-1,5"], "line 3: '-1,5' .*; decimals have a point, thousands no mark; advice"),
         (["2", "1,234.5"], "line 3: '1,234.5' .*; decimals have a point, thousands no mark"),

@@ -1,4 +1,4 @@
-"""The independent side of the tests: walks enumerated one by one, in plain loops, in float64."""
+"""The independent reference: walks enumerated one by one, in plain loops, in float64."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ Walk = tuple[tuple[int, ...], tuple[int, ...]]  # nodes, edges
 def walks(
     edge_index: Tensor, num_nodes: int, length: int, non_backtracking: bool = False
 ) -> list[Walk]:
-    """All walks of `length` nodes, or those that never turn back; parallel edges are different."""
+    """All walks of `length` nodes, or only non-backtracking ones; parallel edges are distinct."""
     leaving: dict[int, list[tuple[int, int]]] = {v: [] for v in range(num_nodes)}
     for edge, (source, target) in enumerate(edge_index.t().tolist()):
         leaving[source].append((target, edge))
@@ -35,11 +35,11 @@ def walk_kernel(
     combine: str = "mul",
     non_backtracking: bool = False,
 ) -> Tensor:
-    """The sum over walks against the reference walks, (D,).
+    """The kernel (D,) between the graph's walks and the reference walks, summed over walks.
 
-    The weights W^(1), ..., W^(n) are (D, F), the whole weights of every edge in steps 2, ..., n
-    (decay or gate times bond factor) (E, D). 'mul' sums the walks of n nodes, 'add' the suffix
-    walks of 1 to n nodes.
+    The weights W^(1), ..., W^(n) are (D, F). Full edge weights for steps 2, ..., n (decay or gate
+    times bond factor) are (E, D). 'mul' sums over walks of n nodes, 'add' over the suffix walks of
+    1 to n nodes.
     """
     order, num_nodes = len(weights), x.size(0)
     total = torch.zeros(weights[0].size(0), dtype=torch.float64)
@@ -55,7 +55,7 @@ def walk_kernel(
 
 
 def edge_weights(conv: RandomWalkConv, graph: Graph) -> list[Tensor]:
-    """The whole weight of each edge in steps 2, ..., n, each (E, D), one edge after the other."""
+    """The full weight of each edge in steps 2, ..., n, each (E, D), computed edge by edge."""
     weights = []
     for step in range(conv.order - 1):
         rows = []

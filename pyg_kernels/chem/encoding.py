@@ -241,6 +241,6 @@ def encoded(features: Sequence[Feature], columns: Sequence[Any], n: int) -> NDAr
     codes = np.empty((n, len(features)), dtype=np.uint8)
     for k, (feature, values) in enumerate(zip(features, columns, strict=True)):
         if len(values) != n:
-            raise ValueError(f"the feature {feature.name!r} has no read, and no reader fills it")
+            raise ValueError(f"the feature {feature.name!r} has no read and no reader")
         codes[:, k] = feature.encode(values)
     return codes

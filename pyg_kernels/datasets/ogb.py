@@ -180,9 +180,9 @@ def _codes(folder: Path) -> MolCodeStore:
     ends = _numbers(folder, "raw/edge", [np.inf, np.inf]).T
     rows = (len(num_bonds), num_atoms.sum(), num_bonds.sum(), len(bonds))
     if rows != (len(num_atoms), len(atoms), ends.shape[1], ends.shape[1]):
-        raise ValueError("its files in raw have not the same number of rows")
+        raise ValueError("its files in raw differ in their number of rows")
     if bool((ends >= np.repeat(num_atoms, num_bonds)).any()):
-        raise ValueError("raw/edge.csv.gz has atoms that there are not")
+        raise ValueError("raw/edge.csv.gz names atoms that do not exist")
     return MolCodeStore.of_bonds(atoms, ends, bonds, num_atoms, num_bonds)
 
 
@@ -208,5 +208,5 @@ def _split(folder: Path, number: int) -> Split:
     """The official split, which has every molecule once."""
     parts = [_numbers(folder, f"split/scaffold/{p}", [np.inf])[:, 0] for p in Split._fields]
     if not np.array_equal(np.sort(np.concatenate(parts)), np.arange(number)):
-        raise ValueError("split/scaffold has not each molecule once")
+        raise ValueError("split/scaffold does not have each molecule once")
     return Split(*(torch.from_numpy(part.copy()) for part in parts))

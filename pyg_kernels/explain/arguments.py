@@ -52,7 +52,7 @@ def checked_output(found: Tensor, output: Tensor) -> None:
     near = max(1e-3, 32 * torch.finfo(output.dtype).eps)  # each stage rounds
     if not torch.allclose(found, output, rtol=near, atol=near * max(scale, 1e-3)):
         raise ValueError(
-            "model gives something else than its stages one after the other: a forward or message "
+            "model does not run its stages one after the other: a forward or message "
             "was overridden, or hooks change what passes"
         )
 

@@ -288,6 +288,6 @@ def _check_layers(model: Module, kinds: tuple[type[Module], ...]) -> None:
     for name, layer in model.convs.named_children():  # type: ignore[union-attr]
         if not isinstance(layer, kinds):
             raise ValueError(
-                f"model has {type(layer).__name__} (convs.{name}), which is no sum over walks: "
+                f"model has {type(layer).__name__} (convs.{name}), which is not a sum over walks: "
                 f"expected {kinds[0].__name__}"
             )

@@ -187,7 +187,7 @@ def _explanation(
         if len(atoms) != graphs.num_nodes:
             raise ValueError(
                 f"kernels read x with {len(atoms)} and with {graphs.num_nodes} nodes: their "
-                "featurizers are to give the same ones"
+                "featurizers must give the same ones"
             )
         blocks = zip(kernel._occurrences(graphs, complete=True), own.labels, strict=True)
         for block, labels in blocks:

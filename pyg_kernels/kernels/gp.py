@@ -542,7 +542,7 @@ def mean_score(score: Callable[..., Any], least: int, y: Any, found: Any, weight
             weight = None if weights is None else np.asarray(weights)[there]
             scores.append(score(column[there], own[there], sample_weight=weight))
     if not scores:
-        raise ValueError(f"no target was measured{' twice' if least == 2 else ''}")
+        raise ValueError(f"no target has {least} measurement{'s' * (least > 1)} or more")
     return float(np.mean(scores))
 
 

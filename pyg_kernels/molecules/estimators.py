@@ -406,7 +406,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
         kinds = [KERNEL_METHODS.get(name, object) for name in names]
         if not len(positions) and not all(issubclass(k, methods.ProcessMethod) for k in kinds):
             raise ValueError(
-                "validation is empty: only a Gaussian process, named as such, does without"
+                "validation is empty: only models that are Gaussian processes need none"
             )
         return np.sort(positions)
 

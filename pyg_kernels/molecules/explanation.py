@@ -164,7 +164,7 @@ def _of_network(member: Any, molecules: Molecules, k: int, target: int) -> Itera
     net = member.net
     if not isinstance(net.net, (GraphKernelNet, RandomWalkNet, WLKernelNet)):
         raise ValueError(
-            f"model={member.model!r} is no sum over walks: 'wl', 'wl-gated', 'graph-kernel', "
+            f"model={member.model!r} is not a sum over walks: 'wl', 'wl-gated', 'graph-kernel', "
             "'random-walk' and 'gated-walk' are"
         )
     device = next(net.parameters()).device

@@ -167,10 +167,10 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
 def _finite(column: Any, name: str) -> NDArray[np.float64]:
     try:
         if column.dtype.kind in "mM":
-            raise TypeError("a date is no number")
+            raise TypeError("a date is not a number")
         found: NDArray[np.float64] = column.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
-        raise ValueError(f"column {name!r} has what is no number: leave it out") from None
+        raise ValueError(f"column {name!r} has cells that are not numbers: leave it out") from None
     unfit = np.flatnonzero(~np.isfinite(found))
     if len(unfit):
         raise ValueError(f"column {name!r} has no finite number at position {unfit[0]}")

@@ -135,7 +135,7 @@ def _check_range(what: str, mean: Any, *variances: Any) -> None:
     for values in variances:
         known = values[(values > 0) & np.isfinite(values)]
         if ((known < limits.tiny) | (known > limits.max)).any():
-            raise ValueError(f"variances of {what} leave single precision: rescale them")
+            raise ValueError(f"variances of {what} do not fit single precision: rescale them")
     varies = np.isfinite(variances[0])
     if (np.abs(mean)[varies] > _FARTHEST * np.sqrt(variances[0])[varies]).any():
         raise ValueError(f"{what} are too far from 0 for single precision: subtract an offset")

@@ -75,7 +75,7 @@ def replacing(out: Path, files: Sequence[str], members: Path) -> Iterator[None]:
         if finished and not any(members.glob("*")):
             for file, content in kept.items():
                 (out / file).write_bytes(content)
-            say(f"{out} is what it was")
+            say(f"{out} is left as it was")
         raise
 
 

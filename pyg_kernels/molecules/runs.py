@@ -82,7 +82,8 @@ def train(options: Namespace) -> None:
             )  # fmt: skip
             for target, spike in zip(data.names, estimator.task_.spikes, strict=False):
                 if not np.isnan(spike):
-                    say(f"{target} is often {spike:g}: learned as its values elsewhere, and where")
+                    what = "learned as its other values, and whether it has one"
+                    say(f"{target} is often {spike:g}: {what}")
             if len(part.test):
                 warn_of_intervals(estimator, data, COVERAGE)
                 found = predictions(estimator, data, data.molecules.part(part.test), COVERAGE)

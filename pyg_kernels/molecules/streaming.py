@@ -141,7 +141,7 @@ class Embedder(Annotator):
         found = self.runs[0].estimator.transform(molecules[0])
         vectors = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
         if not vectors.shape[1]:
-            raise FileError(f"{self.options.runs[0]}: its model makes no vectors of molecules")
+            raise FileError(f"{self.options.runs[0]}: its model has no vectors of molecules")
         return {f"v{place}": column for place, column in enumerate(vectors.T)}
 
 

@@ -96,7 +96,7 @@ def build_activation(act: Act) -> Callable[[Tensor], Tensor] | None:
     if isinstance(act, type):
         raise ValueError(f"act={act.__name__}: expected an instance, {act.__name__}()")
     if getattr(act, "inplace", False):
-        raise ValueError(f"act={act!r}: the states that it would overwrite are still read")
+        raise ValueError(f"act={act!r}: it works in place, but the states are read again")
     return cast("Callable[[Tensor], Tensor] | None", activation_resolver(act))
 
 

@@ -80,7 +80,7 @@ def checked_q(q: str | Pointwise | None, cell: str) -> str | Pointwise | None:
         raise ValueError(f"q={q!r}: expected a function of the memory, or its name")
     parts = q.modules() if isinstance(q, Module) else (q,)
     if any(getattr(part, "inplace", False) for part in parts):
-        raise ValueError(f"q={q!r}: the memory that it would overwrite is still read")
+        raise ValueError(f"q={q!r}: it works in place, but the memory is read again")
     return q
 
 

@@ -1,4 +1,4 @@
-"""Small molecule files, command lines called in this process, and what runs leave."""
+"""Fixtures: small molecule files, commands called in this process, and the results of runs."""
 
 import importlib.util
 import json
@@ -16,7 +16,7 @@ import torch
 from tests.datasets.conftest import real_data, serve  # noqa: F401
 
 if importlib.util.find_spec("lightning") is None:
-    collect_ignore_glob = ["*"]  # all need the extra 'bench'
+    collect_ignore_glob = ["*"]  # all tests here need the extra 'bench'
 
 Rows = list[dict[str, str]]
 Call = Callable[..., tuple[int, str, str]]
@@ -43,7 +43,7 @@ def table_of(out: Path, **options: Any) -> Any:
 
 
 def runs_of(out: Path, table: Any = None, **columns: str) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Each record with its rows of the predictions, by model, seed, and further columns."""
+    """Each record, and the prediction rows that match its model, seed and further columns."""
     table = table_of(out) if table is None else table
     keys = {"model": "model", "seed": "seed", **columns}
     for record in metrics_of(out):
@@ -52,7 +52,7 @@ def runs_of(out: Path, table: Any = None, **columns: str) -> Iterator[tuple[dict
 
 
 def outcome(out: Path) -> dict[str, Any]:
-    """Records, logs, predictions and weights of whatever network, without the seconds."""
+    """The records, logs, predictions and network weights in a folder, without the seconds."""
     import pandas
 
     found: dict[str, Any] = {}
@@ -71,14 +71,14 @@ def outcome(out: Path) -> dict[str, Any]:
 
 
 def printed(result: tuple[int, str, str]) -> str:
-    """What a command prints that ends well and says nothing of errors."""
+    """The standard output of a command that succeeded and printed no errors."""
     status, out, err = result
     assert (status, err) == (0, "")
     return out
 
 
 def assert_refused(result: tuple[int, str, str], said: str) -> None:
-    """Bad input: exit status 2 and one line that says this."""
+    """Checks that bad input gives exit status 2 and one line, which contains `said`."""
     status, _, err = result
     assert (status, err.count("\n")) == (2, 1)
     assert said in err
@@ -86,7 +86,7 @@ def assert_refused(result: tuple[int, str, str], said: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _leave_no_trace() -> Iterator[None]:
-    """Small models gain nothing from threads; Lightning ignores further interrupts after one."""
+    """One thread is enough for small models. After one interrupt Lightning ignores all others."""
     handler, threads = signal.getsignal(signal.SIGINT), torch.get_num_threads()
     state = torch.get_rng_state()
     torch.set_num_threads(1)
@@ -99,12 +99,12 @@ def _leave_no_trace() -> Iterator[None]:
 
 @pytest.fixture
 def drawn() -> None:
-    """Has pictures drawn; they take most of the time of a small experiment."""
+    """Draws the pictures in this test; they take most of the time of a small experiment."""
 
 
 @pytest.fixture(autouse=True)
 def _undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves pictures empty in all other tests."""
+    """Leaves pictures empty in tests that do not use the fixture `drawn`."""
     if "drawn" not in request.fixturenames:
         monkeypatch.setattr("benchmarks.harness.study._png", lambda draw: b"")
 
@@ -163,18 +163,18 @@ def call_main(capsys: pytest.CaptureFixture[str]) -> Call:
 
 @pytest.fixture
 def call(call_main: Call, request: pytest.FixtureRequest) -> Call:
-    """Calls the command line of the ``PROGRAM`` of the test's module."""
+    """Calls the command that the test's module names in ``PROGRAM``."""
     return partial(call_main, main_of(request.module.PROGRAM))
 
 
 @pytest.fixture
 def compare(call: Call, request: pytest.FixtureRequest, tmp_path: Path) -> Call:
-    """Calls it with the module's ``SMALL``, into ``out``, unless further words say otherwise."""
+    """Calls it with the module's ``SMALL`` and the folder ``out``; later options override these."""
     return partial(call, *request.module.SMALL, "--device", "cpu", "--out", tmp_path / "out")
 
 
 @pytest.fixture
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals in reports of molecules that need not be exact."""
+    """Computes intervals in molecule reports from 20 rounds; they need not be exact."""
     for rounds in ("ROUNDS", "FEW_ROUNDS"):
         monkeypatch.setattr(f"benchmarks.molecules.report.{rounds}", 20)

@@ -9,8 +9,8 @@ import pytest
 def interrupt_once(
     monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, when: Callable[..., bool]
 ) -> list[bool]:
-    """Makes a function raise KeyboardInterrupt the first time that `when` says so; gives a list
-    that is not empty once it has.
+    """Makes a function raise KeyboardInterrupt the first time that `when` returns True. Returns
+    a list that is empty until then.
     """
     original = getattr(owner, name)
     raised: list[bool] = []

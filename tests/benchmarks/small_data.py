@@ -1,4 +1,4 @@
-"""Small data made of random draws, written as their files are."""
+"""Small random data, written in the file formats of the real data sets."""
 
 import gzip
 import json
@@ -8,8 +8,8 @@ from typing import Any
 
 TOPICS = ("boot", "usb", "wifi", "sound", "grub", "driver")
 FILLERS = tuple(f"w{k}" for k in range(12))
-EACH = 8  # questions a topic
-SCORES = " ".join(f"{8 - j}.5" for j in range(8))  # by BM25, as it were
+EACH = 8  # questions of each topic
+SCORES = " ".join(f"{8 - j}.5" for j in range(8))  # in place of BM25 scores
 
 
 def write_file(path: Path, content: str | bytes) -> Path:
@@ -37,17 +37,17 @@ def write_trec(root: Path, train: int = 120, test: int = 30) -> Path:
 
 
 def write_glove(path: Path, words: list[str]) -> Path:
-    """Vectors of six numbers."""
+    """Writes a vector of six numbers for each word."""
     draw = random.Random(1).gauss
     lines = [" ".join([word, *(f"{draw():.3f}" for _ in range(6))]) + "\n" for word in words]
     return write_file(path, "".join(lines))
 
 
 def write_askubuntu(root: Path, bodies: bool = True) -> Path:
-    """Questions in AskUbuntu's files; those of one topic are similar and share a word of the title.
+    """Writes AskUbuntu's files; questions of one topic are similar and share a word of the title.
 
-    Of each topic five are trained on, one is a query of dev and one of test; the eighth is a
-    candidate alone. Ids are not positions.
+    Of the eight questions of a topic, five are trained on, one is a query of dev and one of test;
+    the eighth is only a candidate. Ids are not positions.
     """
     generator = random.Random(0)
     ids = {topic: [f"0{t}{k}" for k in range(EACH)] for t, topic in enumerate(TOPICS)}
@@ -74,7 +74,7 @@ def write_askubuntu(root: Path, bodies: bool = True) -> Path:
 
 
 def write_corpus(root: Path, pattern: str = "ptb.{}.txt", train: int = 150) -> Path:
-    """Sentences in which each word says which three may follow; a few words of their own a part."""
+    """Writes sentences in which three words may follow a word; each part has a word of its own."""
     draw = random.Random(0)
     for part, size in {"train": train, "valid": 12, "test": 9}.items():
         lines = []
@@ -90,7 +90,7 @@ def write_corpus(root: Path, pattern: str = "ptb.{}.txt", train: int = 150) -> P
 
 
 def write_own(folder: Path, number: int = 120) -> Path:
-    """``own.csv``: texts, classes, numbers, and of three in four rows what says them."""
+    """Writes ``own.csv``: texts, classes, numbers, and the evidence for three in four rows."""
     generator = random.Random(4)
     lines = ["body,kind,why,stars\n"]
     for k in range(number):

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.papers.activations`` on networks of a few units, and what it reads."""
+"""``python -m benchmarks.papers.activations`` on networks of a few units, and its data."""
 
 import errno
 import itertools
@@ -34,7 +34,7 @@ WORDS: dict[str, tuple[object, ...]] = {
 
 @pytest.fixture
 def train(call, tmp_path: Path, monkeypatch):
-    """Trains tiny networks into ``out`` unless the words say otherwise."""
+    """Trains tiny networks, with results in ``out`` unless the options say otherwise."""
     for kind in (trials.LongTermTrial, trials.ChargingTrial):
         monkeypatch.setattr(kind, "test_sequences", 500)
     return lambda command, *words: call(command, *WORDS[command], "--out", tmp_path / "out", *words)
@@ -48,7 +48,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 def test_more_iterations_go_on_where_fewer_had_ended(train, tmp_path) -> None:
-    """They give the network of a longer run."""
+    """The result is the network of a single longer run."""
     runs = tmp_path / "out" / "runs"
     assert train("long-term")[0] == 0
     first = outcome(runs)
@@ -80,7 +80,7 @@ def test_damaged_checkpoints_and_full_disks_are_named(train, tmp_path, monkeypat
     assert train("xor", *small)[0] == 0
     (path,) = (tmp_path / "out" / "runs").glob(f"*/{trials.CHECKPOINT}")
     whole = path.read_bytes()
-    for size in (40, len(whole) // 2):  # of half of one PyTorch says that an argument is invalid
+    for size in (40, len(whole) // 2):  # PyTorch calls half a file an invalid argument
         path.write_bytes(whole[:size])
         for words in (("--resume", "--max-iterations", 20), ("--report",)):
             assert_refused(train("xor", *small, *words), f"{path} is damaged")
@@ -119,7 +119,7 @@ def test_accuracies_are_by_the_statistics_of_steps_and_by_running_ones(train, tm
     trial = trials.LongTermTrial(LongTerm(centers=7, hidden=3), "cpu", "kbrn", 0, place)
     folder = tmp_path / "out" / "runs" / trial.name
     for key, kind in (("accuracy", False), ("accuracy_running", True)):
-        # 500 sequences; one may lie on the other side in single precision.
+        # Of the 500 sequences, one may fall into the other class in single precision.
         assert record[key] == pytest.approx(step_accuracy(trial, folder, kind), abs=0.005)
     assert record["accuracy"] != record["accuracy_running"]
 
@@ -176,7 +176,7 @@ def test_charging_table_has_means_over_seeds() -> None:
     (row,) = table.rows
     assert row[:4] == ["KBRN", "45", "0, 1", "80.00 ± 28.28"]
     assert row[4:] == ["80.00 ± 28.28", "1 of 2", "550", "18"]
-    records[1] = record(0, [0.25, 0.5, 0.7], False)  # that never came to iteration 1,000
+    records[1] = record(0, [0.25, 0.5, 0.7], False)  # it never reached iteration 1,000
     (table,) = report.charging_report(Charging(), records, None).tables
     assert table.rows[0][4] == "-"
 
@@ -241,7 +241,7 @@ def test_charging_sequences_follow_equation_7() -> None:
 
 
 def test_patterns_and_checks() -> None:
-    """All corners of the cube with their parity; checks even in the logarithm."""
+    """Patterns are all corners of the cube and their parity; checks are evenly spaced in log."""
     for inputs in (2, 3, 4):
         z, y = trials.patterns(inputs, "cpu")
         corners = itertools.product((-1.0, 1.0), repeat=inputs)
@@ -250,11 +250,11 @@ def test_patterns_and_checks() -> None:
         assert torch.equal(z.prod(dim=1), (1 - 2 * y) * (-1) ** inputs)
     checks = [1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 79, 100, 126, 158]
     assert sorted(trials.log_spaced(170)) == [*checks, 170] and trials.log_spaced(1) == {1}
-    assert get_args(LibraryInit) == get_args(Init)  # the command line repeats them
+    assert get_args(LibraryInit) == get_args(Init)  # the command line repeats these names
 
 
 def test_recurrent_networks_beside_the_learned_ones() -> None:
-    """The recurrence of sigmoids, and the forget bias of the forget gates alone."""
+    """The recurrence of the sigmoid RNN, and the LSTM's forget bias in the forget gates alone."""
     net = trials.SigmoidRNN(2, 3).double()
     x = torch.randn(4, 5, 2, dtype=torch.double)
     output, last = net(x)

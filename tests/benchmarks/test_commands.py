@@ -1,6 +1,6 @@
-"""What every command promises: help at once, one line for bad input, nothing mixed or lost.
+"""What every command promises: fast help, one line for bad input, no mixed or lost results.
 
-A command joins by a row of :data:`COMMANDS`, and by its bad input in :data:`BAD_INPUT`.
+To test another command, add a row to :data:`COMMANDS` and its bad input to :data:`BAD_INPUT`.
 """
 
 import json
@@ -32,18 +32,18 @@ LFP = "benchmarks.papers.lfp"
 
 
 def within(folder: Path, words: str) -> list[str]:
-    """The words with a folder in place of ``IN``."""
+    """The words of a command, with a folder in place of ``IN``."""
     return [re.sub(r"^IN(?=/|$)", str(folder), word) for word in words.split()]
 
 
 @dataclass(frozen=True)
 class Promise:
-    program: str  # what is run, and the word that chooses among its commands if there are some
-    small: str = ""  # words of a run of a second
-    other: tuple[str, str] = ("", "")  # an option that makes another result, and the refusal
-    keys: str = ""  # of the first record of ``metrics.json``
-    files: str = ""  # what else than the usual is written
-    prepare: Callable[[Path], object] | None = None  # writes what the words call ``IN/...``
+    program: str  # the module, and the word that chooses one of its commands if it has several
+    small: str = ""  # options of a run that takes a second
+    other: tuple[str, str] = ("", "")  # an option that changes the result, and the refusal
+    keys: str = ""  # those of the first record of ``metrics.json``
+    files: str = ""  # what is written beside the usual files
+    prepare: Callable[[Path], object] | None = None  # writes the files ``IN/...``
 
     @property
     def module(self) -> str:
@@ -67,7 +67,7 @@ def write_retrieval(folder: Path) -> None:
 
 
 def write_molecules(folder: Path) -> None:
-    """Every other one has a fluorine on a ring."""
+    """Writes molecules; every other one has a fluorine on a ring."""
     rows = [f"{'C' * k}{('O', 'c1ccc(F)cc1')[k % 2]},{k}\n" for k in range(1, 41)]
     good = "smiles,y\n" + "".join(rows)
     parted = "smiles,y,part\nCO,1,train\nCC,2,train\nCCO,3,valid\n"
@@ -397,8 +397,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _of_a_second(assay, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measured in this process, and small where no option says so."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # kept, whatever they set
+    """Measures in this process, and makes runs small where no option does."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # restored, whatever commands set
     for name in ("benchmarks.kernels.measure", "benchmarks.speed.scale"):
         module = import_module(name)
         monkeypatch.setattr(module, "in_own_process", lambda work, *words: work(*words))
@@ -421,7 +421,7 @@ def test_help_says_what_it_is_for_and_one_process_is_enough(name, call_main, mon
 
 
 def test_help_answers_without_torch() -> None:
-    """All in one process, on the processor's clock: half a second is for one alone."""
+    """All commands run in one process; each may take half a second of CPU time."""
     calls = [(promise.module, promise.words("--help")) for promise in COMMANDS.values()]
     code = (
         "import contextlib, importlib.util, io, json, sys, time\n"
@@ -460,7 +460,7 @@ def test_bad_input_is_one_line(name, words, said, call_main, inputs: Path, tmp_p
 def test_results_are_neither_mixed_nor_lost(
     name, call_main, inputs, tmp_path, monkeypatch, drawn
 ) -> None:
-    """Pictures are drawn once."""
+    """Only the first run draws pictures."""
     promise, out = COMMANDS[name], tmp_path / "out"
     words = (*within(inputs, promise.small), "--quiet", "--out", out)
     run = partial(promise.call, call_main, *words)
@@ -489,7 +489,7 @@ def test_results_are_neither_mixed_nor_lost(
     assert promise.call(call_main, *config) == (0, table, "")
 
 
-# Words beyond those of a small run: several epochs, of one cell or of more.
+# Options added to those of a small run: several epochs, of one cell or of several.
 RESUMED = [
     ("xor", "--max-iterations 9 --seeds 0 1"),
     ("long-term", "--max-iterations 7 --models kbrn lstm"),
@@ -552,7 +552,7 @@ def test_the_list_of_commands_is_that_of_the_modules(capsys) -> None:
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    """Makes imports of a package fail, as where it is not installed."""
+    """Makes imports of a package fail, as if it were not installed."""
     for name in {package, *sys.modules}:
         if f"{name}.".startswith(f"{package}."):
             monkeypatch.setitem(sys.modules, name, None)
@@ -561,7 +561,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
 def test_what_is_not_installed_is_named_or_not_missed(
     call_main, inputs, tmp_path, monkeypatch
 ) -> None:
-    """Commands and what reads their data are imported anew."""
+    """Commands, and the modules that read their data, are imported anew."""
     monkeypatch.setattr(pyg_kernels, "datasets", pyg_kernels.datasets)
     for name in list(sys.modules):
         if f"{name}.".startswith(("benchmarks.", "pyg_kernels.datasets.")):

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.papers.explanations``, and its explainers beside their definitions."""
+"""``python -m benchmarks.papers.explanations``, and its explainers against their definitions."""
 
 import pytest
 
@@ -37,7 +37,7 @@ SMALL = ("--hidden", 3, "--layers", 1, "--epochs", 1, "--molecules", 2, "--drawn
 
 @pytest.fixture
 def explain(compare, molecules_csv: Path, monkeypatch):
-    """The same on two molecules of a small file."""
+    """Calls the command on two molecules of a small file."""
     monkeypatch.setattr(measures, "GNNExplainer", partial(GNNExplainer, epochs=3))
     file = ("--data", molecules_csv, "--target-columns", "pIC50", "--smarts", "cF")
     return partial(compare, *file)
@@ -69,7 +69,7 @@ def test_explains_and_reports(explain, tmp_path) -> None:
 
 @pytest.fixture
 def network(molecules_csv, tmp_path) -> Callable[..., Path]:
-    """The run of a network on the small file, or on another one."""
+    """Trains a network on the small file, or on another one; returns the folder of its run."""
 
     def train(model: str, path: Path = molecules_csv, *words: object) -> Path:
         small = ("--device", "cpu", "--quiet", "--epochs", 1, "--hidden", 3, "--layers", 2)
@@ -85,7 +85,7 @@ def test_a_trained_network_takes_the_place_of_one(explain, network, tmp_path) ->
     run = network("wl")
     assert explain("--run", run, "--methods", "walks")[0] == 0
     assert not (tmp_path / "out" / "runs" / "measured").exists()
-    # The same network may lie elsewhere; another one, or none, is not mixed with it.
+    # The network may have moved. Results of another network, or of none, are not mixed with it.
     moved = run.rename(tmp_path / "moved")
     assert explain("--run", moved, "--methods", "random", "--resume")[0] == 0
     assert [one["method"] for one in metrics_of(tmp_path / "out")[:2]] == ["walks", "random"]
@@ -93,7 +93,7 @@ def test_a_trained_network_takes_the_place_of_one(explain, network, tmp_path) ->
         assert_refused(explain(*words, "--resume"), "was made with network of --run")
     out = tmp_path / "refused"
     result = explain("--run", network("gine"), "--out", out)
-    assert_refused(result, "model='gine' is no sum over walks")
+    assert_refused(result, "model='gine' is not a sum over walks")
     assert not out.exists()
 
 
@@ -109,7 +109,7 @@ def test_networks_of_another_target_are_refused(network, sulfonamides, write_csv
 
 
 def test_sentences_are_explained(explain, tmp_path, drawn) -> None:
-    """On short sentences in the form of the Stanford Sentiment Treebank."""
+    """On short sentences in the format of the Stanford Sentiment Treebank."""
     root, out = tmp_path / "sst", tmp_path / "out"
     root.mkdir()
     for part, number in (("train", 24), ("dev", 6), ("test", 6)):
@@ -124,7 +124,7 @@ def test_sentences_are_explained(explain, tmp_path, drawn) -> None:
     assert (out / "sentence-2.png").read_bytes().startswith(b"\x89PNG")
     page = (out / "explanations.html").read_text()
     assert "&lt;" in page and page.count("base64,") == 2
-    # Fewer sentences leave no picture of others behind.
+    # With fewer sentences, no picture of an earlier sentence is left behind.
     assert explain(*texts, "--resume")[0] == 0
     assert metrics_of(out)[-1]["text"] == "this bad film is a film ."
     assert not (out / "sentence-2.png").exists()
@@ -160,7 +160,7 @@ def predicted(net: nn.Module, graph: Data) -> float:
 
 
 def test_every_method_repeats_itself_whatever_ran_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """GNNExplainer leaves parameters in what it explains."""
+    """GNNExplainer leaves parameters in the network that it explains."""
     monkeypatch.setattr(measures, "GNNExplainer", partial(GNNExplainer, epochs=20))
     net, molecule = small_network(), molecules()[5]
     first, again = (
@@ -170,14 +170,14 @@ def test_every_method_repeats_itself_whatever_ran_before(monkeypatch: pytest.Mon
     for method, (nodes, seconds) in first.items():
         assert nodes.shape == (molecule.num_nodes,) and seconds > 0
         torch.testing.assert_close(again[method][0], nodes, rtol=0, atol=0)
-    # Walks are the exact attribution.
+    # The method "walks" gives the exact attribution.
     exact = model_contributions(net, molecule.x, molecule.edge_index, molecule.edge_attr)
     torch.testing.assert_close(first["walks"][0], exact.nodes)
 
 
 @pytest.mark.parametrize("place", [0, 1, 5, 9], ids=[SMILES[i] for i in (0, 1, 5, 9)])
 def test_fidelity_is_the_network_on_what_is_left(place: int) -> None:
-    """Without normalisation a masked atom is no atom: the network reads the rest as a graph."""
+    """Without normalisation, masking atoms removes them: the network reads the rest as a graph."""
     net, molecule = measures.NumberNet(small_network(), 1.5, 8.0), molecules()[place]
     selected = torch.zeros(molecule.num_nodes, dtype=torch.bool)
     selected[[0, 2, 3]] = True
@@ -193,12 +193,12 @@ def test_fidelity_is_the_network_on_what_is_left(place: int) -> None:
     assert found["change_without"] == pytest.approx(abs(without - whole), abs=1e-4)
     assert found["change_alone"] == pytest.approx(abs(alone - whole), abs=1e-4)
     assert found["fid-"] == changes(alone)
-    # PyG's complement leaves the edges that join the two.
+    # PyG's complement keeps the edges between selected and other atoms.
     joined = ~selected[molecule.edge_index].all(dim=0)
     x = molecule.x * ~selected.unsqueeze(1)
     rest = Data(x, molecule.edge_index[:, joined], molecule.edge_attr[joined])
     assert found["fid+"] == changes(predicted(net, rest))
-    assert predicted(net, molecule) == whole  # masks are gone
+    assert predicted(net, molecule) == whole  # no mask is left behind
 
 
 class Total(nn.Module):

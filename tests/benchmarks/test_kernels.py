@@ -35,7 +35,7 @@ def molecules(assay):
 
 
 def write_set(path, number=40):
-    """Classes that a single label tells."""
+    """Writes molecules whose class follows from a single atom label."""
     rows = [f"{'C' * n}{'O' if n % 2 else 'N'},{n % 2}" for n in range(1, number + 1)]
     path.write_text("\n".join(["smiles,kind", *rows, "C,"]))
     return f"{path}:kind"
@@ -43,7 +43,7 @@ def write_set(path, number=40):
 
 @contextmanager
 def small(molecules):
-    """Measures few molecules in this process, as if it were another one; lists what it does."""
+    """Measures few molecules in this process, as in a separate one; lists the measurements."""
     measured = []
 
     def in_this_process(work, options, measurement, folder):
@@ -232,7 +232,7 @@ def test_both_regressions_are_ridge_regression(molecules, monkeypatch):
     assert features["test"] == pytest.approx(found["test"], rel=0.15)
     assert features["fitted_on"] == found["fitted_on"] == 40
     nothing = {part: np.zeros((len(parts.y[part]), 40)) for part in PARTS}
-    with pytest.warns(UserWarning, match="Singular"):  # as one penalty after the other
+    with pytest.warns(UserWarning, match="Singular"):  # penalties are then solved one by one
         found = regression._fitted(parts, nothing, 0.0, 0.0, KernelRidge(kernel="precomputed"))
     assert found["train"] == pytest.approx(parts.y["train"].std())
 

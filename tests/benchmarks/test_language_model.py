@@ -26,13 +26,13 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def compare(compare, corpus: Path):
-    """The same on the corpus."""
+    """Calls the command on the corpus."""
     return partial(compare, "--data", corpus)
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose validation part was one stream, of texts with empty lines, as WikiText has."""
+    """A model validated on one stream; its texts have empty lines, as those of WikiText do."""
     folder = tmp_path_factory.mktemp("checkpoint")
     root = write_corpus(folder / "corpus", "wiki.{}.tokens", train=60)
     for path in root.iterdir():
@@ -45,7 +45,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_compares_presets(compare, corpus: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(training, "LINES_PER_RUN", 1)  # yet each epoch has one
+    monkeypatch.setattr(training, "LINES_PER_RUN", 1)  # yet each epoch prints a line
     out = printed(compare("--preset", "rcnn-5m", "lstm-5m", "--seeds", 0, 1, "--epochs", 3))
     records = metrics_of(tmp_path / "out")
     names = [(name, seed) for name in ("rcnn-5m", "lstm-5m") for seed in (0, 1)]
@@ -87,7 +87,7 @@ def test_without_a_corpus_it_is_pythons(call, corpus: Path, tmp_path, monkeypatc
 
 def test_options_replace_the_presets_settings(compare, tmp_path: Path) -> None:
     words = ("--epochs", 1, "--lr", 0.25, "--clip", 0.5, "--patience", 4, "--layers", 1)
-    words = (*words, "--seeds", 2**31 - 1)  # the largest
+    words = (*words, "--seeds", 2**31 - 1)  # the largest seed
     assert compare("--preset", "rcnn-5m-x", *words)[0] == 0
     configuration = json.loads((tmp_path / "out" / "configuration.json").read_text())
     (setup,) = configuration["models"].values()
@@ -126,7 +126,7 @@ def test_lines_without_words_end_sentences_in_a_corpus(call, checkpoint, tmp_pat
     assert tables[1] == tables[0]
     assert [row[:2] for row in tables[2]] == [["3", "0"], ["1", "0"], ["2", "0"], ["6", "0"]]
     scores = trained.load_model(checkpoint).score([["w1", "w3"], ["w9"]])
-    assert f"{scores.perplexity():.2f}" == tables[0][-1][2]  # as the documentation has it
+    assert f"{scores.perplexity():.2f}" == tables[0][-1][2]  # as the documentation says
     path.write_text("\n  \n")
     assert_refused(score("--file", path), "the text to score has no words")
     damaged = path.rename(tmp_path / "damaged.gz")
@@ -138,7 +138,7 @@ def test_generate(call, checkpoint: Path) -> None:
     out = printed(call(*words, "w3 w9"))
     assert out.startswith("w3 w9")
     drawn = out.replace("\n", " <eos> ").split()
-    assert 40 + 2 <= len(drawn) <= 40 + 3  # the last line ends as well
+    assert 40 + 2 <= len(drawn) <= 40 + 3  # one more for the end of the last line
     assert set(drawn) <= {*(f"w{k}" for k in range(20)), "<eos>", "only-train"}
     assert printed(call(*words, "w3 w9")) == out != call(*words, "w3 w9", "--seed", 1)[1]
     status, _, err = call(*words, "w3 nowhere")

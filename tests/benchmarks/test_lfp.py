@@ -36,7 +36,7 @@ STATES = (
 
 
 def planted(**options: Any) -> PlantedRecordings:
-    """Tenths of a second from four channels; two of the states differ in phase alone."""
+    """Trials of 0.1 s with four channels; two of the three states differ in phase alone."""
     defaults = {"num_subjects": 3, "trials": 8, "num_channels": 4, "seconds": 0.1}
     return PlantedRecordings(**{**defaults, "states": STATES, "amplitude": 1.0, **options})
 
@@ -60,7 +60,7 @@ def mice(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(mice: Path) -> tuple[Path, list[FilterBank]]:
-    """Results of one model with two seeds, and the filters that each network made began with."""
+    """Results of one model with two seeds, and the filters that each network started from."""
     seen: list[FilterBank] = []
     make = RecordingClassifier.__init__
 
@@ -78,7 +78,7 @@ def whole(mice: Path) -> tuple[Path, list[FilterBank]]:
 
 @pytest.fixture
 def compare(compare, mice: Path):
-    """The same on recordings of mice."""
+    """Calls the command on the recordings of ``mice``."""
     return partial(compare, "--data", mice)
 
 
@@ -112,7 +112,7 @@ def test_leaves_out_every_subject(whole) -> None:
     assert "72 trials of 4 channels and 100 samples (0.1 s at 1000 Hz)" in text
     assert "mean over seeds 0, 1" in text
     assert "the largest class has 33.33" in text
-    means = pandas.DataFrame(records).groupby("subject")["test"].mean()  # of seeds, then subjects
+    means = pandas.DataFrame(records).groupby("subject")["test"].mean()  # over seeds, then subjects
     assert f"{means.mean():.2f} ± {means.std():.2f}" in text
 
 
@@ -124,8 +124,8 @@ def test_made_recordings_say_what_was_found_of_them(call, tmp_path, drawn) -> No
     assert "gated-cnn without s01 (seed 0): epoch 1/1, valid accuracy" in out
     (record,) = metrics_of(tmp_path / "out")
     assert (record["filters"], record["ngram"], record["dataset"]) == ("syncnet", 40, "planted")
-    # 3 wavelets of 11 amplitudes and phases, a frequency and a decay, twice; 3 biases; the norm's
-    # 3 scales and shifts; 3 * 3 weights and 3 biases of the classifier.
+    # Twice 3 wavelets, each with 11 amplitudes, 11 phases, a frequency and a decay; 3 biases; the
+    # norm's 3 scales and 3 shifts; the classifier's 3 * 3 weights and 3 biases.
     assert record["num_parameters"] == 2 * 3 * 24 + 3 + 6 + 12
     frequencies = {state["state"]: state["hz"] for state in record["planted"]}
     assert frequencies == {"backward": 40.0, "fast": 80.0, "forward": 40.0}
@@ -142,7 +142,7 @@ def test_learns_frequency_and_phase(compare, tmp_path, model, filters) -> None:
     words = ("--model", model, "--filters", filters, "--folds", 1, "--data", data, "--hidden", 12)
     printed(compare(*words, "--epochs", 6, "--lr", 0.03, "--ngram", 20))
     (record,) = metrics_of(tmp_path / "out")
-    # Without the phases two of three at most.
+    # Without the phases, at most two of three trials could be right.
     assert record["test"] > 80
 
 
@@ -202,7 +202,7 @@ def test_a_class_of_one_subject_cannot_be_learned() -> None:
 
 
 def test_a_last_batch_of_one_trial_is_not_trained_on() -> None:
-    """It cannot be normalised."""
+    """A batch of one trial cannot be normalised."""
     trials, places = TensorDataset(torch.arange(9.0), torch.zeros(9)), torch.arange(0, 9, 2)
     for size, sizes in ((3, [3, 2]), (4, [4])):
         loader = TrialLoader(trials, places, size, shuffle=True, seed=1)
@@ -238,7 +238,7 @@ def test_center_frequencies_and_spectra_are_those_of_the_wavelets() -> None:
     torch.testing.assert_close(bank.frequency, expected, rtol=1e-6, atol=0)
     axis, amplitude = bank.spectra()
     assert (axis[amplitude.argmax(dim=1)] - bank.frequency).abs().max() < 500 / 1024
-    # Norm 1: Parseval, with every frequency but the first and the last there twice.
+    # The norm is 1. By Parseval, all frequencies but the first and the last count twice.
     energy = 2 * amplitude.square().sum(dim=1) - amplitude[:, [0, -1]].square().sum(dim=1)
     torch.testing.assert_close(energy / 1024, torch.ones(3).double())
     # Dense filters have the frequency of their peak.
@@ -280,7 +280,7 @@ def test_what_is_found_compares_influential_filters_with_their_start() -> None:
     start, trained = bank([5, 70, 44, 41], shares), bank([41, 75, 44, 200], shares)
     states = (PlantedState("a", 40.0, 0.0), PlantedState("b", 80.0, math.pi))
     slow, fast = found(trained, start, states)
-    # The first two have half of the influence.
+    # The first two filters have more than half of the influence.
     assert (slow["state"], slow["hz"]) == ("a", 40.0)
     assert slow["trained"] == {"nearest_hz": 41.0, "share": 0.5, "agreement": 1.0}
     assert slow["start"] == {"nearest_hz": 70.0, "share": 0.45, "agreement": None}
@@ -289,7 +289,7 @@ def test_what_is_found_compares_influential_filters_with_their_start() -> None:
 
 
 def test_a_checkpoint_knows_the_filters_that_training_started_from(whole) -> None:
-    folder, (_, *seen) = whole  # the first looks whether one can be made, the last ones are drawn
+    folder, (_, *seen) = whole  # the first is a check, the last ones are loaded to be drawn
     for trained, restored in zip(seen[:6], seen[6:], strict=True):
         assert torch.equal(restored.weight, trained.weight)
     assert not torch.equal(seen[0].weight, seen[1].weight)  # the seeds 0 and 1

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.molecules`` from end to end: files of one's own, sets of the Open Graph
+"""``python -m benchmarks.molecules`` from end to end: the user's own files, sets of the Open Graph
 Benchmark, and ``--model chemprop``, a command of another package.
 """
 
@@ -87,7 +87,7 @@ def test_runs_are_those_of_the_estimator_and_of_its_command(
 
 
 def test_every_model_is_fitted(compare, sulfonamides, write_csv, tmp_path):
-    """Those that are not the package's alone: names of the comparison, `auto`, one's own."""
+    """Models that only the comparison names, `auto`, a user's own network, and ensembles."""
     models = ("gin-relu", "gin-prelu", "gin-kernel", "auto", "tests.molecules.nets:TwoConvs")
     words = ("--data", write_csv(sulfonamides[::3]), "--epochs", 1)
     ensemble = ("gin", "fingerprint-gp", "--ensemble-size", 2, "--overwrite")
@@ -177,7 +177,7 @@ def test_names_of_the_preset_and_of_ogbs_sets():
 
 
 def test_processes_learn_from_the_training_part_alone(compare, sulfonamides, write_csv, tmp_path):
-    """Parts of training and test alone, and every third molecule in a subset."""
+    """There are training and test parts alone; every third molecule is in a subset."""
     parts, far = ("test", "train", "train", "train"), (1, 0, 0)
     rows = [
         {"smiles": row["smiles"], "y": row["pIC50"], "part": parts[k % 4], "far": far[k % 3]}
@@ -216,14 +216,14 @@ def test_other_molecules_and_damaged_runs_are_refused(compare, molecules_csv, tm
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A folder with a set of numbers, one of single classes and one of many classes with gaps."""
+    """A folder with three sets: of numbers, of one class target, of many with gaps."""
     pytest.importorskip("ogb", reason="the reference is the package ogb, of the extra 'test'")
     folder = tmp_path_factory.mktemp("sets")
     numbers = [[len(text) - 3.3 + 0.1 * k] for k, text in enumerate(SMILES)]
     write_ogb_set(folder, "ogbg-molesol", numbers, ["solubility"])
     single = [[float(text[0] == "C")] for text in SMILES]
     write_ogb_set(folder, "ogbg-molhiv", single, ["active"])
-    # 17 classes, as many as ogbg-molmuv has, with gaps; one has no 1 at all.
+    # 17 class targets with gaps, as many as ogbg-molmuv has; one of them has no 1 at all.
     missing, drawn = np.random.default_rng(0).random((2, len(SMILES), 17))
     classes = np.where(missing < 0.1, math.nan, (drawn < 0.5) & (np.arange(17) != 3))
     write_ogb_set(folder, "ogbg-molmuv", classes.tolist(), [f"c{k}" for k in range(17)])
@@ -231,7 +231,7 @@ def root(tmp_path_factory):
 
 
 def official(dataset, metric, table):
-    """What OGB's evaluator says of a table of predictions of one part."""
+    """The score that OGB's evaluator gives to a table of predictions of one part."""
     from ogb.graphproppred import Evaluator
 
     wide = table.pivot(index="row", columns="target", values=["y", "prediction"])
@@ -257,7 +257,7 @@ def test_results_are_ogbs_own(compare, root, tmp_path, dataset, metric, title, t
         for part in PARTS:
             expected = official(dataset, metric, run[run["part"] == part])
             assert record[part] == pytest.approx(expected, rel=1e-6)
-    if dataset == "ogbg-molhiv":  # a run predicts new molecules with the features of its set
+    if dataset == "ogbg-molhiv":  # a run reads new molecules with the features of its set
         own = table[table["model"] == "gine"]
         own[["smiles"]].to_csv(tmp_path / "new.csv", index=False)
         run = tmp_path / "out" / "runs" / "ogbg-molhiv-official-gine-seed0"
@@ -272,7 +272,7 @@ def test_results_are_ogbs_own(compare, root, tmp_path, dataset, metric, title, t
     assert f"{title} of " in out
     assert f"{dataset}: 30 molecules, official split: 18 train, 6 valid, 6 test" in out
     assert (f"Test {title} of each target" in out) == (targets > 1)
-    if targets > 1:  # more targets than columns: a row each, a dash where a class is absent
+    if targets > 1:  # each of many targets has a row, with a dash where a class is absent
         rows = [line.split() for line in out.splitlines() if line.startswith("c3 ")]
         assert rows == [["c3", "-", "-", "-"]]
 
@@ -292,12 +292,12 @@ def test_classes_of_a_csv(compare, write_csv, tmp_path):
     train = table[(table["part"] == "train") & (table["model"] == "mean")]
     for _, rows in train.groupby("target"):
         assert rows["prediction"].tolist() == pytest.approx([rows["y"].mean()] * len(rows))
-    # The same columns as numbers.
+    # The same columns, learned as numbers.
     assert "RMSE of" in compare(*words[:3], "mean", "--out", tmp_path / "other")[1]
 
 
-# Chemprop's command: it learns the mean of each target and answers it plus 0.01 a letter of the
-# SMILES.
+# Stands in for Chemprop's command: it learns the mean of each target and predicts this mean plus
+# 0.01 for each letter of the SMILES.
 STAND_IN = """#!{python}
 import json, pathlib, sys
 import pandas
@@ -323,7 +323,7 @@ else:
 
 @pytest.fixture
 def chemprop(tmp_path, monkeypatch):
-    """A stand-in for the command; what it saw of the training table."""
+    """Puts a stand-in for the command on ``PATH``; gives the file of what it saw in training."""
     if sys.platform == "win32":
         pytest.skip("the stand-in is a script with a first line of Unix")
     folder, log = tmp_path / "bin", tmp_path / "seen.json"
@@ -353,9 +353,9 @@ def test_chemprop_learns_and_is_measured(compare, chemprop, molecules_csv, tmp_p
     (run,) = tmp_path.glob("out/runs/*chemprop-seed0")
     again = load(run / "model").predict(own["smiles"])
     assert (own["prediction"] - again).abs().max() < 1e-6
-    monkeypatch.setenv("PATH", "")  # what is finished needs no command
+    monkeypatch.setenv("PATH", "")  # finished runs need no command
     assert compare(*words, "--resume")[0] == 0
-    monkeypatch.delitem(KERNEL_METHODS, "chemprop")  # as where benchmarks were not imported
+    monkeypatch.delitem(KERNEL_METHODS, "chemprop")  # as if benchmarks were not imported
     with pytest.raises(ValueError, match="has models that are unknown here: chemprop"):
         load(run / "model")
 
@@ -371,7 +371,7 @@ def test_chemprop_on_classes_and_targets_that_are_missing(compare, chemprop, wri
     table = table_of(tmp_path / "out")
     assert table["target"].value_counts().to_dict() == {"a": 60, "b": 60}
     for _, rows in table.groupby("target"):
-        mean = rows[rows["part"] == "train"]["y"].mean()  # of those that there are
+        mean = rows[rows["part"] == "train"]["y"].mean()  # of the values that are not missing
         expected = mean + 0.01 * rows["smiles"].str.len()
         assert (rows["prediction"] - expected).abs().max() < 1e-6
 

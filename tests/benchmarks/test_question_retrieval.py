@@ -49,7 +49,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def compare(compare, root: Path, monkeypatch):
-    """The same on questions made here, pre-trained a little unless they are not at all."""
+    """Calls the command on questions made here; pre-training, if there is any, is short."""
     monkeypatch.setattr(baselines, "NGRAMS", (1,))
     untrained = partial(compare, "--root", root)
     return lambda *words: untrained(*(() if "no" in words else PRETRAINING), *words)
@@ -61,8 +61,8 @@ def questions(root: Path, **options) -> Questions:
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory) -> Path:
-    """Questions, and in ``out`` results, not to be changed, of RCNN and CNN, with and without
-    pre-training, of two seeds.
+    """Questions, and results in ``out`` of RCNN and CNN, with and without pre-training and with
+    two seeds. Tests must not change them.
     """
     folder = tmp_path_factory.mktemp("compared")
     root = write_askubuntu(folder / "askubuntu")
@@ -173,7 +173,7 @@ def test_learns_which_words_matter_and_to_write_titles(compare, tmp_path) -> Non
 
 
 def test_what_is_refused_changes_nothing_and_computes_nothing(compare, compared, monkeypatch):
-    monkeypatch.setattr(baselines, "Baselines", None)  # cannot be computed
+    monkeypatch.setattr(baselines, "Baselines", None)  # baselines cannot be computed
     root, out = compared / "askubuntu", compared / "out"
     words = ("--models", "rcnn", "lstm", "--root", root, "--out", out, "--resume")
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
@@ -187,7 +187,7 @@ def test_a_lost_checkpoint_gives_one_line_and_models_are_added(compare, compared
     out = tmp_path / "out"
     shutil.copytree(compared / "out", out)
     words = ("--models", "rcnn", "--pretraining", "yes", "--resume")
-    shutil.rmtree(out / "runs" / "rcnn-pt-last-seed0")  # needs what is lost
+    shutil.rmtree(out / "runs" / "rcnn-pt-last-seed0")  # this run needs the lost checkpoint
     path = out / "pretraining" / "runs" / "rcnn-seed0" / "best.ckpt"
     path.write_bytes(b"nothing")
     for why in ("damaged", "missing"):
@@ -209,7 +209,7 @@ def test_word_vectors_are_those_of_the_corpus_and_bad_ids_left_out(root) -> None
         file.write("999\t001\t010\n")
     known = [*TOPICS, *(f"w{k}" for k in range(6))]
     lines = [f"{word} {k / 9:.3f} {1 - k / 5:.3f} 0.5" for k, word in enumerate(known)]
-    (root / "vector").mkdir()  # where the published corpus has it
+    (root / "vector").mkdir()  # where the published corpus has its vectors
     (root / "vector" / "vectors_pruned.200.txt").write_text("\n".join(lines) + "\n")
     data = load_questions(questions(root, leave_out=True))
     text = describe(data)
@@ -238,7 +238,7 @@ def test_learned_words_are_those_of_the_questions_to_train_on(root) -> None:
 
 
 def test_a_dev_part_too_small_for_a_reranker_has_none(call, tmp_path, drawn) -> None:
-    """Its words with dollar signs are drawn as they are."""
+    """Dollar signs in words are drawn as they are."""
     for part, count in (("train", 10), ("test", 3)):
         names = [f"{part}{k}" for k in range(count)]
         rows = [f"1\t{n}a\t{n}b\t{n} one way\t{n} another $way$\n" for n in names]

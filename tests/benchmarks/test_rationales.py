@@ -39,7 +39,7 @@ SMALL += ("--epochs", 1)
 
 @pytest.fixture
 def own(compare, tmp_path: Path):
-    """The same on own texts."""
+    """Calls the command on the texts of ``own.csv``."""
     return partial(compare, "--data", write_own(tmp_path), *COLUMNS, "--batch-size", 16)
 
 
@@ -71,7 +71,7 @@ def test_compares_all_models_over_seeds(whole: Path) -> None:
             tokens = rows["body"][place].split()
             chosen = [tokens[k] for k in read_spans(spans, len(tokens)).nonzero().flatten()]
             words, selected = words + tokens, selected + chosen
-            if rows["why"][place]:  # precision is that of the texts whose evidence is known
+            if rows["why"][place]:  # precision counts only texts whose evidence is known
                 known += [word in ("awful", "superb", "film") for word in chosen]
         assert record["test_share"] == pytest.approx(100 * len(selected) / len(words))
         precision = pytest.approx(100 * sum(known) / len(known)) if known else None
@@ -89,7 +89,7 @@ def test_compares_all_models_over_seeds(whole: Path) -> None:
     assert {"<mark>", "<u>"} <= set(re.findall(r"<\w+>", html))
     assert "attention (seed 0): " in html and "full (seed" not in html
     svm = next(record for record in records if record["model"] == "svm")
-    assert svm["test"] == svm["test_full"] == 0 < svm["test_rest"]  # one word says it
+    assert svm["test"] == svm["test_full"] == 0 < svm["test_rest"]  # one word tells the class
     assert {"precision@0.02", "precision@0.4"} <= set(svm)
 
 
@@ -102,7 +102,7 @@ def test_learns_which_word_says_it(own, tmp_path: Path) -> None:
 
 
 def test_models_and_shares_are_added_to_a_folder(own, tmp_path: Path) -> None:
-    assert own("--models", "full", "--estimator", "gumbel")[0] == 2  # nothing is selected
+    assert own("--models", "full", "--estimator", "gumbel")[0] == 2  # "full" selects nothing
     assert own("--models", "full")[0] == 0
     more = ("--models", "independent", "svm", "full", "--resume", "--seeds", 3)
     text = printed(own(*more, "--rates", 0.1, 0.3, "--estimator", "hardkuma"))
@@ -312,7 +312,7 @@ def test_selections_as_text_and_html() -> None:
 
 
 def by_definition(text: list[str], number: int, weights: dict[str, float]) -> list[bool]:
-    """The best of the features that are left, found anew after every step; words before pairs."""
+    """Takes the best remaining feature at every step; in ties, words come before pairs."""
     spans = [(t, t + 1) for t in range(len(text))] + [(t, t + 2) for t in range(len(text) - 1)]
     chosen: set[int] = set()
     while spans and len(chosen) < number:

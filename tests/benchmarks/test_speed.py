@@ -45,7 +45,7 @@ def test_tables_of_a_file(tmp_path) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 def test_all_tables_and_their_comparison(device: str, tmp_path, call, monkeypatch) -> None:
-    monkeypatch.setattr(memory.gc, "collect", lambda: 0)  # slow among all that tests hold
+    monkeypatch.setattr(memory.gc, "collect", lambda: 0)  # slow with all that tests hold
     language_case = partial(cases.language_case, num_words=9, hidden=4)
     monkeypatch.setattr(cases, "language_case", language_case)
     for sizes, size in ((cases.MOLECULES, 4), (cases.INPUTS, (30, 4)), (cases.CENTERS, (3,))):
@@ -92,7 +92,7 @@ def test_all_tables_and_their_comparison(device: str, tmp_path, call, monkeypatc
         "threads": content.pop("options")["threads"],
         "tables": content["tables"][1:],
     }
-    (tmp_path / "slower.json").write_text(json.dumps(fewer))  # as that of the documentation
+    (tmp_path / "slower.json").write_text(json.dumps(fewer))  # in the documentation's form
     alone = len(content["tables"][0]["rows"])
     out = printed(call("compare", path.parent, tmp_path / "slower.json"))
     assert f"{alone} rows that only one of them has are left out" in out
@@ -129,7 +129,7 @@ def test_sums_that_are_timed_are_the_same() -> None:
 
 
 def test_rounds_and_work_in_a_second() -> None:
-    """Two that do not count, then those that the limit allows, at least one."""
+    """Two rounds do not count; after them come those that the time limit allows, at least one."""
     for limit, times in ((0.0, 2 + 1), (1e6, 2 + 5)):
         calls: list[str] = []
         seconds = medians([partial(calls.append, name) for name in "ab"], 5, CPU, limit)
@@ -145,7 +145,7 @@ def test_rounds_and_work_in_a_second() -> None:
 
 
 def test_products_are_those_of_the_layers() -> None:
-    """As many entries in all as a layer's matrices have, biases, bonds and activations left out."""
+    """They have as many entries as a layer's matrices, without biases, bonds and activations."""
     channels, edge_dim = 8, 3
     for name, layers in cases.TEXT_LAYERS.items():
         for title, layer, products in layers(channels):
@@ -159,13 +159,13 @@ def test_products_are_those_of_the_layers() -> None:
     for name, layer, products in cases.graph_layers(channels, edge_dim):
         shapes = [tuple(p.shape) for p in layer.parameters()]
         assert shapes.count((channels, channels)) + shapes.count(wide) == sum(products), name
-    # Every cell takes part but for the general one, whose q is the user's.
+    # All cells take part except the general one, whose q the user chooses.
     layers = [layer for _, layer, _ in cases.rkm_layers(4) if isinstance(layer, RKM)]
     assert len({layer.cells[0].cell for layer in layers}) == 8
 
 
 def test_the_language_step_is_one_of_training() -> None:
-    """Plain gradient descent by the clipped gradient of the loss summed over steps."""
+    """It is plain gradient descent, by the clipped gradient of the loss summed over steps."""
     preset = PRESETS["rcnn-5m"]
     model = LanguageModel(fitted(preset, 9, hidden=4))
     before = parameters_to_vector(model.parameters()).detach().clone()
@@ -201,7 +201,7 @@ def test_every_form_of_a_product_counts_once(epoch) -> None:
         nn.functional.linear(batched, b.t().contiguous())
     expected = [2 * 2 * 3 * 4] * 2 + [2 * 5 * 2 * 3 * 2] * 2 + [2 * 5 * 2 * 3 * 4]
     assert [epoch.flop(product) for product in recording.products] == expected
-    with epoch.RecordProducts() as recording:  # vectors and sums of rows are no products
+    with epoch.RecordProducts() as recording:  # sums of rows and empty products do not count
         rows = torch.tensor([0, 2, 2])
         nn.functional.embedding_bag(rows, torch.randn(4, 3), torch.tensor([0, 1]), mode="sum")
         torch.mm(torch.zeros(0, 3), torch.zeros(3, 2))
@@ -288,7 +288,7 @@ def test_stages_of_scale(few_molecules, tmp_path: Path) -> None:
 
 
 def test_a_stage_and_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here in this process; the kernels' benchmark is measured in one of its own."""
+    """Runs in this process; the tests of the kernels' benchmark cover separate processes."""
 
     def allocate(mebibytes: int) -> dict[str, int]:
         bytearray(mebibytes * MIB)

@@ -54,7 +54,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def compare(compare, root: Path):
-    """The same on questions of two classes."""
+    """Calls the command on questions of two classes."""
     return partial(compare, "--root", root)
 
 
@@ -90,7 +90,7 @@ def test_compares_all_models_over_seeds(compare, root, tmp_path) -> None:
 
 
 def test_folds_of_own_texts_in_turn(call, tmp_path) -> None:
-    """Each with its own words and n-grams; the table is over all of them."""
+    """Each fold has its own words and n-grams; the table covers all folds."""
     small_data.write_own(tmp_path, 60)
     write_glove(tmp_path / "glove.txt", ["awful", "superb", "film", "w0", "w3"])
     words = (*OWN, tmp_path / "own.csv", "--hidden", 4, "--folds", 3, "--split-seed", 5, "--quiet")
@@ -162,16 +162,16 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
     assert "lstm (seed 0): epoch 1/1, valid accuracy" in said
     data = load_texts(Texts(root=str(root)))
     assert data.file == glove
-    assert "elsewhere" in data.vocabulary  # in no training text, but it has a vector
+    assert "elsewhere" in data.vocabulary  # it is in no training text, but has a vector
     assert "nowhere" not in data.vocabulary
     assert torch.equal(vectors_of(out / "runs/lstm-seed0"), data.vectors.vectors)
-    # The file may have moved, and is named; other vectors are not taken for the same.
+    # A file that has moved can be named; other vectors are not accepted in its place.
     moved = glove.rename(tmp_path / "vectors.txt")
     resumed = (*words, "--out", out, "--resume", "--vectors")
     assert call(*resumed, moved)[0] == 0
     other = write_glove(tmp_path / "other.txt", [*known, "w25"])
     assert_refused(call(*resumed, other), "vectors")
-    # Trained too on request.
+    # On request, the vectors are trained too.
     words = (*words, "--model", "linear", "--vectors", moved, "--out", tuned)
     said = printed(call(*words, "--tune-vectors"))
     assert "with vectors to start from of 6 numbers from vectors.txt, trained" in said
@@ -204,14 +204,14 @@ def test_names_of_models_folders_of_corpora_and_sizes(root, monkeypatch) -> None
     assert (paper.hidden, paper.num_layers) == (300, 1)
     (fitted,) = text_model_configs(parsed(f"{words} --parameters 2000"), data)
     assert 1900 < models.count_parameters(fitted) <= 2000
-    # Word vectors that are learned count; without: (3 + 4 + 5) * 40 * 2 + 6, and 6 * 2 + 2.
+    # Learned word vectors count; the rest has (3 + 4 + 5) * 40 * 2 + 6, and 6 * 2 + 2.
     monkeypatch.setattr(sizes, "MOST_PARAMETERS", 1000)
     with pytest.raises(InputError, match=r"width 2 has 2,\d{3} parameters; at most 1,000 "):
         text_model_configs(parsed("--model cnn --hidden 2 --embedding 40"), data)
 
 
 def write_reviews(root: Path) -> Path:
-    """SST's files, where the first word tells the class, and those of phrases."""
+    """Writes SST's files of sentences, whose first word tells the class, and of phrases."""
     generator = random.Random(2)
     marks = ("awful", "bad", "plain", "good", "superb")
 
@@ -228,7 +228,7 @@ def write_reviews(root: Path) -> Path:
 
 
 def test_preset_of_the_thesis(tmp_path) -> None:
-    """Its models are as large as its RCNN."""
+    """Its other models are about as large as its RCNN."""
     given = parsed(PRESET)
     names = "rcnn-decay-0.5 rcnn-decay-input rcnn-decay-recurrent lstm bi-lstm cnn bag-of-vectors"
     names = names.split()
@@ -253,7 +253,7 @@ def test_preset_of_the_thesis(tmp_path) -> None:
         parsed(f"{PRESET} --models rcnn lstm --layers 1 2 --decays input"), data
     )
     sizes = {config.name: models.count_parameters(config) for config in several}
-    for k in (1, 2):  # of an rcnn with as many layers
+    for k in (1, 2):  # compared with an rcnn of as many layers
         largest = sizes[f"rcnn-{k}layers"]
         assert 0.97 * largest < sizes[f"lstm-{k}layers"] <= largest
 
@@ -329,7 +329,7 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     assert "sun today" in (pages / "explanation.md").read_text()
     assert "Rain" not in (pages / "explanation.md").read_text()
     assert (pages / "explanation.png").read_bytes().startswith(b"\x89PNG")
-    # One text at a time gives the same, in Parquet too.
+    # Reading one text at a time gives the same, also as Parquet.
     again = tmp_path / "p.parquet"
     assert call(*predict, new, "--out", again, "--batch-size", 1)[0] == 0
     whole = pandas.read_parquet(again)
@@ -343,7 +343,7 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
         said = printed(call(*long, tmp_path / "long"))
     assert "texts explained as far as their first 2 words: 1" in said
     assert "rain" not in (tmp_path / "long" / "explanation.md").read_text()
-    # What cannot be written is refused before anything is, as is what lies there.
+    # Existing files and impossible outputs are refused before anything is written.
     assert_refused(call(*predict, new, "--out", file), "p.csv exists; --overwrite replaces it")
     into = ("--out", tmp_path / "q.csv", "--explain", file, "--overwrite")
     assert_refused(call(*predict, new, *into), "p.csv is a file: expected a folder")
@@ -352,7 +352,7 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     assert_refused(refused, "Parquet has no two columns named 'n'")
     blank = write_file(tmp_path / "blank.csv", "body,n\n ,1\n")
     assert "--explain: no text has words" in call(*predict, blank, "--explain", tmp_path / "r")[2]
-    # Without pyarrow, one line before any work.
+    # Without pyarrow, one line of error comes before any work.
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     said = "pip install 'pyg_kernels[scale]'"
     assert_refused(call(*predict, new, "--out", file, "--overwrite"), said)
@@ -361,7 +361,7 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
 
 @pytest.mark.parametrize("name", ["ag_news.test.csv", "train.csv"])
 def test_new_texts_are_read_as_those_of_the_corpus(tmp_path, name) -> None:
-    """AG News and other files without a header write line breaks and characters in their ways."""
+    """AG News and other files without a header write line breaks and escapes in their own ways."""
     texts = [rf"oil\nominee &lt;wins&gt; Smith #39;s C:\new {k}" for k in range(80)]
     rows = pandas.DataFrame({"class": [1 + k % 4 for k in range(80)], "text": texts})
     rows.to_csv(tmp_path / name, header=False, index=False)

@@ -15,6 +15,6 @@ def nci_smiles() -> list[str]:
 
 @cache
 def readable_nci_smiles() -> list[str]:
-    """Those that RDKit can read."""
+    """The SMILES of :func:`nci_smiles` that RDKit can read."""
     with rdBase.BlockLogs():
         return [smiles for smiles in nci_smiles() if Chem.MolFromSmiles(smiles) is not None]

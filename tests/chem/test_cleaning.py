@@ -1,4 +1,4 @@
-"""Molecules before they are learned from: standardized, duplicates, scaffolds."""
+"""Molecules are prepared for learning: standardized, duplicates found, scaffolds."""
 
 import numpy as np
 import pandas
@@ -20,7 +20,7 @@ from pyg_kernels.chem import (
 from pyg_kernels.datasets import Split
 from tests.pages import code_blocks, run
 
-# What it is, what it becomes, and by which steps: written by hand.
+# What a SMILES becomes, and by which steps: written by hand.
 KNOWN = {
     "CC(=O)[O-].[Na+]": ("CC(=O)O", ("fragment", "charge")),
     "CC(=O)O[Na]": ("CC(=O)O", ("cleanup", "fragment", "charge")),
@@ -29,7 +29,7 @@ KNOWN = {
     "CCO.O": ("CCO", ("fragment",)),
     "C[C@H]([NH3+])C(=O)[O-]": ("C[C@H](N)C(=O)O", ("charge",)),
     "CS(C)=O": ("C[S+](C)[O-]", ("cleanup",)),
-    "C[N+](C)(C)CC(C(=O)[O-])OP(=O)([O-])[O-]": (  # in two rounds
+    "C[N+](C)(C)CC(C(=O)[O-])OP(=O)([O-])[O-]": (  # it takes two rounds
         "C[N+](C)(C)CC(OP(=O)([O-])O)C(=O)O",
         ("cleanup", "charge"),
     ),
@@ -46,7 +46,7 @@ def test_standardized(smiles: str) -> None:
     assert standardize(smiles) == standardize(after) == after
     mol = Chem.MolFromSmiles(smiles)
     assert Chem.MolToSmiles(standardize(mol)) == after
-    assert Chem.MolToSmiles(mol) == Chem.CanonSmiles(smiles)  # left as it was
+    assert Chem.MolToSmiles(mol) == Chem.CanonSmiles(smiles)  # the given molecule is unchanged
     changes = [StandardizedRow(0, smiles, after, steps)] if steps else []
     assert standardize_many([smiles]) == ([after if steps else smiles], changes)
 
@@ -88,7 +88,7 @@ def test_duplicates_within_and_across_parts() -> None:
 
 
 def test_merging_takes_the_mean_of_what_was_measured() -> None:
-    """Of a series by position, whatever its index is."""
+    """The rows of a series are taken by position, whatever its index is."""
     smiles = ["CCO", "C", "OCC", "N", "C(O)C"]
     y = [[1, NAN, 2], [3, 4, NAN], [2, NAN, NAN], [NAN, 0, 1], [6, 5, NAN]]
     merged = merge_duplicates(smiles, y)

@@ -48,7 +48,7 @@ ODD = [
 ]
 
 
-# Of every featurizer: one or many, here or in processes, the same codes and errors
+# Every featurizer: the same codes and errors for one or many, here or in processes
 
 SIZES = {"default": (96, 12, 8, 4), "duvenaud": (65, 7, 5, 3), "ogb": (174, 13, 9, 3)}
 KINDS = {"default": DefaultFeaturizer, "duvenaud": MolFeaturizer, "ogb": OGBFeaturizer}
@@ -78,7 +78,7 @@ def test_many_at_once_are_one_by_one_also_in_processes(featurizer: Featurizer) -
 
 
 def test_molecules_and_their_smiles_have_equal_codes(featurizer: Featurizer) -> None:
-    """Also those that are not sanitized; their stereo is not yet what OGB reads off a SMILES."""
+    """Also without sanitization, where stereo is not yet what OGB reads off a SMILES."""
     plain = ["F/C=C/F", "C[C@H](C)C", "C[C@H](N)C(=O)O", "c1ccccc1O"]
     odd = [*STEREO, "C[C@H]1CC[C@@H](C)CC1", "CC/C=C(/C)C"]
     for smiles in [*readable_nci_smiles()[::501], *odd, *plain]:
@@ -168,7 +168,7 @@ def test_description_tells_featurizers_apart(
 
 
 def label(item: Any, is_without_stereo: bool) -> str:
-    """Of an atom or a bond by Cahn, Ingold and Prelog."""
+    """The Cahn-Ingold-Prelog label of an atom or a bond."""
     return item.GetProp("_CIPCode") if item.HasProp("_CIPCode") else "none" * is_without_stereo
 
 
@@ -214,7 +214,7 @@ DEFINITIONS: dict[str, tuple[list[Any], list[Any]]] = {
 
 
 def columns_of(item: Any, definition: list[Any]) -> list[float]:
-    """One-hots with a slot for all other values; of what is true or not one column."""
+    """One-hots with a slot for all other values; a feature that is true or not has one column."""
     columns: list[float] = []
     for read, choices in definition:
         value = read(item)
@@ -279,7 +279,7 @@ def test_invalid_smiles() -> None:
 
 
 def test_features_of_ones_own() -> None:
-    """Values without a slot have none, and the first feature of bonds is what it reads."""
+    """Values without a slot give zeros, and the first bond feature is what its `read` returns."""
     halogen = Feature("halogen", ("F", "Cl"), (9, 17), False, read=Chem.Atom.GetAtomicNum)
     degree = Feature("degree", (1, 2), (1, 2), True, read=Chem.Atom.GetDegree)
     ring = Feature("ring", (False, True), (0, 1), False, read=Chem.Bond.IsInRing)
@@ -294,7 +294,7 @@ def test_features_of_ones_own() -> None:
     assert found.x.tolist() == expected
     assert found.edge_attr[:, 0].tolist() == [0.0, 0.0, *[1.0] * 6]
     assert torch.equal(found.edge_attr[:, 1:], MolFeaturizer()("ClC1CC1").edge_attr)
-    single = Feature("type", ("SINGLE",), (1,), True)  # which is read without saying how
+    single = Feature("type", ("SINGLE",), (1,), True)  # a bond type needs no `read`
     found = type("Types", (Own,), {"bond_features": (single,)})()("CC=C")
     assert found.edge_attr.tolist() == [*[[1.0, 0.0]] * 2, *[[0.0, 1.0]] * 2]
     for name in ("atom_features", "bond_features"):
@@ -341,7 +341,7 @@ def test_rdkit_is_quiet_while_reading_and_progress_is_shown_on_request(
     assert "700/700" in capfd.readouterr().err
 
 
-# DefaultFeaturizer: which molecules it tells apart; the order of atoms is none of it
+# DefaultFeaturizer: which molecules it tells apart, whatever the order of atoms
 
 STEREO_SMILES = [
     "C[C@]12CC[C@H]3[C@@H](CC[C@@H]4C[C@@H](O)CC[C@]34C)[C@@H]1CC[C@@H]2O",
@@ -357,7 +357,7 @@ STEREO_SMILES = [
 
 
 def rows_of(smiles: str) -> list[tuple[list[int], list[list[int]]]]:
-    """What an atom is and which bonds it has, for every atom, in an order of no meaning."""
+    """The codes of every atom and of its bonds, sorted, so that the order of atoms is lost."""
     codes = DEFAULT.encode(smiles)
     atoms = range(len(codes.atoms))
     bonds = [codes.bonds[codes.edge_index[1] == atom].tolist() for atom in atoms]
@@ -376,7 +376,7 @@ def test_stereoisomers_have_different_features() -> None:
         ("F/C=C/F", "FC=CF"),
     ):
         assert rows_of(one) != rows_of(other), (one, other)
-    assert rows_of("CCC |^1:1|") == rows_of("C[CH]C")  # an extension behind the SMILES
+    assert rows_of("CCC |^1:1|") == rows_of("C[CH]C")  # an extension follows the SMILES
 
 
 def test_stereo_of_known_bonds() -> None:
@@ -473,7 +473,7 @@ def test_a_linear_map_of_the_one_hots_is_ogbs_encoder(kind: str) -> None:
 
 
 def test_a_stereo_that_ogb_does_not_know_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    # RDKit's newer ones, of atropisomers, cannot be written in SMILES: E stands in for them.
+    # RDKit's newer stereo, of atropisomers, cannot be written in SMILES: E stands in for it.
     monkeypatch.setattr(ogb_featurizer, "STEREO", {int(Chem.BondStereo.STEREONONE)})
     with pytest.raises(InvalidSmiles, match=r"'F/C=C/F': .* no code for the stereo STEREOE"):
         OGB.encode("F/C=C/F")

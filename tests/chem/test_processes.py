@@ -30,7 +30,7 @@ CHUNKS = [(0, CHUNK_SIZE), (CHUNK_SIZE, CHUNK_SIZE), (2 * CHUNK_SIZE, 7)]
 
 def test_a_process_that_is_spawned_is_sent_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none: "spawn")
-    # A chunk starts one process; of an unknown number of items two may be needed.
+    # One chunk needs only one process; an unknown number of items may need two.
     assert list(stream_chunks(itemgetter(0), [(7, ITEMS)], None, 2)) == [7]
 
 
@@ -67,7 +67,7 @@ def test_a_process_that_is_killed_leaves_none_behind(tmp_path: Path) -> None:
 
 
 def runs(process: int) -> bool:
-    """Whether it is there and no mere entry of one that has ended."""
+    """Whether a process runs; the entry of one that has ended does not count."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:

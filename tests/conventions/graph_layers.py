@@ -1,4 +1,4 @@
-"""Every layer and network on graphs, as one builds it, for the promises of these tests."""
+"""Every layer and network on graphs, as users build it, for the tests of conventions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ from pyg_kernels.rationale import WLStates
 
 
 def wl(in_channels: Any, out_channels: int, **kwargs: Any) -> nn.WLKernelConv:
-    """WL labels have one size before and after."""
+    """WL labels have the same size before and after the layer."""
     sizes = in_channels if isinstance(in_channels, tuple) else (in_channels,)
     assert set(sizes) <= {out_channels, -1}
     return nn.WLKernelConv(out_channels, **kwargs)
@@ -56,5 +56,5 @@ def seeded(build: Callable[..., Module], *args: Any, **kwargs: Any) -> Module:
 
 
 def layer_of(build: Callable[..., Module], sizes: tuple[int, ...], bonds: bool = False) -> Module:
-    """In double precision and evaluation mode."""
+    """The layer in double precision and evaluation mode."""
     return seeded(build, *sizes, edge_dim=E if bonds else None).double().eval()

@@ -21,7 +21,7 @@ with_or_without_bonds = pytest.mark.parametrize("bonds", [False, True], ids=["ba
 
 
 class Stored(SparseTensor):
-    """What layers read of a ``SparseTensor``, where torch-sparse is not installed."""
+    """The part of ``SparseTensor`` that layers read, where torch-sparse is not installed."""
 
     def __init__(self, row: Tensor, col: Tensor, value: Tensor, sparse_sizes: tuple[int, int]):
         self.entries, self.sizes = (row, col, value), sparse_sizes
@@ -39,7 +39,7 @@ sparse_tensor = SparseTensor if WITH_TORCH_SPARSE else Stored
 @every_layer
 @with_or_without_bonds
 def test_a_weight_counts_edges(build, sizes, bonds: bool) -> None:
-    """Two is the edge twice, zero is no edge; gradients reach it, and PyG's messages carry it."""
+    """Weight 2 counts an edge twice, 0 not at all; gradients and PyG's messages agree with that."""
     layer, graph = layer_of(build, sizes, bonds), random_graph(0, num_edges=12, kinds=2)
 
     def run(weight: Tensor | None, index: Tensor = graph.edge_index) -> Tensor:
@@ -57,7 +57,7 @@ def test_a_weight_counts_edges(build, sizes, bonds: bool) -> None:
     assert (grad != 0).any()
 
     expected = run(weight)
-    for module in layer.modules():  # as explainers use it
+    for module in layer.modules():  # explainers use it this way
         if isinstance(module, MessagePassing):
             module.register_message_forward_hook(lambda *args: None)
     torch.testing.assert_close(run(weight), expected, rtol=1e-10, atol=1e-12)
@@ -70,10 +70,10 @@ TO_SPARSE = {"coo": to_torch_coo_tensor, "csr": to_torch_csr_tensor, "csc": to_t
 @with_or_without_bonds
 @pytest.mark.parametrize("form", [*TO_SPARSE, "EdgeIndex", "SparseTensor"])
 def test_forms_of_edges(build, sizes, bonds: bool, form: str) -> None:
-    """An adjacency's values are weights; edge features follow the order of its entries."""
+    """An adjacency's values are weights; edge features are in the order of its entries."""
     layer, graph = layer_of(build, sizes, bonds), random_graph(0)
     index = graph.edge_index if form == "csc" else graph.edge_index.flip(0)
-    index = index.unique(dim=1).contiguous()  # by source, or else by target
+    index = index.unique(dim=1).contiguous()  # sorted by source, or else by target
     index = index if form == "csc" else index.flip(0)
     weight = torch.rand(index.size(1), dtype=torch.float64, requires_grad=True)
     attr = graph.edge_attr[: index.size(1)] if bonds else None
@@ -133,7 +133,7 @@ def test_basic_gnn(conv) -> None:
 
 @pytest.mark.parametrize("conv", [RandomWalkConv, GatedWalkConv], ids=lambda c: c.__name__)
 def test_attributions_count_the_weights(conv) -> None:
-    """What walks add is told with their edges' weights."""
+    """Contributions of walks include the weights of their edges."""
     layer, graph = seeded(conv, C, 5, order=3).double(), random_graph(0)
     weight = torch.rand(9, dtype=torch.float64)
     found = walk_contributions(layer, graph.x, graph.edge_index, edge_weight=weight)

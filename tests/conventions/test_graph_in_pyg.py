@@ -1,4 +1,4 @@
-"""The layers where PyTorch Geometric expects its own: containers and explainers."""
+"""The layers in PyTorch Geometric's containers and explainers."""
 
 import itertools
 from typing import Any
@@ -27,7 +27,7 @@ RELATIONS = {
 
 
 def node_types(conv: Any) -> dict[str, Tensor]:
-    """Features of two sizes; of one for WL layers, whose labels have one size throughout."""
+    """Features of two sizes; of one size for WL layers, whose labels never change their size."""
     square = isinstance(conv(8, 8), WLKernelConv)
     return {"a": torch.randn(4, 8 if square else 3), "b": torch.randn(5, 8 if square else 6)}
 
@@ -78,7 +78,7 @@ def test_bipartite_graphs_have_walks_of_two_nodes(conv, order: int) -> None:
 
 @every_conv
 def test_get_embeddings_of_convs(conv) -> None:
-    """One of each layer, with the layer's output."""
+    """Each layer gives one embedding, which is its output."""
     layer = seeded(conv, C, C)
     (found,) = get_embeddings(layer, GRAPH.x, GRAPH.edge_index)
     assert torch.equal(found, layer(GRAPH.x, GRAPH.edge_index))
@@ -94,7 +94,7 @@ def test_get_embeddings_of_networks(name: str) -> None:
 def explained(
     model: Module, algorithm: Any, graph: Any, nodes: Any = (None,), **options: Any
 ) -> Explanation:
-    """Of classes of all or of one of the nodes, or of graphs, by what is trained with these."""
+    """Explains classes of nodes or graphs; trains a PGExplainer on `nodes`, explains the last."""
     kinds = ("explanation_type", "node_mask_type", "mode")
     given = {kind: options.pop(kind) for kind in kinds if kind in options}
     mode = given.pop("mode", "multiclass_classification")
@@ -108,7 +108,7 @@ def explained(
 
 
 class Nodes(Module):
-    """Two layers and classes of nodes."""
+    """Two layers and a linear head that classifies nodes."""
 
     def __init__(self, conv: Any) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def test_explainers_of_nodes(conv) -> None:
 
 
 def test_gnn_explainer_finds_the_edges_that_matter() -> None:
-    """The mask reaches the sums: only walks into the explained node count."""
+    """The mask takes part in the sums: only walks into the explained node count."""
     graph = Data(GRAPH.x[:4], torch.tensor([[0, 2], [1, 3]]))
     kind = {"explanation_type": "model", "mode": "regression"}
     model = seeded(GatedWalkConv, C, 1)

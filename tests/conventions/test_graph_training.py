@@ -1,4 +1,4 @@
-"""Networks that train as they are printed in README and docs, and with their defaults."""
+"""Networks train as printed in the README and docs, and with their default arguments."""
 
 import functools
 import re
@@ -26,7 +26,7 @@ KINDS = 3
 
 @functools.cache
 def graphs(seed: int, count: int) -> list[Data]:
-    """Random trees of typed nodes and edges; class 1 has an edge between types 0 and 1."""
+    """Random trees of typed nodes and edges; in class 1 an edge joins nodes of types 0 and 1."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(high: int, *size: int) -> Tensor:
@@ -47,7 +47,7 @@ def graphs(seed: int, count: int) -> list[Data]:
 
 
 class TypedTrees(list):
-    """In place of TUDataset: nothing is downloaded."""
+    """Replaces TUDataset, so that nothing is downloaded."""
 
     num_features, num_classes, num_edge_features = KINDS, 2, KINDS
 
@@ -63,7 +63,7 @@ def accuracy(model: Module, data: Data, **inputs: Any) -> float:
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, Any]:
-    """What the first snippet of docs/index.rst and the network of docs/choose.rst define."""
+    """The names defined by docs/index.rst's first snippet and by the network of docs/choose.rst."""
     torch.manual_seed(0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch_geometric.datasets, "TUDataset", TypedTrees)
@@ -78,7 +78,7 @@ def test_docs_index(printed: dict[str, Any]) -> None:
 
 
 def communities(seed: int = 0, nodes: int = 1200, degree: int = 8) -> Data:
-    """Two communities with hubs; noisy features, 60% of the edges within a community."""
+    """Two communities with hubs, noisy features, and 60% of the edges within a community."""
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(nodes) % 2
     weight = torch.rand(nodes, generator=generator) ** -0.5
@@ -105,13 +105,13 @@ def train(
 
 
 def trained(model: Module, data: Data) -> float:
-    """The accuracy on three quarters of the nodes after training on the others."""
+    """The accuracy on three quarters of the nodes after training on the other quarter."""
     seen = torch.arange(len(data.y)) % 8 < 2
 
     def loss(data: Data) -> Tensor:
         return F.cross_entropy(model(data.x, data.edge_index)[seen], data.y[seen])
 
-    model(data.x, data.edge_index)  # lazy sizes
+    model(data.x, data.edge_index)  # sets lazy sizes
     train(model, loss, [data], epochs=20, lr=0.01)
     with torch.no_grad():
         found = model.eval()(data.x, data.edge_index).argmax(dim=1)
@@ -128,7 +128,7 @@ def test_stacked_layers_of_docs(printed: dict[str, Any]) -> None:
 
 
 def test_readme_net() -> None:
-    """Regression of a count: the error falls far below that of the mean."""
+    """Regression of a count: the error falls far below that of predicting the mean."""
     code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)[0]
     torch.manual_seed(0)
     model = run(code)["Net"](edge_dim=KINDS)
@@ -159,7 +159,7 @@ def test_networks_train_with_their_defaults(net: str) -> None:
 
 @pytest.mark.parametrize("gated", [False, True])
 def test_six_layers_stay_in_range(gated: bool) -> None:
-    """With a norm in each layer the numbers, and the gradients, stay what they are in one."""
+    """With a norm in each layer, outputs keep their scale and gradients stay finite."""
     data = communities()
     torch.manual_seed(0)
     layers = torch.nn.ModuleList(

@@ -1,4 +1,4 @@
-"""What imports what, as one types it; and ``forward`` of every public layer and model on graphs."""
+"""Which part imports which, and ``forward`` of every public layer and model on graphs."""
 
 import ast
 import inspect
@@ -28,7 +28,7 @@ OPTIONAL = [
 
 
 def imported(part: str) -> Iterator[str]:
-    """What a part of the package imports anywhere, other than for type checkers."""
+    """All that a part of the package imports anywhere, except for type checkers."""
     folder = PACKAGE / part
     for file in folder.rglob("*.py") if folder.is_dir() else [folder.with_suffix(".py")]:
         tree = ast.parse(file.read_text())
@@ -44,7 +44,7 @@ def imported(part: str) -> Iterator[str]:
 
 
 def test_parts_know_nothing_of_each_other() -> None:
-    """Also by no way: what the kernels may import is among the parts of the last row."""
+    """Not even indirectly: all that the kernels may import is among the parts of the last row."""
     everything = {
         path.stem: set(imported(path.stem))
         for path in PACKAGE.iterdir()
@@ -65,23 +65,23 @@ def test_parts_know_nothing_of_each_other() -> None:
         for part in importing:
             assert not (by_part[part] - {part}) & forbidden, part
     assert by_part["kernels"] == {"kernels", "ops", "segments", "chem", "checks"}
-    # What imports both, beside the estimators of molecules, of which some are kernel methods.
+    # Parts that import both. The estimators of molecules do so, as some are kernel methods.
     both = {part for part, found in by_part.items() if "kernels" in found and found & NEURAL}
     assert both - {"molecules"} == {"features"}
-    # OGB's formats, features and measures are read and computed here.
+    # The package itself reads OGB's formats and computes its features and measures.
     for part, names in everything.items():
         assert "ogb" not in {name.split(".")[0] for name in names}, part
 
 
 def printed(code: str) -> list[str]:
-    """The lines that a fresh interpreter prints."""
+    """The lines that the code prints in a fresh interpreter."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def test_nothing_heavy_is_imported_too_soon() -> None:
-    """Neither by the package alone nor by the command's help."""
+    """Neither importing the package alone nor the command's help imports any of it."""
     heavy = {"torch", "torch_geometric", "numpy", "numba", "sklearn", "scipy", "pandas", "rdkit"}
     lines = printed(
         f"import sys, pyg_kernels; print({heavy} & sys.modules.keys())\n"
@@ -94,13 +94,13 @@ def test_nothing_heavy_is_imported_too_soon() -> None:
 
 
 def test_optional_packages_are_not_needed() -> None:
-    """In a fresh process that finds none of them; what reads molecules says what to install."""
+    """In a fresh process without them, imports work; reading molecules says what to install."""
     lines = printed(
         "import sys\n"
         f"sys.modules.update(dict.fromkeys({OPTIONAL!r}))\n"
         "import pyg_kernels as pk\n"
         "import pyg_kernels.ops.scan.walk\n"
-        "print('torch' in sys.modules, 'triton' in sys.modules)\n"  # which CUDA alone needs
+        "print('torch' in sys.modules, 'triton' in sys.modules)\n"  # only CUDA needs it
         "known = set(sys.modules)\n"
         "import pyg_kernels.kernels\n"
         "print(*(n for n in sys.modules.keys() - known if n.startswith('pyg_kernels.')))\n"
@@ -126,7 +126,7 @@ def test_optional_packages_are_not_needed() -> None:
     assert lines[6:] == ["3 174"]
 
 
-# ``import pyg_kernels as pk`` and everything under ``pk``, as one types it
+# ``import pyg_kernels as pk`` and everything under ``pk``, as users type it
 
 
 def test_every_public_part_is_listed_and_there() -> None:
@@ -159,7 +159,7 @@ def parameters_of(made: type[Module]) -> list[Parameter]:
 
 @pytest.mark.parametrize("made", [*PUBLIC_CONVS, pk.rationale.WLStates])
 def test_convs(made: type[Module]) -> None:
-    """Edge features, then edge weights, both by position or keyword; further arguments follow."""
+    """Edge features, then edge weights, each by position or keyword; other arguments follow."""
     found = parameters_of(made)
     assert [p.name for p in found[:4]] == CONV
     assert all(p.kind == Parameter.POSITIONAL_OR_KEYWORD for p in found[:4])
@@ -169,7 +169,7 @@ def test_convs(made: type[Module]) -> None:
 
 @pytest.mark.parametrize("made", [*PUBLIC_NETS, pk.explain.TextNet])
 def test_models(made: type[Module]) -> None:
-    """All but nodes and edges by keyword: PyG's own models disagree on their order."""
+    """All but nodes and edges are keyword-only, as PyG's own models disagree on their order."""
     found = parameters_of(made)
     unread = CONV[2:] if made is pk.explain.TextNet else []
     assert [p.name for p in found] == [name for name in NET if name not in unread]
@@ -178,7 +178,7 @@ def test_models(made: type[Module]) -> None:
 
 
 def test_promises_are_held_to_all_of_them() -> None:
-    """A new layer or model belongs into the lists that the tests of conventions run over."""
+    """A new layer or model must join the lists that the tests of conventions run over."""
 
     def made_by(builders: dict[str, Callable[..., Module]]) -> set[object]:
         made = {b.func if isinstance(b, partial) else b for b in builders.values()}

@@ -1,4 +1,4 @@
-"""The README and pages run as printed; the tables of results that they make of runs."""
+"""The README and the pages run as printed, and their tables show the results of runs."""
 
 import json
 import re
@@ -22,7 +22,7 @@ COMPARED = {"out", "mask", "output", "h", "ends", "input_map", "state_map", "bia
 
 
 def only_row(word: str) -> tuple[str, str]:
-    """What a page has on both sides, in the only row with this word."""
+    """Both sides of the only row of a page that has this word."""
     (row,) = (row for row in (*ROWS, *LSTM_ROWS) if word in row[1])
     return row
 
@@ -32,7 +32,7 @@ def only_row(word: str) -> tuple[str, str]:
     [(start, row) for start, rows in ((START, ROWS), (LSTM_START, LSTM_ROWS)) for row in rows],
 )
 def test_row(start: str, row: tuple[str, str]) -> None:
-    """Both sides give tensors of the same shapes and precisions by the same names."""
+    """Both sides define tensors with the same names, shapes and precisions."""
     if "CaptumExplainer" in row[1]:
         pytest.importorskip("captum")
     if "autocast" in row[0] and "lstm" in row[0] and not lstm_runs_in_bfloat16():
@@ -48,7 +48,7 @@ def test_row(start: str, row: tuple[str, str]) -> None:
 
 
 def test_reach() -> None:
-    """A layer of walks of four nodes reaches as far as three layers of PyG's, and no further."""
+    """A layer with walks of four nodes reaches exactly as far as three layers of PyG's."""
     path = torch.stack([torch.arange(5), torch.arange(1, 6)])
     x = torch.randn(6, 16, dtype=torch.float64, requires_grad=True)
     before, here = (run(START, block) for block in only_row("order=4"))
@@ -87,7 +87,7 @@ def test_weight_dropping_drops() -> None:
 
 @pytest.mark.traces
 def test_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call exports any size; what ONNX makes of such a call runs in sequence/test_module.py."""
+    """The call exports any size; sequence/test_module.py tests the export of such a layer."""
 
     def export(model: nn.Module, args: Any, *, dynamo: bool, dynamic_shapes: Any) -> Any:
         assert dynamo
@@ -101,13 +101,13 @@ def test_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_readme() -> None:
-    """The second example; the first, a network, trains in test_graph_training.py."""
+    """This is the second example; the first, a network, trains in test_graph_training.py."""
     _, kernels = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.S)
     assert list(run(kernels)["guess"]) == [1, 0]
 
 
 def test_first_page() -> None:
-    molecules, texts = map(run, code_blocks("index.rst")[1:])  # the first trains there, too
+    molecules, texts = map(run, code_blocks("index.rst")[1:])  # the first trains there
     assert molecules["mean"].shape == molecules["std"].shape == (1,)
     assert molecules["low"] < molecules["mean"] < molecules["high"]
     assert molecules["shares"].shape == (5,)

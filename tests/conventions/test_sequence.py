@@ -1,4 +1,4 @@
-"""As nn.LSTM: constructors, lazy sizes, zero states, copies, devices and precisions."""
+"""As with nn.LSTM: constructors, lazy sizes, zero states, copies, devices and precisions."""
 
 import copy
 import inspect
@@ -14,7 +14,7 @@ from tests.sequence.layers import SOME, both_ways, families, of_every, of_some
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
 from tests.sequence.variants import Family, Variant, parts_of, plain
 
-# Constructors as nn.LSTM's: sizes and layers, the rest by keyword; lazy sizes; copies
+# Constructors as in nn.LSTM: sizes and layers, the rest by keyword; lazy sizes; copies
 
 
 @families
@@ -26,7 +26,7 @@ def test_positional_arguments_are_those_of_nn_lstm(family: Family) -> None:
 
 @of_some
 def test_copies(variant: Variant) -> None:
-    """deepcopy, pickle and a state_dict round trip keep the function; also states."""
+    """deepcopy, pickle and a state_dict round trip keep the function; states can be pickled."""
     layer, x = variant.build(), random_text(5, 2, SIZE)
     expected, state = layer(x)
     found = pickle.loads(pickle.dumps(state))
@@ -43,14 +43,14 @@ def test_copies(variant: Variant) -> None:
 
 @of_some
 def test_lazy_sizes(variant: Variant) -> None:
-    """-1 is read off the first input, of a layer and of a cell, or of what is loaded."""
+    """A layer or a cell takes a size of -1 from its first input, or from a loaded state dict."""
     options = {**variant.options, "dtype": torch.float64}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lazy = variant.family.layer(-1, variant.hidden, **options).eval()
     assert lazy.input_size == -1 and "(-1, " in repr(lazy)
     optimizer = torch.optim.SGD(lazy.parameters(), lr=0.1)
-    lazy.state_dict()  # where no size is known yet
+    lazy.state_dict()  # no size is known yet
     early, x = copy.deepcopy(lazy), random_text(5, 2, SIZE)
     output, _ = lazy(x)
     assert lazy.input_size == SIZE and output.shape == (5, 2, variant.width)
@@ -75,7 +75,7 @@ def test_lazy_sizes(variant: Variant) -> None:
 
 
 def test_lazy_layers_are_drawn_as_others() -> None:
-    """Of unit variance a row, whatever the size turns out to be; one step initialises a cell."""
+    """Rows have unit variance, whatever the size turns out to be; one step initialises a cell."""
     torch.manual_seed(0)
     for layer in (RCNN(-1, 300, decay="input"), RKM(-1, 300, ngram=2), RKM(-1, 300)):
         layer.load_state_dict(layer.state_dict())
@@ -94,12 +94,12 @@ def test_lazy_layers_are_drawn_as_others() -> None:
         RCNN(-1, 4, highway=True)(torch.randn(5, 2, 3))
 
 
-# Zero states as one makes them for nn.LSTM, and what is said of wrong ones
+# Zero states as users make them for nn.LSTM, and errors about wrong states
 
 
 @of_some
 def test_initial_state(variant: Variant) -> None:
-    """Zeros, in the device and the precision of the layer, that begin texts as None does."""
+    """Zeros, with the layer's device and precision, that begin texts as None does."""
     layer, x = variant.build(), random_text(6, 3, SIZE)
     state, (expected, last) = layer.initial_state(3), layer(x)
     assert type(state) is type(last)
@@ -119,7 +119,7 @@ def test_initial_state(variant: Variant) -> None:
 
 @both_ways
 def test_zeros_in_two_directions(variant: Variant) -> None:
-    """Zeros of the documented shapes are taken; what a text left is not, in either direction."""
+    """Zeros of the documented shapes are accepted; a final state is not, in either direction."""
     layer, pieces = variant.build(), texts(5, 2, 4)
     x, ptr = torch.cat(pieces), pointers(pieces)
     expected, state = layer(x, ptr=ptr)
@@ -131,7 +131,7 @@ def test_zeros_in_two_directions(variant: Variant) -> None:
 @pytest.mark.parametrize("pooling", ["sum", "max"])
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_order_one_needs_no_dimension_for_the_order(pooling: Any, bidirectional: bool) -> None:
-    """(h, c), both of (layers, B, H), as nn.LSTM's; the extremes of max-pooling likewise."""
+    """(h, c), both (layers, B, H), as in nn.LSTM; the extremes of max-pooling likewise."""
     rcnn = RCNN(SIZE, 5, 2, order=1, pooling=pooling, bidirectional=bidirectional).double()
     x, cells = random_text(6, 3, SIZE), 4 if bidirectional else 2
     h = torch.zeros(cells, 3, 5, dtype=x.dtype)
@@ -150,14 +150,14 @@ def test_order_one_needs_no_dimension_for_the_order(pooling: Any, bidirectional:
 
 
 def test_order_one_of_a_cell() -> None:
-    """As nn.LSTMCell: (h, c), both of (B, H), or of (H)."""
+    """As in nn.LSTMCell: (h, c), both (B, H), or both (H)."""
     cell, x = RCNNCell(SIZE, 5, order=1).double(), random_text(3, SIZE)
     h, c = torch.randn(2, 3, 5, dtype=x.dtype)
     close(cell(x, (h, c)).c, cell(x, (h, c[:, None])).c)
     close(cell(x[0], (h[0], c[0])).c, cell(x, (h, c)).c[0])
 
 
-# Devices and precisions: given at first, joined by autocast, and named where they differ
+# Devices and precisions: given to the constructor, under autocast, and in errors about mismatches
 
 MODULES: dict[str, Any] = {
     **{name: (variant.family.layer, variant.options) for name, variant in SOME.items()},
@@ -185,13 +185,13 @@ def test_device_and_dtype(name: str, dtype: torch.dtype | None, device: Any) -> 
     assert all(t.device.type == expected for t in every)
     if expected != "meta":
         assert all(t.isfinite().all() for t in tensors)
-    if dtype == torch.float64:  # drawn as such, not in single precision and rounded
+    if dtype == torch.float64:  # not drawn in single precision
         assert any(not torch.equal(p, p.float().double()) for p in module.parameters())
 
 
 @of_every
 def test_autocast(variant: Variant) -> None:
-    """Under bfloat16 autocast outputs stay close, in bfloat16 as nn.LSTM's; double is left alone.
+    """Under bfloat16 autocast outputs are close, and bfloat16 as nn.LSTM's; double is unaffected.
 
     Gradients are finite float32.
     """
@@ -217,7 +217,7 @@ def test_autocast(variant: Variant) -> None:
 
 @families
 def test_another_precision_than_the_weights(family: Family) -> None:
-    """The error names both, and what to convert: of tokens, and of a state."""
+    """The error names both precisions and what to convert, for tokens and for a state."""
     layer, x = family.layer(SIZE, 5), torch.randn(6, 3, SIZE)
     for dtype in (torch.float64, torch.bfloat16):
         for module, given in [(layer, x), (family.cell(SIZE, 5), x[0])]:

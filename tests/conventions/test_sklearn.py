@@ -1,4 +1,4 @@
-"""scikit-learn's conventions: its own checks, pipelines and words."""
+"""scikit-learn's conventions: its own checks, its pipelines and its vocabulary."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,18 +27,18 @@ from tests.kernels.cases import Case, labelled_graph, of_each_class
 
 
 def as_text(row: Any) -> Tensor:
-    """A row of a matrix as a text, each number a token."""
+    """A row of a matrix as a text; each number is a token."""
     return torch.tensor(row)[:, None]
 
 
 def as_graph(row: Any) -> Data:
-    """A row of a matrix as a path, each number a node."""
+    """A row of a matrix as a path; each number is a node."""
     nodes = torch.arange(len(row))
     return Data(x=as_text(row), edge_index=torch.stack([nodes[:-1], nodes[1:]]))
 
 
 def on_matrices(base: type[Any], item: Callable[[Any], Any]) -> type[Any]:
-    """The estimator on matrices, which scikit-learn's checks hand over, each row one item."""
+    """The estimator for matrices, as scikit-learn's checks need it; each row is one item."""
 
     class OnMatrices(base):  # type: ignore[misc]
         def _items(self, X: Any, reset: bool) -> Any:
@@ -61,7 +61,7 @@ def on_matrices(base: type[Any], item: Callable[[Any], Any]) -> type[Any]:
             tags.input_tags.string = False
             for kind in (tags.regressor_tags, tags.classifier_tags):
                 if kind is not None:
-                    kind.poor_score = True  # paths of numbers are no good features
+                    kind.poor_score = True  # paths of numbers are poor features
             return tags
 
     def of_matrices(name: str) -> Callable[..., Any]:
@@ -82,7 +82,7 @@ COUNT_KERNELS = [kernels.WLSubtreeKernel, kernels.LabelSequenceKernel, kernels.S
 COUNTS = [on_matrices(kernel, as_graph) for kernel in COUNT_KERNELS]
 WALKS = kernels.RandomWalkKernel(2)
 
-# Of each class that has a fit or a transform, or reads items, of its own.
+# One of each class that has its own fit or transform, or its own way to read items.
 REPRESENTATIVES = [
     on_matrices(kernels.StringKernel, as_text)(),
     on_matrices(kernels.RandomWalkKernel, as_graph)(),
@@ -91,9 +91,9 @@ REPRESENTATIVES = [
     COUNTS[0](output="gram", compare="minmax"),
     on_matrices(RandomFeatures, as_graph)(n_components=8),
     on_matrices(kernels.KernelGP, as_graph)(WALKS),
-    on_matrices(kernels.KernelGPClassifier, as_graph)(WALKS, tune=False),  # as KernelGP tunes
+    on_matrices(kernels.KernelGPClassifier, as_graph)(WALKS, tune=False),  # KernelGP tunes
 ]
-# The others add arguments and values to these alone: what of it they could break.
+# The others only add arguments and values, so they run only the checks that these could break.
 OTHERS = [
     on_matrices(kernels.GatedSequenceKernel, as_text)(),
     on_matrices(kernels.DeepStringKernel, as_text)(),
@@ -129,7 +129,7 @@ def test_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) ->
 
 @of_each_class
 def test_tags(case: Case) -> None:
-    """Items are no rows of numbers; the input is no matrix of pairs, whatever the output is."""
+    """Items are not rows of numbers; the input is never a matrix of pairs, whatever the output."""
     for estimator in (case.kernel, RandomFeatures(case.kernel)):
         tags = get_tags(estimator)
         assert tags.estimator_type is None and tags.requires_fit and not tags.non_deterministic
@@ -143,7 +143,7 @@ def test_tags(case: Case) -> None:
 
 @of_each_class
 def test_pipeline(case: Case) -> None:
-    """The same predictions as from Gram matrices that were made before; arguments are searched."""
+    """Predictions equal those from precomputed Gram matrices; searches can vary arguments."""
     a, b, numbers = case.collection(12), case.collection(5, seed=50), np.sin(np.arange(12))
     classes = (numbers > 0).astype(int)
     kernel = case.build()
@@ -165,7 +165,7 @@ def test_pipeline(case: Case) -> None:
 
 
 def test_classifying_texts() -> None:
-    """As a user writes it: a column of a table, a pipeline, cross-validation."""
+    """As a user would write it: a column of a table, a pipeline, cross-validation."""
     table = pd.DataFrame({"text": ["abab", "xyxy", "bab", "yxy", "aba", "xyx"] * 4})
     table["class"] = ["first" if "a" in text else "second" for text in table["text"]]
     kernel = kernels.StringKernel(order=2, normalize="cosine")
@@ -183,7 +183,7 @@ GRAPHS = [labelled_graph(3, seed) for seed in range(8)]
 
 
 def test_random_state() -> None:
-    """A number: the same features; None or NumPy's generator: others at each fit."""
+    """A number gives the same features; None or NumPy's generator gives new ones at each fit."""
 
     def found(random_state: Any) -> Any:
         features = RandomFeatures(kernels.StringKernel(), 16, random_state=random_state)
@@ -205,7 +205,7 @@ def test_random_state() -> None:
 
 
 def test_values_of_numpy() -> None:
-    """From which searches choose arguments."""
+    """Searches may choose arguments from NumPy arrays."""
     orders, norms = np.arange(1, 3), np.array(["cosine", "weights"])
     assert kernels.StringKernel(orders[0], normalize=norms[0])(["ab"]).item() == 1
     kernel = kernels.RandomWalkKernel(orders[1], sum_orders=np.bool_(True))

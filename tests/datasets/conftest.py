@@ -29,7 +29,7 @@ def present(path: Path) -> Path:
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, bytes]], list[str]]:
-    """Makes these addresses give these contents; returns the list of what will be asked for."""
+    """Makes addresses give contents without a network; returns the list of requested addresses."""
     pooch = pytest.importorskip("pooch", reason="downloads need the extra 'mol' or 'bench'")
 
     def start(contents: dict[str, bytes]) -> list[str]:

@@ -184,7 +184,7 @@ def test_a_bucket_is_cut_by_length() -> None:
     whole = TextLoader(texts, batch_size=2, shuffle=True, bucket=6)
     pairs = sorted(tuple(batch.lengths.tolist()) for batch in whole)
     assert pairs == [(1, 1), (2, 2), (3, 3), (4, 5), (6, 7), (8, 9)]
-    # Two buckets of three batches: within each, no batch reaches into another's lengths.
+    # Two buckets of three batches: within a bucket, the lengths of batches do not overlap.
     halves = TextLoader(texts, batch_size=2, shuffle=True, seed=1, bucket=3)
     drawn = torch.randperm(12, generator=torch.Generator().manual_seed(1)).tolist()
     expected = []
@@ -206,7 +206,7 @@ def test_refused() -> None:
         (TextLoader, (texts, [12]), IndexError, "index 12 is out of range for 12 texts"),
         (texts.batch, (torch.tensor([0, -2]),), IndexError, "index out of range"),
         (texts.batch, (torch.tensor([0, 12]),), IndexError, "index out of range"),
-        (EncodedTexts, (TWO, torch.tensor([0, 3, 2]), TWO), ValueError, "without going back"),
+        (EncodedTexts, (TWO, torch.tensor([0, 3, 2]), TWO), ValueError, "in steps of at least 0"),
         (EncodedTexts, (TWO, torch.tensor([0, 2]), TWO), ValueError, r"of shape \(1,\).*\(2,\)"),
         *[
             (partial(MoleculeLoader, share=share), (molecules,), ValueError, rf"not \({said}\)")

@@ -1,4 +1,4 @@
-"""A batch assembled at once against PyTorch Geometric's, made of one molecule after the other."""
+"""Batches assembled at once, against PyTorch Geometric's batches of single molecules."""
 
 import math
 import pickle
@@ -18,7 +18,7 @@ from pyg_kernels.chem import MolFeaturizer, OGBFeaturizer
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, MoleculeDataset, column_split
 from tests.chem.nci import readable_nci_smiles
 
-# Odd ones among ordinary ones: single atoms, salts, no bonds at all, a wildcard.
+# Odd molecules among ordinary ones: single atoms, salts, no bonds at all, a wildcard.
 SMILES = ["C", "[Na+].[Cl-]", "CCO", "c1ccccc1", "*", "O", *readable_nci_smiles()[:40], "[He]"]
 TARGETS = torch.randn(len(SMILES), 3, generator=torch.Generator().manual_seed(0))
 TARGETS[::5, 1] = torch.nan
@@ -27,7 +27,7 @@ molecules = MoleculeDataset.from_smiles(SMILES, TARGETS, ["a", "b", "c"])
 
 
 def assert_same_graphs(batch: Batch, expected: Batch) -> None:
-    """Every attribute, its type, and what the two say when taken apart."""
+    """Compares every attribute and its type, and the single graphs of both batches."""
     assert isinstance(batch, Batch)
     assert isinstance(batch, Data)
     assert set(batch.keys()) == set(expected.keys())
@@ -170,7 +170,7 @@ def test_refused() -> None:
     assert len(molecules[torch.zeros(len(SMILES)).bool()]) == 0
 
 
-# Of a table
+# Molecules of a table
 
 TEXT = """id,smiles,y,part
 a,CCO,1.5,train
@@ -209,7 +209,7 @@ def test_unreadable_lines_stop_it_or_are_skipped_and_listed(path: Path) -> None:
     assert [part.tolist() for part in split] == [[0], [1], [2]]
     view = molecules[1:]
     assert (view.row_numbers, view.split_values) == ([4, 6], ["valid", "test"])
-    molecules = MoleculeCSV(str(path), target_columns=(), skip_invalid=True)  # to predict
+    molecules = MoleculeCSV(str(path), target_columns=(), skip_invalid=True)  # as for prediction
     assert molecules.targets.shape == (3, 0)
     assert molecules.batch([0, 2]).x.shape == (9, 65)
 
@@ -227,7 +227,7 @@ def test_an_empty_cell_of_parquet_is_no_molecule(tmp_path: Path) -> None:
 
 
 def test_columns_and_what_is_missing(path: Path) -> None:
-    """Also numbers keep the precision of the file."""
+    """Numbers also keep the precision of the file."""
     mol: dict[str, Any] = {"smiles_column": "mol"}
     four = "mol,a,b,part\nC,1,2,train\nCC,3,4, test\n"
     texts = "name,smiles,a,note,b\nx,CCO,1.5,,2\ny, C ,,text,-3e2\nz,CC,nan,,\n"

@@ -1,4 +1,4 @@
-"""Published sets: files that are known, and the Open Graph Benchmark's, small or real."""
+"""Published data sets: known files, and sets of the Open Graph Benchmark, small or real."""
 
 import csv
 import gzip
@@ -92,7 +92,7 @@ def test_potencies_belong_to_their_molecules() -> None:
 NAN = math.nan
 NUMBERS = [[0.1 * k - 1.23456789] for k in range(len(SMILES))]
 CLASSES = [[float(k % 3 == 0)] for k in range(len(SMILES))]
-# Of two classes with gaps; OGB gives these as float32, the ones without gaps as integers.
+# Two class targets with gaps. OGB gives these as float32, and those without gaps as integers.
 SEVERAL = [[NAN if k % 4 == 0 else float(k % 2), float(k % 3 == 1)] for k in range(len(SMILES))]
 
 
@@ -142,7 +142,7 @@ def test_molecules_graphs_targets_and_split_are_those_of_the_files(esol: Path) -
 def test_classes_with_and_without_gaps(
     tmp_path: Path, name: str, targets: list[list[float]]
 ) -> None:
-    """Targets of which the mapping has no column of their own are numbered."""
+    """Targets are numbered if the mapping does not have a column for each of them."""
     names = ["class 0"] if name == "ogbg-molhiv" else ["y0", "y1"]
     write_ogb_set(tmp_path, name, targets, ["class 0"])
     dataset = ogb_dataset(name, tmp_path)
@@ -186,7 +186,7 @@ def test_a_set_that_cannot_be_downloaded(tmp_path: Path, serve) -> None:
     serve({})
     folder = tmp_path / "data" / "ogbg_molbace"
     said = rf"bace.zip \(no route\); ogbg-molbace is not in {folder}: un"
-    for folders in ("", "data", "data/ogbg_molbace/raw"):  # that are there, and empty
+    for folders in ("", "data", "data/ogbg_molbace/raw"):  # folders that exist and are empty
         (tmp_path / folders).mkdir(parents=True, exist_ok=True)
         there = sorted(tmp_path.rglob("*"))
         with pytest.raises(OSError, match=said) as caught:
@@ -225,10 +225,10 @@ def test_damaged_or_missing_files_are_named_and_the_set_is_left_alone(esol: Path
 
 def test_files_of_another_content_are_named(esol: Path) -> None:
     for file, rows, said in (
-        ("raw/edge", "0,9\n", "same number of rows"),
-        ("raw/edge-feat", "0,0,0\n", "same number of rows"),
+        ("raw/edge", "0,9\n", "differ in their number of rows"),
+        ("raw/edge-feat", "0,0,0\n", "differ in their number of rows"),
         ("raw/edge", "0,x\n", "raw/edge.csv.gz must have 2 whole numbers a row"),
-        ("raw/edge", None, "raw/edge.csv.gz has atoms that there are not"),
+        ("raw/edge", None, "raw/edge.csv.gz names atoms that do not exist"),
         ("raw/node-feat", "200,0,0,0,0,0,0,0,0\n", r"goes up to \[200, .* of OGB to \[118, 4,"),
         ("raw/edge-feat", "0,0\n", "raw/edge-feat.csv.gz must have 3 whole numbers"),
         ("raw/graph-label", "1\n", "do not belong together"),
@@ -236,11 +236,11 @@ def test_files_of_another_content_are_named(esol: Path) -> None:
         ("raw/graph-label", "1e300\n" * len(SMILES), r"range of float32 or NaN, not 1e\+300"),
         ("mapping/mol", "y,smiles\n1,C\n", "do not belong together"),
         ("split/scaffold/test", "a\n0\n", "scaffold/test.csv.gz must have 1 whole numbers a row"),
-        ("split/scaffold/test", "0\n", "split/scaffold has not each molecule once"),
+        ("split/scaffold/test", "0\n", "split/scaffold does not have each molecule once"),
     ):
         path = esol / "ogbg_molesol" / f"{file}.csv.gz"
         whole = path.read_bytes()
-        if rows is None:  # every bond leads to the fourth atom, which the smallest have not
+        if rows is None:  # every bond leads to the fourth atom, which the smallest lack
             rows = "0,3\n" * len(gzip.decompress(whole).splitlines())
         path.write_bytes(gzip.compress(rows.encode()))
         with pytest.raises(ValueError, match=f"ogbg_molesol is damaged: .*{said}"):

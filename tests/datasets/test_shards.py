@@ -1,4 +1,4 @@
-"""Molecules in shards against the same molecules in memory; folders that are broken or differ."""
+"""Molecules in shards against the same molecules in memory; damaged or different folders."""
 
 import errno
 import gzip
@@ -42,7 +42,7 @@ PARTS = ("train", "valid", "test")
 
 
 def written(path: Path, smiles: list[str] = SMILES) -> Path:
-    """A file of molecules with two targets, some missing, and a part."""
+    """Writes a file of molecules with two targets, some values missing, and a part."""
     rows = []
     for k, text in enumerate(smiles):
         second = "" if k % 5 == 0 else repr(-0.1 * k)
@@ -53,7 +53,7 @@ def written(path: Path, smiles: list[str] = SMILES) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five shards, of 9 molecules and a last one of 5, beside their source."""
+    """Five shards beside their source: four of 9 molecules and a last one of 5."""
     folder = tmp_path_factory.mktemp("shards")
     make(folder / "shards", written(folder / "m.csv"))
     return folder / "shards"
@@ -77,7 +77,7 @@ def copied(folder: Path, tmp_path: Path) -> Path:
 
 
 def make(folder: Path, source: Path | None = None, **changes: Any) -> MoleculeShards:
-    """The shards of a file, by default of the one beside the folder."""
+    """Makes the shards of a file, by default of the one beside the folder."""
     arguments: dict[str, Any] = {"split_column": "part", "shard_size": 9, **changes}
     return MoleculeShards.from_csv(source or folder.parent / "m.csv", folder, **arguments)
 
@@ -127,7 +127,7 @@ def test_what_the_shards_say_of_themselves_and_columns_that_are_read_when_asked_
     assert (len(shards), repr(shards)) == (M, f"MoleculeShards({M})")
     assert (shards.target_names, shards.skipped) == (["a", "b"], [])
     assert shards.targets.dtype == torch.float64
-    shards.targets.zero_()  # a copy
+    shards.targets.zero_()  # this is a copy
     assert torch.equal(shards.targets.nan_to_num(7), molecules.targets.nan_to_num(7))
     assert shards.featurizer == MolFeaturizer()
     assert shards.row_numbers.tolist() == molecules.row_numbers
@@ -142,7 +142,7 @@ def test_what_the_shards_say_of_themselves_and_columns_that_are_read_when_asked_
 
 
 def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
-    """But for the targets and 4 bytes a molecule."""
+    """Except for the targets and 4 bytes for each molecule."""
     shards = MoleculeShards(folder)
     shards.batch(range(M))
     assert len(list(shards.smiles)) == len(shards.row_numbers) == M
@@ -192,10 +192,10 @@ def test_unreadable_smiles_are_all_listed_or_left_out(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_made_again(tmp_path: Path) -> None:
-    """What was pickled reads the folder anew; what is open says that it was changed."""
+    """Pickled shards read the folder anew; open shards say that it was changed."""
     path, folder = written(tmp_path / "m.csv"), tmp_path / "shards"
     shards = MoleculeShards.from_csv(path, folder, target_columns=["a"])
-    shards[0]  # compared with its checksums once
+    shards[0]  # the shard is compared with its checksums once
     stored = pickle.dumps(shards)
     assert len(stored) < 1000
     shutil.rmtree(folder)
@@ -219,12 +219,12 @@ def test_a_column_without_molecules_is_found_at_once(tmp_path: Path) -> None:
 def test_a_full_disk_is_named_and_what_is_finished_is_continued(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """The disk is full when the bytes of this shard (from 0) go to it."""
+    """The disk is full when shard `number`, counted from 0, is written."""
     source, target, calls = folder.parent / "m.csv", tmp_path / "shards", []
 
     def full(descriptor: int) -> None:
         calls.append(descriptor)
-        if len(calls) > 5 * number + 2:  # five arrays a shard
+        if len(calls) > 5 * number + 2:  # five arrays in each shard
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
@@ -310,7 +310,7 @@ def test_a_folder_made_otherwise(copied: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("name", shard_folder.ARRAYS)
 def test_damage_is_named_when_something_is_read(copied: Path, name: str) -> None:
     array = np.load(copied / f"{name}.npy", mmap_mode="r+")
-    array[-3] += 1  # of the last shard
+    array[-3] += 1  # an entry of the last shard
     array.flush()
     file, kind = copied / f"{name}.npy", array.dtype.str
     whole = file.read_bytes()

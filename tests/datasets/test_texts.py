@@ -44,7 +44,7 @@ def test_holds_out_a_share_of_each_class() -> None:
     numbers = TextCorpus([["w"]] * 701, torch.arange(701) % 7, parts)
     numbers.hold_out(0.29)  # 28.999999999999996 of 100
     assert numbers.labels[numbers.parts["valid"]].bincount().tolist() == [29] * 7
-    corpus.hold_out(0.5)  # it has one now
+    corpus.hold_out(0.5)  # it already has a validation part
     assert torch.equal(corpus.parts["valid"], valid)
 
 
@@ -101,7 +101,7 @@ def test_bad_corpora_are_refused() -> None:
             TextCorpus(texts, list(labels), parts)
 
 
-# Files of a class and cells of text, as those of AG News, DBpedia, Yahoo Answers and Yelp
+# Rows of a class and cells of text, like those of AG News, DBpedia, Yahoo Answers and Yelp
 
 TRAIN = '"2","Two ""quotes""","It\'s\nover two lines"\n1,plain,\n\n"2"," ","b"\n'
 TEST = '"1","A test",""\r\n"2","b","c"\r\n'

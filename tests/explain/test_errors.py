@@ -1,4 +1,4 @@
-"""What the attributions refuse, and what they say."""
+"""What the attributions refuse, and with which messages."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def ngrams(*args: Any, rcnn: Any = None, **kwargs: Any) -> Any:
 
 
 def with_part(model: Module, name: str, part: Module) -> Module:
-    """The model with another module in the place of one of its own."""
+    """The model with one of its modules replaced."""
     parent, _, own = name.rpartition(".")
     setattr(model.get_submodule(parent), own, part)
     return model
@@ -43,7 +43,7 @@ OF_BATCHES = BatchNorm1d(3, track_running_stats=False)
 NORMED = with_part(nn.RandomWalkNet(3, 3, 1, act="relu"), "norm", OF_BATCHES)
 WITH_GIN = with_part(nn.GraphKernelNet(3, 3, 1, 3), "convs.1", GIN_LAYER)
 WITH_DEEP = with_part(nn.WLKernelNet(3, 3, 1), "convs.2", DEEP)
-KERNEL, NO_SUM = nn.KernelActivation(3), "which is no sum over walks: expected"
+KERNEL, NO_SUM = nn.KernelActivation(3), "which is not a sum over walks: expected"
 MODELS: list[tuple[str, Module]] = [
     (f"model (act) {TANH}: an exact attribution needs", nn.RandomWalkNet(3, 3, 1)),
     (f"model (head.1) {TANH}", nn.WLKernelNet(3, 3, 1, act="tanh", norm=None)),
@@ -109,7 +109,7 @@ def test_refused(words: str, call: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("conv", [nn.RandomWalkConv, nn.GatedWalkConv])
 def test_walks_that_never_turn_back(conv: Any) -> None:
-    """At order 2 they are all walks."""
+    """At order 2 they are all the walks, so they can be explained."""
     assert len(walks(conv=conv(3, 2, order=2, non_backtracking=True)).walks) == 3
     words = f"conv is a {conv.__name__} with non_backtracking=True"
     with pytest.raises(ValueError, match=words):

@@ -49,7 +49,7 @@ def text_network(name: str = "relu", outputs: int = 1) -> TextNet:
 def explainer(
     model: Module, mode: str = "regression", target: int | None = None, **options: Any
 ) -> Explainer:
-    """Of a network's nodes and edges, or of the tokens of its texts."""
+    """Explains a network's nodes and edges, or the tokens of its texts."""
     task = {"mode": mode, "task_level": "graph", "return_type": "raw"}
     task |= {name: options.pop(name) for name in task.keys() & options.keys()}
     settings: dict[str, Any] = {"explanation_type": "model", "node_mask_type": "object"}
@@ -78,11 +78,11 @@ def test_masks_are_absolute_shares() -> None:
     close(found.contributions.nodes, expected.nodes)
     close(found.contributions.output, found.prediction.squeeze())
     assert found.contributions.walks == expected.walks
-    for absent in ("node_mask", "edge_mask"):  # one kind of masks alone
+    for absent in ("node_mask", "edge_mask"):  # one kind of mask
         found = explained(explainer(model, **{f"{absent}_type": None}), graph)
         assert set(found.available_explanations) == {"node_mask", "edge_mask"} - {absent}
     graph = Graph(torch.zeros(3, 4).double(), torch.tensor([[0], [1]]), torch.ones(1, 3).double())
-    found = explained(explainer(network()), graph)  # there is nothing to share
+    found = explained(explainer(network()), graph)  # there is nothing to attribute
     assert not found.node_mask.any() and not found.edge_mask.any()
 
 
@@ -96,7 +96,7 @@ def test_metrics_and_modes_of_texts() -> None:
 
 
 def test_important_parts_carry_the_prediction() -> None:
-    """With the attribution's best nodes the prediction stays; without them it goes."""
+    """With the attribution's best nodes alone the prediction stays; without them it changes."""
     model = RandomWalkNet(1, 1, 1, order=2, decay=1.0, act=None).double()
     for parameter in model.parameters():
         torch.nn.init.ones_(parameter)
@@ -120,7 +120,7 @@ def test_several_graphs(mode: str, target: int | None) -> None:
 
 
 def assert_joined(found: Any, alone: list[Any], of_parts: Any, of_wholes: Any) -> None:
-    """An attribution of several inputs is theirs, side by side and summed."""
+    """The attribution of several inputs joins the parts of each, and adds up the totals."""
     for names, joint in ((of_parts, torch.cat), (of_wholes, sum)):
         for name in names:
             close(getattr(found, name), joint([getattr(one, name) for one in alone]))
@@ -140,7 +140,7 @@ def test_one_of_several_graphs(index: Any) -> None:
 
 @of_every_layer
 def test_several_texts(name: str) -> None:
-    """Each by itself, where shares add up to the output; also a text too short for a bigram."""
+    """Each text by itself: shares add up to the output, even of a text too short for a bigram."""
     model, batch = text_network(name, outputs=3), path_batch(TEXTS)
     given = {"batch": batch.batch, "batch_size": len(TEXTS)}
     found = explainer(model, CLASSES)(batch.x, batch.edge_index, **given)
@@ -175,7 +175,7 @@ def test_phenomenon_explains_the_given_class() -> None:
 
 @of_every_layer
 def test_is_the_attribution_of_the_layer(name: str) -> None:
-    """With the head that autograd finds at the layer's state."""
+    """The head is the gradient that autograd finds at the layer's state."""
     model, x = text_network(name).eval(), TEXTS[0]
     (cell,) = model.rcnn.cells
     units = torch.eye(3, dtype=torch.float64)  # one channel at a time gives the state

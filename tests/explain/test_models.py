@@ -1,4 +1,4 @@
-"""Attributions of whole networks add up to the output, layer by layer as by brute force."""
+"""Attributions of whole networks add up to the output and equal those by brute force."""
 
 import copy
 from collections import Counter
@@ -35,7 +35,7 @@ MODELS: dict[str, tuple[type[Module], dict[str, Any]]] = {
 
 
 def build(name: str, edge_dim: int | None = 3) -> Module:
-    """A network in float64 with running statistics of its own, in training mode."""
+    """A network in float64 and training mode, with running statistics unlike the initial ones."""
     kind, options = MODELS[name]
     torch.manual_seed(len(name))
     model = kind(4, CHANNELS, OUT, edge_dim=edge_dim, **options).double()
@@ -66,7 +66,7 @@ def assert_adds_up(model: Module, graph: Graph, target: int) -> ModelContributio
 
 @pytest.mark.parametrize("name", MODELS)
 def test_adds_up_to_the_output(name: str) -> None:
-    """Also of graphs without edges; under autocast in the precision of the weights."""
+    """Also for graphs without edges; under autocast, in the precision of the weights."""
     model = build(name)
     for graph in [random_graph(0, kinds=2), random_graph(1), *map(edgeless, [0, 1, 3])]:
         for target in (0, 1):
@@ -94,7 +94,7 @@ HEADS += [(name, head) for name in ("walk", "deep", "wl-last") for head in other
 
 @pytest.mark.parametrize(("name", "head"), HEADS)
 def test_equals_all_walks(name: str, head: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the layers that are read out, weighted by the output's slopes at their states."""
+    """All walks of the layers that the head reads, weighted by the output's slope at each state."""
     model, graph = build(name).eval(), random_graph(1)
     if head is not None:
         model.head = other_heads()[head].double().eval()
@@ -149,7 +149,7 @@ def test_labels_of_a_wl_network_are_free() -> None:
 
 @pytest.mark.parametrize("name", ["walk", "deep", "wl"])
 def test_inputs_and_outputs_that_do_not_fit(name: str) -> None:
-    """Nor is an output that is no number a silent error."""
+    """An output that is not a finite number is an error, too."""
     model, graph = build(name), random_graph(0)
     for target in (2, -3):
         with pytest.raises(ValueError, match=f"target={target} with 2 outputs: expected -2 to 1"):
@@ -176,7 +176,7 @@ def test_half_precision_is_no_other_model() -> None:
 
 
 def test_what_does_more_than_its_weights_is_refused() -> None:
-    """A layer, a message, a stage of the head; not an earlier layer, and not a pruned weight."""
+    """Hooks on layers, messages or the head are refused; earlier layers and pruning are allowed."""
     graph = random_graph(0)
 
     def double(module: Module, given: Any, out: Any) -> Any:
@@ -198,7 +198,7 @@ def test_what_does_more_than_its_weights_is_refused() -> None:
         model = build(name).eval()
         known = explain(model, graph)
         model.register_forward_pre_hook(lambda module, given: (given[0].clone(), *given[1:]))
-        close(explain(model, graph).nodes, known.nodes)  # arguments as of any network of graphs
+        close(explain(model, graph).nodes, known.nodes)  # inputs may be hooked
         model = build(name).eval()
         prune.l1_unstructured(model.get_submodule(last), "weight", 0.5)
         with torch.no_grad():
@@ -218,7 +218,7 @@ def test_what_does_more_than_its_weights_is_refused() -> None:
 
 
 def test_what_cancels_is_explained() -> None:
-    """Walks of large values whose sum is nearly 0, in single precision."""
+    """Large values of walks have a sum near 0, in single precision."""
     torch.manual_seed(0)
     model = RandomWalkNet(5, 8, 1, order=1, act=None, norm=None).eval()
     torch.nn.init.zeros_(model.head.bias)

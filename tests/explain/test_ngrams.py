@@ -1,4 +1,4 @@
-"""Shares of n-grams and tokens against all n-grams, one by one."""
+"""Shares of n-grams and tokens against an enumeration of all n-grams."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def test_ends_of_the_range_of_decays_and_short_texts(combine: str, readout: str)
 
 @pytest.mark.parametrize("gate", ["input", "recurrent"])
 def test_state_before_all_that_follows_it(gate: str) -> None:
-    """An output map by the transpose of it; gates, bias and activation are left out."""
+    """An output map enters the head by its transpose; gates, bias and activation are left out."""
     options = {"output_map": True, "output_gate": True, "highway": True, "act": "tanh"}
     rcnn = random_rcnn(HIDDEN, HIDDEN, order=2, decay=gate, **options)
     x = text(6)[:, :HIDDEN]
@@ -85,7 +85,7 @@ def test_state_before_all_that_follows_it(gate: str) -> None:
 
 
 def test_a_cell_and_its_layer_are_one() -> None:
-    """Whatever the mode; without gradients, in the precision of the layer."""
+    """In any mode, without gradients, and in the precision of the layer."""
     rcnn, x = layer(decay="recurrent", state_dropout=0.5).train(), text(7)
     found, of_cell = (ngram_contributions(part, x, head=HEAD) for part in (rcnn, rcnn.cells[0]))
     close(of_cell.tokens, found.tokens)
@@ -99,7 +99,7 @@ def test_a_cell_and_its_layer_are_one() -> None:
 
 
 def test_finds_the_best_of_too_many() -> None:
-    """10^13 five-grams of a text of 1000 tokens: the best is the five largest tokens."""
+    """Of 10^13 five-grams of 1000 tokens, the best one has the five largest tokens."""
     rcnn = layer(order=5, decay=1.0, normalize=False)
     for lin in rcnn.cells[0].lins:
         torch.nn.init.zeros_(lin.weight)
@@ -110,13 +110,13 @@ def test_finds_the_best_of_too_many() -> None:
     found = ngram_contributions(rcnn, x, k=1)
     assert found.ngrams == [(best, pytest.approx(2.0**5))]
     x[:, 0] = 1.0
-    first = ngram_contributions(rcnn, x, k=2)  # all equal: in the order of their positions
+    first = ngram_contributions(rcnn, x, k=2)  # ties are in the order of positions
     assert first.ngrams == [((0, 1, 2, 3, 4), 1.0), ((0, 1, 2, 3, 5), 1.0)]
 
 
 @pytest.mark.parametrize(("channels", "k"), [(2, 1), (2, 200), (60, 10), (60, 200)])
 def test_many_channels_of_random_signs(channels: int, k: int) -> None:
-    """The bound is loose where nothing decays: all 34,220 trigrams are worth a look."""
+    """Without decay the bound is loose, so all 34,220 trigrams are candidates."""
     torch.manual_seed(channels)
     rcnn = RCNN(8, channels, order=3, decay=1.0, normalize=False, act=None, bias=False).double()
     x = torch.randn(60, 8, dtype=torch.float64)

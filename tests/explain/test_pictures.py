@@ -1,4 +1,4 @@
-"""Pictures of attributions: what has which colour, and what cannot be drawn."""
+"""Pictures of attributions: which parts have which colour, and what cannot be drawn."""
 
 import re
 from typing import Any
@@ -23,7 +23,7 @@ ATOM = r"<ellipse[^>]*class='atom-(\d+)'[^>]*style='[^']*fill:#([0-9A-F]{6})"
 
 
 def fills(pattern: str, svg: bytes) -> dict[int, bytes]:
-    """The red, green and blue behind bonds or atoms, by their number."""
+    """The red, green and blue values behind bonds or atoms, by their numbers."""
     found = re.findall(pattern, svg.decode())
     return {int(number): bytes.fromhex(fill) for number, fill in found}
 
@@ -37,9 +37,9 @@ def test_colors_go_from_blue_over_white_to_red() -> None:
 
 @pytest.mark.usefixtures("_rdkit")
 def test_atoms_have_the_colors_of_their_signs() -> None:
-    """A scale makes pictures comparable: the largest value, unless one is given."""
+    """A common scale makes pictures comparable; by default it is the largest value."""
     found = fills(ATOM, draw_molecule(ACETAMIDE, torch.tensor([2.0, 0.0, -1.0, 0.01])))
-    assert set(found) == {0, 2}  # nothing at 0, nor where too little to see
+    assert set(found) == {0, 2}  # none at 0, nor where too faint to see
     (red, _, blue), (other_red, _, other_blue) = found[0], found[2]
     assert red > blue and other_blue > other_red
     one = [1.0, 0, 0, 0]

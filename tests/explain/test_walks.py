@@ -1,4 +1,4 @@
-"""Shares of walks, nodes and edges against all walks, one by one, and the search for the best."""
+"""Shares of walks, nodes and edges against an enumeration, and the search for the best walks."""
 
 from itertools import islice, product
 from typing import Any
@@ -57,7 +57,7 @@ LAYERS = covering(
 
 @pytest.mark.parametrize("options", LAYERS, ids=str)
 def test_random_graphs(options: dict[str, Any]) -> None:
-    """With self-loops, parallel edges, an isolated node; without edges, or even nodes."""
+    """Graphs with self-loops, parallel edges and an isolated node, without edges, or even nodes."""
     graphs = [random_graph(0), random_graph(1, kinds=2), *map(edgeless, [0, 1, 4])]
     for graph in graphs:
         assert_equals_all_walks(random_conv(**options), graph, options["act"])
@@ -96,7 +96,7 @@ def test_states_that_are_returned_and_messages_that_a_hook_changes() -> None:
 
 def test_flow_and_forms_of_edges() -> None:
     graph, conv = random_graph(2), random_conv(False, 3)
-    found = walk_contributions(conv, graph.x, graph.edge_index)  # with a head of ones
+    found = walk_contributions(conv, graph.x, graph.edge_index)  # the head is ones
     close(found.total, conv(graph.x, graph.edge_index).sum().detach())
     expected = explain(conv, graph)
     n = graph.num_nodes
@@ -150,7 +150,7 @@ def test_equals_exhaustive_search(combine: str, k: int) -> None:
 
 
 def test_finds_the_best_of_too_many() -> None:
-    """30^8 walks on a complete graph: the best goes on and on through the largest node."""
+    """There are 30^8 walks on a complete graph; the best one stays at the largest node."""
     x = torch.linspace(1, 2, 30, dtype=torch.float64).unsqueeze(1)
     found = walk_contributions(one_channel(8), x, complete_graph(30), k=9)
     (first, value), *others = found.walks
@@ -164,7 +164,7 @@ def test_finds_the_best_of_too_many() -> None:
 
 @of_both
 def test_equal_values_in_the_order_of_nodes(combine: str) -> None:
-    """All of 20^6 walks are worth the same, or all of one length."""
+    """All 20^6 walks have the same value, or all walks of the same length."""
     x = torch.full((20, 1), 0.1, dtype=torch.float64)
     found = walk_contributions(one_channel(6, combine=combine), x, complete_graph(20), k=25)
     if combine == "mul":
@@ -182,7 +182,7 @@ def test_walks_that_add_nothing_come_last() -> None:
 
 
 def test_dead_ends_are_not_searched() -> None:
-    """A dense part that no walk of the right length leaves, before one that it does."""
+    """A dense part in which no walk is long enough comes before a path in which one is."""
     dense = complete_graph(12)
     forward = dense[:, dense[0] < dense[1]]  # acyclic: no walk is longer than 12 nodes
     path = torch.tensor([list(range(12, 26)), list(range(13, 27))])

@@ -1,4 +1,4 @@
-"""The attributions by definition: every walk's and every n-gram's value, in float64."""
+"""The attributions by definition: the values of all walks and of all n-grams, in float64."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from tests.string_kernels import ngrams
 from tests.walk_kernels import edge_weights, walks
 
 HEAD = torch.tensor([0.7, -1.3, 0.4], dtype=torch.float64)
-#: An activation, and its slope at a number.
+#: An activation and its slope at a number.
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor] | None, Callable[[float], float]]] = {
     "identity": (None, lambda z: 1.0),
     "relu": (torch.nn.ReLU(), lambda z: 1.0 if z > 0 else 0.0),
@@ -51,7 +51,7 @@ def random_conv(gated: bool, order: int, act: str = "identity", **kwargs: Any) -
 def slopes(
     conv: RandomWalkConv, graph: Graph, weights: list[Tensor], act: str
 ) -> list[list[Tensor]]:
-    """The activation's slope at c_1, ..., c_{n-1} of each node, by the layer's equation."""
+    """The activation's slopes at c_1, ..., c_{n-1} of each node, by the layer's equation."""
     function, slope = ACTIVATIONS[act]
     projections = [graph.x @ lin.weight.t() for lin in conv.lins]
     state, found = projections[0], []
@@ -69,7 +69,7 @@ def slopes(
 def walk_values(
     conv: RandomWalkConv, graph: Graph, head: Tensor, act: str = "identity"
 ) -> list[Value]:
-    """All walks that the layer adds up, with their values; the head may differ by last nodes."""
+    """The values of all walks that the layer adds up; each last node may have its own head."""
     order, ends = conv.order, head.expand(graph.num_nodes, -1)
     weights = edge_weights(conv, graph)
     slope = slopes(conv, graph, weights, act)
@@ -87,7 +87,7 @@ def walk_values(
 
 
 def shares(found: list[Value], combine: str, graph: Graph) -> tuple[Tensor, Tensor, float]:
-    """What nodes and edges get of each walk, and what walks of one node add."""
+    """The shares of nodes and of edges in all walks, and the sum of the walks of one node."""
     edges = torch.zeros(graph.edge_index.size(1), dtype=torch.float64)
     for walk in found:
         for edge in walk.edges:
@@ -97,7 +97,7 @@ def shares(found: list[Value], combine: str, graph: Graph) -> tuple[Tensor, Tens
 
 
 def node_shares(found: list[Value], combine: str, number: int) -> Tensor:
-    """What each node, or token, gets of each walk, or n-gram."""
+    """The share of each node in all walks, or of each token in all n-grams."""
     nodes = torch.zeros(number, dtype=torch.float64)
     for one in found:
         for node in one.nodes if combine == "mul" else one.nodes[:1]:
@@ -106,7 +106,7 @@ def node_shares(found: list[Value], combine: str, number: int) -> Tensor:
 
 
 def assert_best(best: list[tuple[tuple[int, ...], float]], found: list[Value], k: int) -> None:
-    """The largest absolute values first, equal ones by nodes, then by edges."""
+    """The largest absolute values come first; ties are in the order of nodes, then of edges."""
     expected = sorted(found, key=lambda w: (-float(f"{abs(w.value):.8e}"), w.nodes, w.edges))[:k]
     assert [nodes for nodes, _ in best] == [walk.nodes for walk in expected]
     values = torch.tensor([value for _, value in best], dtype=torch.float64)
@@ -115,7 +115,7 @@ def assert_best(best: list[tuple[tuple[int, ...], float]], found: list[Value], k
 
 
 def assert_largest(found: list[tuple[tuple[int, ...], float]], values: Tensor) -> None:
-    """Against a value for every tuple of places, zero for those that are no walks."""
+    """Compares with a value for every tuple of places, zero for tuples that are not walks."""
     top = values.flatten().abs().topk(len(found)).indices
     places = torch.stack(torch.unravel_index(top, values.shape), 1)
     assert [nodes for nodes, _ in found] == [tuple(place) for place in places.tolist()]
@@ -126,7 +126,7 @@ def assert_largest(found: list[tuple[tuple[int, ...], float]], values: Tensor) -
 def assert_attributed(
     found: Any, single: Tensor, every: list[Value], combine: str, graph: Graph, k: int
 ) -> None:
-    """An attribution, with what walks of one node add, is what all walks say."""
+    """The attribution, with the sum of walks of one node, equals that of all walks."""
     nodes, edges, alone = shares(every, combine, graph)
     close(found.nodes, nodes)
     close(found.edges, edges)
@@ -136,7 +136,7 @@ def assert_attributed(
 
 @torch.no_grad()
 def gates(rcnn: RCNN, x: Tensor) -> Tensor:
-    """The decay of every token and channel, (T, H); recurrent gates read the output before."""
+    """The decay of every token and channel, (T, H); recurrent gates read the previous output."""
     (cell,) = rcnn.cells
     if cell.decay_lin is None:
         return torch.as_tensor(cell.decay, dtype=x.dtype).expand(len(x), rcnn.hidden_size)
@@ -149,7 +149,7 @@ def gates(rcnn: RCNN, x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def ngram_values(rcnn: RCNN, x: Tensor, head: Tensor) -> list[Value]:
-    """All n-grams that the state at the last token adds up; the positions are also the edges."""
+    """All n-grams that the state at the last token adds up; edges repeat the positions."""
     (cell,) = rcnn.cells
     decay, maps, last = gates(rcnn, x), projections(cell, x), len(x) - 1
     totals: dict[tuple[int, ...], float] = {}

@@ -1,4 +1,4 @@
-"""Every exact kernel with what it compares, for the promises that hold whatever it computes."""
+"""Every exact kernel and the items it compares, for the promises that all kernels keep."""
 
 import random
 import sys
@@ -36,23 +36,23 @@ from pyg_kernels.ops.operator import cpu_backend
 
 F64 = torch.float64
 
-SHARED = ["dtype", "max_memory", "verbose"]  # which a WLKernel leaves to its base
-LENGTHS = [4, 1, 0, 6, 3, 5, 2, 4]  # of texts, in nodes of graphs, over and over
+SHARED = ["dtype", "max_memory", "verbose"]  # a WLKernel leaves these to its base
+LENGTHS = [4, 1, 0, 6, 3, 5, 2, 4]  # of texts, or of graphs in nodes; cycled
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a kernel compares."""
+    """The items that a kernel compares."""
 
     word: str  # what an error message calls one of them
     make: Callable[[int, int, torch.dtype], Any]  # from its size, a seed and a dtype
-    features: tuple[str, ...] = ()  # the continuous ones of a graph; "" of a text is the text
+    features: tuple[str, ...] = ()  # a graph's continuous ones; "" stands for a text itself
 
     def leaves(self, item: Any) -> list[Tensor]:
         return [item[name] if name else item for name in self.features]
 
     def replaced(self, item: Any, leaves: Sequence[Tensor]) -> Any:
-        """The item with other continuous features."""
+        """The item with its continuous features replaced by these."""
         if self.features == ("",):
             return leaves[0]
         return changed(item, **dict(zip(self.features, leaves, strict=True)))
@@ -63,7 +63,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel, which is never fitted, and what it compares."""
+    """A kernel, which itself is never fitted, and the items that it compares."""
 
     kernel: Any
     inputs: Inputs
@@ -71,7 +71,7 @@ class Case:
 
     @property
     def features(self) -> bool:
-        """Whether ``transform`` gives sparse features, not a Gram matrix."""
+        """Whether ``transform`` returns sparse features instead of a Gram matrix."""
         return getattr(self.kernel, "output", "gram") == "features"
 
     @property
@@ -95,29 +95,29 @@ class Case:
         return self.inputs.collection(count, dtype, seed)
 
     def gram(self, rows: Any, fitted: Any) -> Tensor:
-        """The Gram matrix against the fitted objects, from what ``transform`` gives of both."""
+        """The Gram matrix with the fitted objects, from the results of ``transform`` for both."""
         return torch.as_tensor((rows @ fitted.T).toarray() if self.features else rows)
 
 
 def close(found: Tensor, expected: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
-    """The same numbers, dtype and device, wherever a gradient is kept."""
+    """The same numbers, dtype and device, whether or not a gradient is recorded."""
     torch.testing.assert_close(found.detach(), expected.detach(), rtol=rtol, atol=atol)
 
 
 def close_sums(found: Tensor, expected: Tensor) -> None:
-    """Equal to 1e-10; sums of terms of both signs to 1e-12 of the largest value."""
+    """Relative tolerance 1e-10; absolute, 1e-12 of the largest value, as terms may cancel."""
     scale = max([1.0, *expected.detach().abs().flatten().tolist()])
     close(found, expected, atol=1e-12 * scale)
 
 
 def dense(found: Any) -> Tensor:
-    """What ``transform`` gives, as a tensor."""
+    """The result of ``transform`` as a dense tensor."""
     return torch.as_tensor(found.toarray() if sparse.issparse(found) else found)
 
 
 @contextmanager
 def numba(is_installed: bool) -> Iterator[None]:
-    """With Numba, or as where it is not installed."""
+    """Computes with Numba, or as if Numba were not installed."""
     with pytest.MonkeyPatch.context() as patch:
         if not is_installed:
             patch.setitem(sys.modules, "numba", None)
@@ -154,7 +154,7 @@ def characters(length: int, alphabet: str = "abc", seed: int = 0) -> str:
 
 
 def ids(text: str, alphabet: str = "abc") -> list[int]:
-    """The same text as numbers of tokens."""
+    """The same text as a list of token numbers."""
     return [alphabet.index(token) for token in text]
 
 
@@ -178,9 +178,9 @@ def random_data(
 ) -> Data:
     """A directed graph with every sort of feature.
 
-    Vectors `x`, `kind_vector` (one-hot) and `edge_attr`, numbers `length`, labels `kind`, `name`
-    (strings), `degree`, `pair` (rows) and `bond`. A number of edges is that of random ones: with
-    self-loops and parallel edges, and the last node isolated.
+    Vectors `x`, `kind_vector` (one-hot) and `edge_attr`; numbers `length`; labels `kind`, `name`
+    (strings), `degree`, `pair` (rows) and `bond`. If `edges` is a number, as many are drawn: with
+    self-loops and parallel edges, while the last node stays isolated.
     """
     generator = torch.Generator().manual_seed(seed)
     if isinstance(edges, int):
@@ -220,7 +220,7 @@ def graph_collection() -> list[Data]:
 
 
 def both_ways(graph: Data, loops: bool = True) -> Data:
-    """The graph with every edge in both directions, self-loops twice or once."""
+    """The graph with every edge in both directions; self-loops occur twice if `loops`, or once."""
     others = (graph.edge_index[0] != graph.edge_index[1]) | loops
     found = graph.clone()
     found.edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)[:, others]], dim=1)
@@ -230,7 +230,7 @@ def both_ways(graph: Data, loops: bool = True) -> Data:
 
 
 def as_networkx(graph: Data, kind: type[Any] = nx.MultiDiGraph) -> Any:
-    """The graph with names of nodes that are no numbers."""
+    """The graph in NetworkX, with node names that are not numbers."""
     found = kind()
     for v in range(graph.num_nodes or 0):
         numbers = {name: graph[name][v].numpy() for name in ("x", "kind_vector", "pair")}
@@ -255,7 +255,7 @@ def vector_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:
 
 
 def labelled_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:
-    """The same with labels, which have no dtype of their own."""
+    """The same with labels in place of vectors; labels have no `dtype` of their own."""
     found = random_data(seed, num_nodes, 2 * num_nodes if num_nodes > 1 else 0)
     index = found.edge_index
     return Data(x=found.kind, edge_index=index, edge_attr=found.bond, num_nodes=num_nodes)
@@ -270,18 +270,18 @@ class Stored(InMemoryDataset):
 
 
 GRAPHS = Inputs("graph", vector_graph, ("x", "edge_attr"))
-NODE_GRAPHS = Inputs("graph", vector_graph, ("x",))  # of which kernels read these alone
+NODE_GRAPHS = Inputs("graph", vector_graph, ("x",))  # for kernels that read these alone
 LABELLED = Inputs("graph", labelled_graph)
 
 
 def matrices(*shapes: tuple[int, int]) -> tuple[Tensor, ...]:
-    """Random ones, such as U_1, U_2 and V of a relabelling."""
+    """Random matrices, such as U_1, U_2 and V of a relabelling."""
     generator = torch.Generator().manual_seed(0)
     return tuple(0.6 * torch.randn(*size, generator=generator, dtype=F64) for size in shapes)
 
 
 def relabeling(act: Any, combine: str, edges: str | None) -> GeneralizedRelabeling:
-    """Of nodes of 3 features."""
+    """A relabelling for nodes of 3 features."""
     maps = matrices((3, 3), (3, 4), (4, {None: 3, "edge_attr": 5, "length": 4}[edges]))
     return GeneralizedRelabeling(*maps, act=act, combine=combine, edge_feature=edges)
 
@@ -342,7 +342,7 @@ def _of(chosen: Callable[[Case], bool], among: Collection[str] = tuple(CASES)) -
     return pytest.mark.parametrize("case", cases.values(), ids=cases)
 
 
-_first = {  # of those that read and check what they compare by the same code
+_first = {  # one case for each way to read and check inputs
     (type(case.kernel), type(getattr(case.kernel, "base", None)), case.inputs): name
     for name, case in reversed(CASES.items())
 }.values()

@@ -1,7 +1,7 @@
 """Every exact kernel by brute force, in float64: n-grams, walks and patterns one by one.
 
-:func:`defined` reads a kernel's arguments and gives what its formula says, pair by pair. Nothing of
-it is the package's code.
+:func:`defined` reads the arguments of a kernel and evaluates its formula, pair by pair. Nothing
+here is the package's own code.
 """
 
 import math
@@ -39,7 +39,7 @@ from tests.walk_kernels import walks
 
 
 def defined(kernel: Any, xs: Sequence[Any], ys: Sequence[Any] | None = None) -> Tensor:
-    """The Gram matrix, (n, m); 0 where a normalisation would divide by 0."""
+    """The Gram matrix, (n, m), with 0 where a normalisation would divide by 0."""
     ys = xs if ys is None else ys
     found = unnormalized(kernel, xs, ys)
     if kernel.normalize == "weights":
@@ -75,7 +75,7 @@ def unnormalized(kernel: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Tensor:
 
 
 def activated(activation: Any, k_xy: float, k_xx: float, k_yy: float) -> float:
-    """The kernel of an activation; t and arc-cosine are 0 where a diagonal is 0."""
+    """The kernel of an activation; where a diagonal is 0, t and arc-cosine kernels are 0."""
     known = k_xx > 0 and k_yy > 0
     t = max(-1.0, min(1.0, k_xy / math.sqrt(k_xx * k_yy))) if known else 0.0
     if activation is None or isinstance(activation, InversePolynomial):
@@ -96,20 +96,20 @@ def activated(activation: Any, k_xy: float, k_xx: float, k_yy: float) -> float:
 
 
 def _inverse_weights(kernel: StringKernel, texts: Sequence[Any]) -> Tensor:
-    """1 / Z' of Lei et al. 2017, table 5: over the sum of the weights of all n-grams of a text."""
+    """1 / Z' of Lei et al. 2017, table 5: Z' is the sum of the weights of all n-grams of a text."""
     options = kernel.decay, kernel.weighting
     totals = [sum(weight(n, len(x), *options) for n in ngrams(len(x), kernel.order)) for x in texts]
     return torch.tensor([1 / total if total else 0.0 for total in totals], dtype=torch.float64)
 
 
 def _string(kernel: StringKernel, x: Any, y: Any) -> float:
-    """Every n-gram of the one text with every one of the other."""
+    """Every n-gram of one text with every n-gram of the other."""
     options = kernel.order, kernel.decay, kernel.combine, kernel.weighting
     return enumerated(similarities(x, y), len(y), *options)
 
 
 def _deep_string(kernel: DeepStringKernel, x: Any, y: Any) -> float:
-    """The recursion of theorem 2 over prefixes; 0 of a text of no tokens."""
+    """The recursion of theorem 2 over prefixes; 0 if a text has no tokens."""
     if not len(x) or not len(y):
         return 0.0
     texts = [x, y]
@@ -117,7 +117,7 @@ def _deep_string(kernel: DeepStringKernel, x: Any, y: Any) -> float:
 
     @cache
     def before(a: int, s: int, b: int, t: int, layer: int) -> float:
-        """Of the first s tokens of text a and the first t of text b."""
+        """The kernel of the first s tokens of text a and the first t tokens of text b."""
         table = [[after(a, i + 1, b, k + 1, layer - 1) for k in range(t)] for i in range(s)]
         return enumerated(table, t, kernel.order, kernel.decay)
 
@@ -133,7 +133,7 @@ def _deep_string(kernel: DeepStringKernel, x: Any, y: Any) -> float:
 
 
 def _gated(kernel: GatedSequenceKernel, x: Any, y: Any) -> float:
-    """Lei 2017 (thesis), section 2.4.4, from the last tokens on; 0 of an empty text."""
+    """Lei 2017 (thesis), section 2.4.4, from the last tokens backwards; 0 if a text is empty."""
     if not len(x) or not len(y):
         return 0.0
     ends = x[-1:], y[-1:]
@@ -145,12 +145,12 @@ def _gated(kernel: GatedSequenceKernel, x: Any, y: Any) -> float:
 
 
 def base_kernels(kernel: Any, first: Data, second: Data) -> list[Table]:
-    """Of all pairs of nodes, and of all pairs of edges."""
+    """The base kernels of all pairs of nodes, and of all pairs of edges."""
     return [base_kernel(kernel, of, first, second) for of in ("node", "edge")]
 
 
 def base_kernel(kernel: Any, of: str, first: Data, second: Data) -> Table:
-    """Inner products where all labels are equal, and else 0."""
+    """Inner products where all labels are equal, and 0 elsewhere."""
     sizes = [graph.num_nodes if of == "node" else graph.num_edges for graph in (first, second)]
     labels, features = (listed(getattr(kernel, f"{of}_{role}")) for role in ("label", "feature"))
     known = [name for name in features if name in first]
@@ -187,7 +187,7 @@ def _walk(kernel: RandomWalkKernel, first: Data, second: Data) -> float:
 
 
 def product_graph(kernel: RandomWalkKernel, first: Data, second: Data) -> tuple[Tensor, Tensor]:
-    """Of the labelled direct product graph: the features of its nodes, and who leads to whom."""
+    """The labelled direct product graph: the features of its nodes, and its weighted adjacency."""
     nodes, edges = base_kernels(kernel, first, second)
     size = (first.num_nodes, second.num_nodes)
     base = torch.tensor(nodes, dtype=torch.float64).reshape(size)
@@ -199,7 +199,7 @@ def product_graph(kernel: RandomWalkKernel, first: Data, second: Data) -> tuple[
 
 
 def incoming(graph: Data) -> list[list[tuple[int, int]]]:
-    """For each node the edges that end there: their sources and numbers."""
+    """For each node, the edges that end there, as pairs of their source and number."""
     found: list[list[tuple[int, int]]] = [[] for _ in range(graph.num_nodes)]
     for edge, (source, target) in enumerate(graph.edge_index.t().tolist()):
         found[target].append((source, edge))
@@ -218,7 +218,7 @@ def _deep_graph(kernel: DeepGraphKernel, first: Data, second: Data) -> float:
 
     @cache
     def ends(a: int, step: int) -> set[int]:
-        """The nodes in which a walk of so many nodes ends."""
+        """The nodes in which a walk of `step` nodes ends."""
         return {path[-1] for path, _ in walks(graphs[a].edge_index, graphs[a].num_nodes, step)}
 
     bases = {(a, b): base_kernels(kernel, graphs[a], graphs[b]) for a in (0, 1) for b in (0, 1)}
@@ -261,12 +261,12 @@ Counts = dict[Any, float]
 
 
 def listed(names: Any) -> list[str]:
-    """The names of attributes: of one, of several, or of none with None."""
+    """Attribute names as a list: of one name, of several, or none for None."""
     return [] if names is None else [names] if isinstance(names, str) else list(names)
 
 
 def spelled(graph: Data, names: Any, count: int | None) -> list[str]:
-    """One string for all labels of a node or edge; rows of numbers are labels too, -0.0 is 0."""
+    """One string for all labels of each node or edge; rows of numbers are labels too, -0.0 is 0."""
     assert count is not None
     found = [""] * count
     for name in listed(names):
@@ -279,7 +279,7 @@ def spelled(graph: Data, names: Any, count: int | None) -> list[str]:
 def patterns(
     graph: Data, num_iterations: int, node_label: Any, edge_label: Any = None
 ) -> list[list[str]]:
-    """For each iteration 0..h the pattern of every node, one inside the other."""
+    """The pattern of every node at each iteration 0..h; each pattern contains earlier ones."""
     labels = spelled(graph, node_label, graph.num_nodes)
     bonds = spelled(graph, edge_label, graph.num_edges)
     found = [labels]
@@ -352,7 +352,7 @@ def generalized(graph: Data, relabel: GeneralizedRelabeling) -> Data:
 
 
 def discrete(graph: Data, num_iterations: int, *labels: Any) -> list[Data]:
-    """The graph of each iteration, whose `label` is a number that stands for a pattern."""
+    """The graph of each iteration; a node's `label` is the number of its pattern."""
     found = []
     for of_nodes in patterns(graph, num_iterations, *labels):
         other = graph.clone()
@@ -365,7 +365,7 @@ _NUMBERS: dict[str, int] = {}
 
 
 def _relabelled(kernel: WLKernel, xs: Sequence[Data], ys: Sequence[Data]) -> Tensor:
-    """Eq. 11: the base kernel of the graphs of each iteration, summed."""
+    """Eq. 11: the sum over iterations of the base kernel of the relabelled graphs."""
     base, parts = clone(kernel.base or RandomWalkKernel()), (xs,) if ys is xs else (xs, ys)
     relabel, number = kernel.relabel, kernel.num_iterations
     if relabel == "discrete":

@@ -1,4 +1,4 @@
-"""Every exact kernel against its definition by brute force, with arguments of every sort."""
+"""Every exact kernel against its definition by brute force, with arguments of every kind."""
 
 import math
 from functools import partial
@@ -57,7 +57,7 @@ COMBINE, WEIGHTING, EITHER = ["mul", "add"], ["end", "span"], [False, True]
 
 # Activations at the ends of their range --------------------------------------------------------
 
-# Each with what it gives at t = 1 and -1, for inner products 1, 4, -1, -4, and at zero diagonals.
+# Each with its values for inner products 1, 4, -1, -4 (t = 1 and -1), and at zero diagonals.
 ENDS: dict[str, tuple[Any, list[float], float]] = {
     "inverse-polynomial": (inverse_polynomial(), [1, 1, 1 / 3, 1 / 3], 0.5),
     "polynomial": (polynomial((0.5, 0.0, 0.25, 2.0)), [2.75, 132.5, -1.25, -123.5], 0.5),
@@ -68,7 +68,7 @@ ENDS: dict[str, tuple[Any, list[float], float]] = {
 
 @pytest.mark.parametrize("name", ENDS)
 def test_activations_by_hand(name: str) -> None:
-    """t = 1 and t = -1 without rounding; zero diagonals give no NaN; |t| a little above 1."""
+    """Exact at t = 1 and t = -1; no NaN at zero diagonals, nor where |t| is a little above 1."""
     activation, ends, none = ENDS[name]
     known, zero = torch.tensor([1.0, 4.0, -1.0, -4.0], dtype=F64), torch.zeros(3, dtype=F64)
     close(activation(known, known.abs(), known.abs()), torch.tensor(ends, dtype=F64))
@@ -85,7 +85,7 @@ def test_activations_by_hand(name: str) -> None:
     inputs = [known.requires_grad_(), *(known.abs().detach().requires_grad_() for _ in range(2))]
     slopes = torch.autograd.grad(activation(*inputs).sum(), inputs, materialize_grads=True)
     assert all(slope.isfinite().all() for slope in slopes)
-    if name.startswith("arc-cosine"):  # where an angle is the root of a rounding error
+    if name.startswith("arc-cosine"):  # the angle is the root of a rounding error
         one, eps = torch.ones((), dtype=F64), torch.finfo(F64).eps
         assert activation(one - 4 * eps, one, one) == 1 != activation(one - 64 * eps, one, one)
 
@@ -94,7 +94,7 @@ def test_activations_by_hand(name: str) -> None:
 def test_arc_cosine_is_an_integral_over_random_units(degree: int) -> None:
     """Cho and Saul 2009, eq. 1: 2 E[step(w x) step(w y) (w x)^n (w y)^n], w standard normal.
 
-    With w = r (cos a, sin a) the radius integrates to 2^n n!, and of the angles those count where
+    With w = r (cos a, sin a), the radius integrates to 2^n n!, and only those angles count where
     both inner products are positive.
     """
     x, y = 1.3, 0.4  # norms
@@ -154,7 +154,7 @@ TEXT_KERNELS = [
 
 
 def root_of_rounding(kernel: Any) -> dict[str, float]:
-    """Near t = 1 arc-cosine of degree 0 is the root of 1 - t: of rounding, once in every layer."""
+    """Near t = 1, arc-cosine of degree 0 is the root of 1 - t, so of rounding, in every layer."""
     if getattr(kernel, "activation", None) != ARC_COSINE[0]:
         return {}
     size = 1e-6 if isinstance(kernel, GatedSequenceKernel) else 1e-4
@@ -163,7 +163,7 @@ def root_of_rounding(kernel: Any) -> dict[str, float]:
 
 @identified(TEXT_KERNELS)
 def test_texts(kernel: Any) -> None:
-    """No text, one token, texts shorter than n, zeros, and longer ones, side by side."""
+    """Texts of no token, one token, fewer than n tokens, zeros, and longer ones, side by side."""
     xs = [vectors(length, seed=i) for i, length in enumerate([4, 0, 1, 5])]
     xs.append(torch.zeros(2, 3, dtype=F64))
     ys = [vectors(length, seed=9 + i) for i, length in enumerate([5, 2, 3])]
@@ -181,7 +181,7 @@ def test_texts(kernel: Any) -> None:
 
 @identified(TEXT_KERNELS[::2])
 def test_exact_matches(kernel: Any) -> None:
-    """Equal tokens are equal one-hot vectors, whatever the tokens and the forms of texts are."""
+    """Equal tokens count as equal one-hot vectors, whatever the tokens and the form of texts."""
     texts = ["abcab", "", "c", "aaaa", "bca"]
     expected = defined(kernel, texts[:3], texts)
     words = [[f"word {token}" for token in text] for text in texts]
@@ -195,7 +195,7 @@ def test_exact_matches(kernel: Any) -> None:
 
 
 def test_long_texts_beside_short_ones() -> None:
-    """More pairs than one scan takes at a time, too; slices, transposes and (N, L, F) in memory."""
+    """More pairs than one scan takes at a time; slices, transposes and stacked texts (N, L, F)."""
     xs = [vectors(length, 2, seed=i) for i, length in enumerate([20, 2, 0, 1])]
     texts = [characters(i % 5, seed=i) for i in range(12)]
     for combine, weighting in product(COMBINE, WEIGHTING):
@@ -226,7 +226,7 @@ def test_any_texts(texts: list[str], decay: float, options: dict[str, Any]) -> N
 # Graphs ------------------------------------------------------------------------------------------
 
 GRAPHS = graph_collection()
-TWO_WAYS = random_data(9, 3, [(0, 1), (1, 0), (1, 2), (2, 1)])  # with features of each direction
+TWO_WAYS = random_data(9, 3, [(0, 1), (1, 0), (1, 2), (2, 1)])  # each direction has features
 LOOSE = [*GRAPHS[:1], *GRAPHS[2:], both_ways(GRAPHS[0]), both_ways(GRAPHS[6]), TWO_WAYS]
 OLD, NEW = GRAPHS[:4], GRAPHS[4:] + GRAPHS[1:2]
 NAMES: list[dict[str, Any]] = [
@@ -306,15 +306,15 @@ GRAPH_KERNELS = [
             (None, "mul", "length", 1),
         )
     ),
-    WLKernel(RandomWalkKernel(2, 0.4), matrices((5, 3), (5, 2), (2, 3)), 1),  # other features
+    WLKernel(RandomWalkKernel(2, 0.4), matrices((5, 3), (5, 2), (2, 3)), 1),  # to 5 features
 ]
 
 
 @identified(GRAPH_KERNELS)
 def test_graphs(kernel: Any) -> None:
-    """With loops, parallel edges, isolated nodes, edges of one direction and of both."""
+    """Graphs with loops, parallel edges, isolated nodes, one-way edges and two-way edges."""
     graphs = LOOSE
-    if isinstance(kernel, DeepGraphKernel):  # whose sums are of high degree
+    if isinstance(kernel, DeepGraphKernel):  # its sums are of high degree
         graphs = [changed(graph, x=graph.x / 2) for graph in LOOSE]
     expected = defined(kernel, graphs)
     assert expected.isfinite().all()
@@ -324,12 +324,12 @@ def test_graphs(kernel: Any) -> None:
     close_sums(kernel.diagonal(graphs), expected.diagonal())
     unit = cosine(expected, expected.diagonal(), expected.diagonal())
     close_sums(clone(kernel).set_params(normalize=True)(graphs), unit)
-    if not isinstance(kernel, WLKernel):  # graph by graph
+    if not isinstance(kernel, WLKernel):  # one graph at a time
         close_sums(clone(kernel).set_params(max_memory=1)(graphs), expected)
 
 
 def test_arc_cosine_of_degree_0() -> None:
-    """Between equal nodes of two graphs the angle is the root of a rounding error, 1e-8."""
+    """For equal nodes of two graphs, the angle is the root of a rounding error, 1e-8."""
     graphs = [random_data(seed) for seed in range(3)]
     kernel = DeepGraphKernel(2, 2, 0.4, activation=arc_cosine(0))
     found, expected = kernel(graphs), defined(kernel, graphs)
@@ -346,7 +346,7 @@ ALL_ORDERS = [NAMES[1], {"node_feature": "kind_vector", "edge_feature": None}, K
 
 
 def largest_decay(graphs: list[Data], **names: Any) -> float:
-    """1 / the spectral radius of the product graphs of each graph with itself."""
+    """1 / the largest spectral radius of the product graphs of each graph with itself."""
     kernel = RandomWalkKernel(None, **names)
     found = (product_graph(kernel, graph, graph)[1] for graph in graphs)
     return 1 / max(torch.linalg.eigvals(m).abs().max().item() for m in found if m.numel())
@@ -355,7 +355,7 @@ def largest_decay(graphs: list[Data], **names: Any) -> float:
 @pytest.mark.parametrize("names", ALL_ORDERS)
 @pytest.mark.parametrize("graphs", [GRAPHS, UNDIRECTED], ids=["directed", "undirected"])
 def test_all_orders(names: dict[str, Any], graphs: list[Data]) -> None:
-    """By conjugate gradients for labels on undirected graphs, term by term elsewhere."""
+    """By conjugate gradients for labels on undirected graphs, and term by term elsewhere."""
     kernel = RandomWalkKernel(None, 0.9 * largest_decay(graphs, **names), **names)
     expected = defined(kernel, graphs)
     close_sums(kernel(graphs), expected)
@@ -371,7 +371,7 @@ def test_all_orders(names: dict[str, Any], graphs: list[Data]) -> None:
 def test_derivatives_where_both_directions_have_equal_features(
     order: int | None, non_backtracking: bool
 ) -> None:
-    """Each edge has its own, as two directed ones; other numbers would be alike in both."""
+    """Each direction has its own derivative, as an edge of its own, though features are equal."""
     edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     x, weight = torch.arange(1.0, 4, dtype=F64).unsqueeze(1), torch.tensor([1, 1, 2, 2.0]).to(F64)
     options = {"sum_orders": order == 4, "non_backtracking": non_backtracking}
@@ -386,7 +386,7 @@ def test_derivatives_where_both_directions_have_equal_features(
 
 @pytest.mark.parametrize("decay", [0.5, 2.0])
 def test_derivatives_of_all_orders_through_zeros(decay: float) -> None:
-    """Walks through a node whose features are 0 have derivatives, also the second ones."""
+    """Walks through a node whose features are 0 have first and second derivatives."""
     source = torch.arange(11)
     x = torch.ones(12, 1, dtype=F64)
     x[3] = x[8] = 0
@@ -414,7 +414,7 @@ def test_derivatives_of_all_orders_through_zeros(decay: float) -> None:
 
 
 def test_close_to_the_largest_decay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """0.9999 of it, where the series takes over 100,000 terms; or too many."""
+    """At 0.9999 of it the series takes over 100,000 terms; too many terms are an error."""
     names = {"node_feature": "kind", "edge_feature": None}
     kernel = RandomWalkKernel(None, 0.9999 * largest_decay(UNDIRECTED, **names), **names)
     close(kernel(UNDIRECTED), defined(kernel, UNDIRECTED), rtol=1e-9, atol=0)
@@ -426,7 +426,7 @@ def test_close_to_the_largest_decay(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("names", ALL_ORDERS)
 @pytest.mark.parametrize("size", [5, 12])
 def test_a_decay_that_is_too_large(names: dict[str, Any], size: int) -> None:
-    """The error names the largest that is admissible; of small graphs, and of large ones."""
+    """The error names the largest admissible decay, for small graphs and for large ones."""
     graphs = [*GRAPHS[3:], random_data(8, size, 30)]
     most, options = largest_decay(graphs, **names), {"order": None, **names}
     with pytest.raises(ValueError, match="expected less than") as error:
@@ -480,7 +480,7 @@ COUNTED = [
 
 @identified(COUNTED)
 def test_counts(kernel: CountKernel) -> None:
-    """Unknown patterns of new graphs count in totals and norms, but have no column."""
+    """Patterns that are new to transform count in totals and norms, but have no column."""
     kernel = clone(kernel).set_params(output="gram")
     whole, counts = defined(kernel, LOOSE), [counted(kernel, graph) for graph in OLD]
     expected, diagonals = defined(kernel, NEW, OLD), [defined(kernel, gs) for gs in (NEW, OLD)]
@@ -512,7 +512,7 @@ def test_counts(kernel: CountKernel) -> None:
 @pytest.mark.parametrize("scale", [1.0, 1 / 7, 2.0**22])
 @pytest.mark.parametrize("compare", COMPARE)
 def test_dense_and_rare_labels_in_many_blocks(compare: str, scale: float) -> None:
-    """Numbers that are whole and small are added in single precision, others are not."""
+    """Small whole numbers are added in single precision; all others are not."""
     random = np.random.default_rng(0)
     collections = []
     for rows, chance in ((25, 0.3), (35, np.linspace(0, 1, 30) ** 4)):
@@ -531,7 +531,7 @@ def test_dense_and_rare_labels_in_many_blocks(compare: str, scale: float) -> Non
 
 
 def test_large_numbers_are_exact() -> None:
-    """Labels beside 2^53, which a float64 does not tell apart; products of counts above 2^24."""
+    """Labels near 2^53 that float64 cannot tell apart, and products of counts above 2^24."""
     edge = torch.tensor([[0], [1]])
     graphs = [Data(kind=torch.tensor([2**53 + i, -7]), edge_index=edge) for i in (0, 1)]
     for kernel in (RandomWalkKernel(1, node_feature="kind"), WLSubtreeKernel(0, "kind")):
@@ -560,14 +560,14 @@ SQUARED = polynomial((0.0, 0.0, 1.0))
 SPAN = StringKernel(2, 0.3, weighting="span")
 BY_HAND: list[tuple[Any, Any, Any, list[list[float]]]] = [
     # Lodhi et al. 2002, section 3: K_2(car, cat) = λ^4, K_2(car, car) = 2 λ^4 + λ^6. Their
-    # exponents count every token from the first to the last of a bigram, picked or not: ours are
-    # theirs over λ^4, and 1 / (2 + λ^2) as a cosine.
+    # exponents count every token from the first to the last of a bigram, picked or not. Our values
+    # are theirs divided by λ^4; the cosine is 1 / (2 + λ^2).
     (SPAN, ["car"], ["cat", "car"], [[1, 2 + 0.3**2]]),
     (clone(SPAN).set_params(normalize="cosine"), ["car"], ["cat"], [[1 / (2 + 0.3**2)]]),
     # Lei 2017 (thesis), eq. 2.5: bigrams of "abcb" are ab (0 and 2 skipped), ac (1), bc, bb (1),
     # cb; those of "acb" are ac, ab (1), cb. Shared: ac λ, ab (1 + λ^2) λ, cb 1.
     (StringKernel(2, 0.5, weighting="span"), ["abcb"], ["acb"], [[0.5 + 1.25 * 0.5 + 1]]),
-    # Lei et al. 2017, eq. 3: an i before the end weighs λ^(|x| - i - 1), whatever j is.
+    # Lei et al. 2017, eq. 3: a bigram that starts at i weighs λ^(|x| - i - 1), wherever it ends.
     # "aba": ab and aa (i = 1) weigh λ, ba (i = 2) weighs 1. "ab": ab weighs 1. "bba": bb, ba
     # (i = 1) weigh λ, ba (i = 2) weighs 1.
     (
@@ -585,22 +585,22 @@ BY_HAND: list[tuple[Any, Any, Any, list[list[float]]]] = [
     # The gate of equal tokens is 1 / (2 - 1) = 1, that of others 1 / 2. "ab" and "cb": 1 * 0 + 1
     # from the last tokens. "ab" and "aa": (1 / 2) * 1 + 0.
     (GatedSequenceKernel(), ["ab"], ["cb", "aa", "ab"], [[1, 0.5, 2]]),
-    # A path 1 -> 2 -> 3 and an edge 5 -> 7, each node's feature its name; parallel edges.
+    # A path 1 -> 2 -> 3 and an edge 5 -> 7, where a node's feature is its name; parallel edges.
     (RandomWalkKernel(1, 0.5), [NAMED], [EDGE], [[6 * 12]]),
     (RandomWalkKernel(2, 0.5), [NAMED, EDGE], [EDGE, DIAMOND], [[140, 12], [0.5 * 35**2, 52.5]]),
     (RandomWalkKernel(None, 3.0), [ONES], None, [[16 + 3 * 9 + 9 * 4 + 27]]),  # 4, 3, 2, 1 walks
     (RandomWalkKernel(2, 0.5), [THERE, BACK], None, [[0.5, 0], [0, 0.5]]),  # 4 -> 9, 9 -> 4
-    # A triangle of A, and a path of A: one iteration parts the ends from the middle.
+    # A triangle of A, and a path of A: one iteration separates the ends from the middle.
     (WLSubtreeKernel(0), ALIKE, None, [[9, 9], [9, 9]]),
     (WLSubtreeKernel(1, None), ALIKE, None, [[18, 12], [12, 9 + 1 + 4]]),
     (WLSubtreeKernel(2), ALIKE, None, [[27, 12], [12, 14 + 1 + 4]]),
     (WLSubtreeKernel(1), [THERE, BACK], None, [[4, 2], [2, 4]]),  # a node reads its sources
-    # A - B - A, both ways: nodes A twice and B; the edges AB and BA and paths ABA twice each, walks
-    # A-B-A also by way of the same A; paths of one step AB, BA and of two steps AA, twice each.
+    # A - B - A, both ways. Nodes: A twice, B once. Edges AB and BA and paths ABA: twice each. Walks
+    # A-B-A may also return to the same A. Paths of one step, AB and BA, and of two, AA: twice each.
     (LabelSequenceKernel(3), [PALINDROME], None, [[4 + 1 + 3 * 4]]),
     (LabelSequenceKernel(3, non_backtracking=False), [PALINDROME], None, [[4 + 1 + 3 * 4 + 16]]),
     (ShortestPathKernel(), [PALINDROME], None, [[3 * 4]]),
-    # 1 -> 2: only the second ends a walk of two nodes, and none ends one of three; σ(k) is
+    # 1 -> 2: walks of two nodes end only in the second node, and no walk has three; σ(k) is
     # 0.25 + k^2. There K_2 = 4 * 0.5 σ(1) = 2.5 or 4 + 0.5 σ(1) = 4.625; elsewhere 0, or 1 and 2.
     (DeepGraphKernel(1, 2, 0.5, "mul", GATE), [STEP], None, [[6.5 + 0.75]]),
     (DeepGraphKernel(1, 2, 0.5, "add", GATE, "zero"), [STEP], None, [[21.640625 + 3 * 0.25]]),

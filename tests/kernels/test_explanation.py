@@ -59,7 +59,7 @@ def test_names_of_labels() -> None:
 
 @pytest.mark.parametrize("edge_label", [None, "edge_attr"])
 def test_a_name_is_a_pattern(edge_label: str | None) -> None:
-    """The same alone as among others; that columns are patterns, test_definitions.py tells."""
+    """A graph's names are the same alone as among others; test_definitions.py tests columns."""
     kernel = WLSubtreeKernel(2, edge_label=edge_label).fit(GRAPHS)
     names = kernel.get_feature_names_out()
     assert len(set(names)) == len(names) == kernel.features_.shape[1]
@@ -70,7 +70,7 @@ def test_a_name_is_a_pattern(edge_label: str | None) -> None:
 
 
 def test_names_of_rows() -> None:
-    """A one-hot row is its column; the number of a single column is no such row."""
+    """A one-hot row is named by its column; a row of a single column is named by its number."""
     edges = torch.zeros(2, 0).long()
     for rows, expected in (
         ([[0, 1, 0], [0.0, 0, 1], [1, 1, 0]], ["1", "2", "[1 1 0]"]),
@@ -96,7 +96,7 @@ def test_names_of_rows() -> None:
     ],
 )
 def test_names_of_molecules_match_them(kernel: Any, label: str, given: Any, chem: Any) -> None:
-    """A SMARTS is found from as many atoms, or along as many walks, as the pattern counts."""
+    """A SMARTS matches from at least as many atoms, or along as many walks, as the count says."""
     assert len(kernel(2, label, "edge_attr").fit(given([SALT])).get_feature_names_out()) > 4
     fitted = kernel(2, label, "edge_attr").fit(given(MOLECULES))
     names, counts = fitted.get_feature_names_out(), fitted.features_.toarray()
@@ -116,8 +116,8 @@ def test_names_of_molecules_match_them(kernel: Any, label: str, given: Any, chem
 
 @pytest.mark.usefixtures("chem")
 def test_other_atoms_than_the_molecule() -> None:
-    """A graph whose nodes are not the atoms of its SMILES is named by its labels, and so are
-    labels of one's own; a list of one name is that name.
+    """A graph whose nodes are not the atoms of its SMILES is named by its labels. Custom labels
+    name their nodes, too, and a list of one name means that name.
     """
 
     def names(iterations: int, label: Any, items: list[Any]) -> list[str]:
@@ -125,7 +125,7 @@ def test_other_atoms_than_the_molecule() -> None:
 
     assert "C" in names(1, "kind", [Data(**LINE.to_dict(), smiles="CCCC")])
     assert names(0, "kind", [Data(**LINE.to_dict(), smiles="CNO")]) == ["C", "N", "O"]
-    graph = Data(x=torch.eye(3), edge_index=EDGES, smiles="CNO")  # whose atoms these are
+    graph = Data(x=torch.eye(3), edge_index=EDGES, smiles="CNO")  # these are its atoms
     assert names(0, "x", [graph]) == ["[CX4H3]", "[NX3H1]", "[OX2H1]"]
     graphs = molecule_graphs(["CCO", "CN"])
     for graph in graphs:
@@ -136,7 +136,7 @@ def test_other_atoms_than_the_molecule() -> None:
 
 
 def test_a_pattern_has_one_name(chem: Any) -> None:
-    """Whatever the rest of its molecule and the order of its atoms."""
+    """The name depends neither on the rest of the molecule nor on the order of its atoms."""
     nicotine = chem.MolFromSmiles("CN1CCC[C@H]1c1cccnc1")
     penicillin = chem.MolFromSmiles("CC1(C)S[C@@H]2[C@H](NC(=O)Cc3ccccc3)C(=O)N2[C@H]1C(=O)O")
     turned = chem.RenumberAtoms(nicotine, list(range(nicotine.GetNumAtoms()))[::-1])
@@ -166,7 +166,7 @@ def test_min_count(kernel: Any, normalize: bool) -> None:
     np.testing.assert_array_equal(some(GRAPHS), whole(GRAPHS))
     with pytest.raises(ValueError, match="min_count=0"):
         kernel(min_count=0).fit(GRAPHS)
-    if kernel is WLSubtreeKernel:  # patterns of weight 0 are frequent too
+    if kernel is WLSubtreeKernel:  # patterns of weight 0 count as well
         weighted = clone(some).set_params(iteration_weights=(1, 0, 1, 1)).fit(GRAPHS)
         assert weighted.get_feature_names_out().tolist() == some.get_feature_names_out().tolist()
 
@@ -216,7 +216,7 @@ def test_parts_add_up(options: dict[str, Any]) -> None:
 
 
 def test_parts_of_a_classifier() -> None:
-    """Those of the mean log odds, or of a class's logit; items may be missing of a target."""
+    """They add up to the mean log odds, or a class's logit; items may lack some targets."""
     kernels = [WLSubtreeKernel(2, compare="minmax"), RandomWalkKernel(2, node_feature="x")]
     pairs = np.stack([Y > 0, np.median(Y) < Y], 1).astype(float)
     pairs[:3, 1] = np.nan
@@ -242,12 +242,12 @@ def test_parts_of_molecules() -> None:
     for molecule in ("CC(=O)OCC", "[Fe]"):
         found = assert_adds_up(gp, molecule, gp.predict([molecule])[0])
         assert set(found.others) <= {10}
-    assert set(found.kernels) <= {2}  # iron has a role like others, nothing else
+    assert set(found.kernels) <= {2}  # iron shares a role with others, nothing else
 
 
 @pytest.mark.usefixtures("chem")
 def test_parts_that_cancel() -> None:
-    """A prediction of about 0 has the rounding errors of its parts, whatever their unit."""
+    """A prediction near 0 has the rounding errors of its parts, in whatever unit."""
     kernel = WLSubtreeKernel(2, edge_label="edge_attr").fit(["CCO", "CCN", "CCCC"])
     x = kernel.transform(["CCO"]).toarray()[0]
     line = Ridge().fit(np.zeros((2, len(x))), np.zeros(2))
@@ -256,7 +256,7 @@ def test_parts_that_cancel() -> None:
         line.intercept_ = -float(x @ line.coef_) + 1e-9 * unit
         found = explain(make_pipeline(kernel, line), "CCO")
         assert abs(found.prediction) < 1e-8 * unit
-    line.predict = lambda rows: (rows @ line.coef_) ** 2  # in whatever unit
+    line.predict = lambda rows: (rows @ line.coef_) ** 2  # refused in any unit
     for unit in (1e-12, 1.0):
         line.coef_, line.intercept_ = np.full(len(x), unit), 0.0
         with pytest.raises(TypeError, match="linear in what it is given"):
@@ -264,14 +264,14 @@ def test_parts_that_cancel() -> None:
 
 
 def test_parts_are_those_of_the_definition() -> None:
-    """Two kinds of nodes, told apart by their labels alone."""
+    """There are two kinds of nodes, which their labels alone tell apart."""
     none = torch.zeros(2, 0).long()
     graphs = [Data(x=torch.tensor(x), edge_index=none) for x in ([5, 5, 7], [7, 7, 7])]
     kernel = WLSubtreeKernel(0, compare="minmax", output="gram")
     model = make_pipeline(kernel, KernelRidge(kernel="precomputed")).fit(graphs, [1.0, 2.0])
     first, second = model[-1].dual_coef_
     found = explain(model, Data(x=torch.tensor([5, 7, 7, 9]), edge_index=none))
-    # Of counts 5: 1, 7: 2, 9: 1 beside 5: 2, 7: 1 and 7: 3; the maxima add up to 5 and 5.
+    # Counts 5: 1, 7: 2, 9: 1 against 5: 2, 7: 1, and against 7: 3; the maxima add up to 5 and 5.
     expected: dict[str, NDArray[Any]] = {"5": first / 5, "7": first / 5 + second * 2 / 5}
     assert {n: pytest.approx(s) for n, s in zip(found.names, found.shares, strict=True)} == expected
     sevens = expected["7"] / 2

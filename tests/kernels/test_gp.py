@@ -1,4 +1,4 @@
-"""Gaussian processes against their formulas, and data drawn from them."""
+"""Gaussian processes against their formulas, and on data drawn from them."""
 
 import warnings
 from typing import Any
@@ -40,7 +40,7 @@ SUM = [
     LabelSequenceKernel(3, **SEQUENCES),
     ShortestPathKernel(),
 ]
-TERMS = [  # a kernel of counts up to each of its blocks
+TERMS = [  # the kernels of SUM, each up to each of its blocks
     *(WLSubtreeKernel(i, compare="minmax") for i in range(3)),
     *(LabelSequenceKernel(i, **SEQUENCES) for i in (1, 2, 3)),
     ShortestPathKernel(),
@@ -48,7 +48,7 @@ TERMS = [  # a kernel of counts up to each of its blocks
 
 
 def graphs_and_targets(count: int, seed: int = 0) -> tuple[list[Data], Array]:
-    """Graphs of 2 to 9 nodes, and a number of each that grows with its nodes of one label."""
+    """Graphs of 2 to 9 nodes, and targets that grow with the number of nodes of one label."""
     graphs = [labelled_graph(2 + (i + seed) % 8, 1000 * seed + i) for i in range(count)]
     noise = np.random.default_rng(seed).standard_normal(count) / 3
     return graphs, 5 + 2 * np.array([float((g.x == 1).sum()) for g in graphs]) + noise
@@ -63,7 +63,7 @@ def same(found: Any, expected: Any, rtol: float = 1e-10) -> None:
 
 
 def grams(kernels: list[Any], old: Any, new: Any) -> tuple[Array, Array, Array]:
-    """Of all terms the matrix of old items, that of new and old ones, and the new diagonal."""
+    """For all terms: the matrix of old items, that of new with old items, and the new diagonal."""
     found: tuple[list[Array], ...] = ([], [], [])
     for kernel in kernels:
         scale = kernel.diagonal(old).mean().item() or 1.0
@@ -78,7 +78,7 @@ def posterior(
 ) -> tuple[Array, Array, float]:
     """The mean and deviation of new measurements, and the log marginal likelihood.
 
-    The deviation is without the `known` noise, which is of targets that are not standardized.
+    The deviation excludes the `known` noise, which is given in the units of the targets.
     """
     mean, scale = y.mean(), y.std() or 1.0
     z, covariance = (y - mean) / scale, gram + np.diag(noise + known / scale**2 + 0 * y)
@@ -91,9 +91,9 @@ def posterior(
 def assert_posterior(
     process: KernelGP, terms: list[Any], items: tuple[Any, Any, Any], rtol: float = 1e-10
 ) -> None:
-    """Of fitted items, their targets and new items: the formula at the weights and the noise.
+    """Compares a process with the formula, at the process's own weights and noise.
 
-    The terms are those over their scales, their means over the fitted items.
+    `items` are fitted items, targets and new items. A term's scale is its mean over fitted items.
     """
     old, y, new = items
     same(process.scales_[:, 0], [kernel.diagonal(old).mean() for kernel in terms], rtol)
@@ -106,7 +106,7 @@ def assert_posterior(
 
 @of_each_class
 def test_every_class(case: Case) -> None:
-    """The posterior under one kernel, whatever it compares."""
+    """The posterior under one kernel, for every class of kernels."""
     items = case.collection(12), np.sin(np.arange(12)), case.collection(5, seed=50)
     process = KernelGP(case.build(), split=False, tune=False, noise=0.3).fit(*items[:2])
     assert process.weights_ == [[1]] and process.noise_ == [0.3] and process.jitter_ == [0]
@@ -135,13 +135,13 @@ def test_sums_of_kernels(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("few", [False, True])
 def test_learned_sums_are_the_formula_at_their_weights(few: bool) -> None:
-    """Terms that hardly count are left out: targets that depend on the labels of nodes alone."""
+    """Terms of tiny weight are left out where targets depend on the labels of nodes alone."""
     (old, y), (new, _) = graphs_and_targets(100 if few else 30), graphs_and_targets(20, seed=1)
     process, terms = KernelGP(SUM), TERMS
     if few:
         process = KernelGP([WLSubtreeKernel(0), WLSubtreeKernel(2, "edge_")], prior=1e-6)
         terms = [WLSubtreeKernel(0), *(WLSubtreeKernel(i, "edge_") for i in range(3))]
-        for graph in old + new:  # every graph of a size has the same labels
+        for graph in old + new:  # graphs of equal size have equal labels
             graph.edge_ = torch.arange(graph.num_nodes)
     weights = process.fit(old, y).weights_[:, 0]
     assert few == bool((weights == 0).any()) and weights[0] > 0
@@ -150,7 +150,7 @@ def test_learned_sums_are_the_formula_at_their_weights(few: bool) -> None:
 
 
 def test_vectors_of_graphs() -> None:
-    """Gaussians and the inner product, standardized by the fitted graphs, as terms of a sum."""
+    """The terms are gaussians and inner products of vectors, standardized over fitted graphs."""
     (graphs, y), (new, _) = graphs_and_targets(20), graphs_and_targets(6, seed=1)
     random = np.random.default_rng(0)
     for graph in graphs + new:
@@ -174,7 +174,7 @@ def test_vectors_of_graphs() -> None:
     ("prior", "known"), [(0.02, 0.0), (3.0, 0.0), (0.02, torch.linspace(0.1, 2, 60).double())]
 )
 def test_the_most_likely_weights(prior: float, known: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With known noise and without, of targets that are drawn from the process."""
+    """With and without known noise, for targets that are drawn from the process."""
     losses = []
     monkeypatch.setattr(
         gp, "minimize", lambda f, *rest, **how: losses.append(f) or minimize(f, *rest, **how)
@@ -218,7 +218,7 @@ def test_tuning_on_some_items() -> None:
 
 @pytest.mark.parametrize("tune", [False, True])
 def test_several_targets_that_miss_some(tune: bool) -> None:
-    """Each as alone, on the items where it was measured."""
+    """Each is predicted as if it were alone, from the items where it was measured."""
     targets = np.stack([OLD_Y, -3 * OLD_Y + np.arange(30), np.cos(OLD_Y)], axis=1)
     targets[3:9, 0] = targets[::2, 1] = np.nan
     kernel = WLSubtreeKernel(2, compare="minmax")
@@ -234,7 +234,7 @@ def test_several_targets_that_miss_some(tune: bool) -> None:
         for name in ("noise_", "log_marginal_likelihood_", "jitter_"):
             same(getattr(process, name)[t], getattr(alone, name)[0], 1e-2 if tune else 1e-9)
     given = KernelGP(kernel, tune=False, weights=process.weights_, noise=process.noise_)
-    found = given.fit(OLD, targets).predict(NEW, return_std=True)  # takes up what was learned
+    found = given.fit(OLD, targets).predict(NEW, return_std=True)  # given what was learned
     assert np.array_equal(found, (mean, std))
     process = KernelGP(kernel, tune=tune, random_state=0)
     flat, column = (process.fit(OLD, y).predict(NEW) for y in (OLD_Y, OLD_Y[:, None]))
@@ -243,7 +243,7 @@ def test_several_targets_that_miss_some(tune: bool) -> None:
 
 @pytest.mark.parametrize("tune", [False, True])
 def test_items_without_targets(tune: bool) -> None:
-    """Those measured for none change nothing, those measured for another target alone no term."""
+    """Items measured for no target change nothing; those of another target alone, no term."""
     long = [nx.path_graph(60) for _ in range(3)]
     for graph in long:
         nx.set_node_attributes(graph, 1, "x")
@@ -260,7 +260,7 @@ def test_items_without_targets(tune: bool) -> None:
 
 
 def test_what_was_fitted_is_forgotten() -> None:
-    """Where arguments change, and where another fit is refused."""
+    """Fits are forgotten when arguments change, and when another fit is refused."""
     process = KernelGP(WLSubtreeKernel(2), tune=False).fit(OLD, OLD_Y)
     process.set_params(split=True).predict(NEW)
     process.set_params(split=False)
@@ -273,9 +273,9 @@ def test_what_was_fitted_is_forgotten() -> None:
 
 
 def test_units() -> None:
-    """Of targets; each term is divided by its mean over the fitted items, also where it is learned.
+    """Units do not matter: terms are divided by their means over fitted items, even if learned.
 
-    Features may require gradients, which are not recorded.
+    Features may require gradients, but none are recorded.
     """
     mean, std = KernelGP(random_state=0).fit(OLD, OLD_Y).predict(NEW, return_std=True)
     other = KernelGP(random_state=0).fit(OLD, -1000 * OLD_Y + 7).predict(NEW, return_std=True)
@@ -284,7 +284,7 @@ def test_units() -> None:
     found = []
     for scale in (1.0, 10.0):
         items = [Data(x=scale * torch.eye(3)[g.x].double(), edge_index=g.edge_index) for g in OLD]
-        for item in items:  # as a network's outputs do
+        for item in items:  # like a network's outputs
             item.x.requires_grad_()
         process = KernelGP(kernels, random_state=0).fit(items, OLD_Y)
         found.append([*process.weights_[:, 0], *process.noise_, *process.predict(items)])
@@ -292,9 +292,9 @@ def test_units() -> None:
 
 
 def test_targets_of_every_form() -> None:
-    """Constant ones, two, lists, tensors; far from all items the prediction is the prior's.
+    """Constant targets, only two, lists, tensors; far from all items the prior is predicted.
 
-    Equal ones may differ from their mean by rounding, which is no deviation to divide by.
+    Equal targets may differ from their mean by rounding, which is not divided by as a deviation.
     """
     graphs, y = OLD[:12], OLD_Y[:12]
     mean, std = KernelGP().fit(graphs, np.full(12, 3.5)).predict(graphs, return_std=True)
@@ -315,12 +315,12 @@ def test_targets_of_every_form() -> None:
 
 
 def test_score_of_what_was_measured() -> None:
-    """The mean over targets of the coefficient of determination."""
+    """The coefficient of determination, averaged over targets."""
     targets = np.stack([OLD_Y, np.cos(OLD_Y), np.sin(OLD_Y)], 1)
     targets[3:9, 0] = targets[::2, 1] = np.nan
     process = KernelGP(tune=False).fit(OLD, targets)
     held = targets.copy()
-    held[1:, 2] = np.nan  # measured once: no variance
+    held[1:, 2] = np.nan  # one measurement has no variance
     found, expected = process.predict(OLD), []
     weight = np.arange(30.0)
     for t in range(2):
@@ -329,7 +329,7 @@ def test_score_of_what_was_measured() -> None:
         expected.append([r2_score(*own), r2_score(*own, sample_weight=weight[there])])
     same([process.score(OLD, held), process.score(OLD, held, weight)], np.mean(expected, 0))
     for items, y, message in (
-        (OLD, np.full((30, 3), np.nan), "no target was measured twice"),
+        (OLD, np.full((30, 3), np.nan), "no target has 2 measurements or more"),
         (OLD, OLD_Y, r"y has shape \(30,\): expected \(30, 3\)"),
         (OLD[:1], 1.0, r"y has shape \(\): expected \(1, 3\)"),
     ):
@@ -340,7 +340,7 @@ def test_score_of_what_was_measured() -> None:
 
 
 def graphs_and_classes(count: int, seed: int = 0) -> tuple[list[Data], Array]:
-    """Whether most nodes have the first label, the second, or neither."""
+    """Classes that say whether most nodes have the first label, the second, or neither."""
     graphs, _ = graphs_and_targets(count, seed)
     shares = np.array([[float((g.x == label).double().mean()) for label in (0, 1)] for g in graphs])
     names = np.where(shares[:, 0] > 0.4, "first", "second")
@@ -350,7 +350,7 @@ def graphs_and_classes(count: int, seed: int = 0) -> tuple[list[Data], Array]:
 def test_classes_are_regressions_with_known_noise() -> None:
     """Milios et al. 2018, equations 6 to 8, here with the noise on the diagonal by hand.
 
-    Weights and noise are learned beside it.
+    The weights and the remaining noise are learned as well.
     """
     (old, labels), (new, _) = graphs_and_classes(40), graphs_and_classes(10, seed=1)
     process = KernelGPClassifier(SUM, tune=False, noise=0.3).fit(old, labels)
@@ -379,7 +379,7 @@ def test_classes_are_regressions_with_known_noise() -> None:
 
 
 def test_several_targets_of_classes() -> None:
-    """Each as if it were learned alone, from where it was measured."""
+    """Each is predicted as if it were alone, from the items where it was measured."""
     (old, labels), (new, _) = graphs_and_classes(60), graphs_and_classes(15, seed=1)
     names = ["first", "neither", "second"]
     several = pd.DataFrame({"a": labels, "b": labels == "first", "c": labels[::-1]}, dtype=object)
@@ -416,7 +416,7 @@ def test_jitter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of targets that miss some items a factor is as large as what was measured."""
+    """With missing targets, a factor is only as large as the number of measured items."""
     monkeypatch.setattr(gp.os, "sysconf", lambda name: 60)  # 60 pages of 60 bytes
     said = r"Gram matrix of 20 items .* 0\.0 GB, the machine has 0\.0"
     with pytest.raises(MemoryError, match=said):
@@ -432,7 +432,7 @@ def test_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_model_selection() -> None:
-    """Over arguments of the kernel and over kernels."""
+    """A search over the arguments of a kernel, and over kernels."""
     one, noises = WLSubtreeKernel(compare="minmax"), [0.1, 10.0]
     grid = [
         {"kernel": [one], "kernel__num_iterations": [0, 2], "noise": noises},
@@ -482,7 +482,7 @@ def test_refused(process: Any, y: Any, message: str) -> None:
 
 
 def test_forms_of_collections() -> None:
-    """Kernels that were handed over are copied, and stay as they were."""
+    """Kernels that are handed over are copied and do not change themselves."""
     process = KernelGP(SUM, tune=False)
     assert process.fit(OLD, OLD_Y) is process and process.kernel is SUM
     assert not any(hasattr(kernel, "collection_") for kernel in SUM)
@@ -526,7 +526,7 @@ def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_kernels_within_kernels_compute_as_the_process_does() -> None:
-    """In float64 on vectors in float32, as kernels that have a type of their own."""
+    """In float64 on float32 vectors, as a base kernel with dtype float64 of its own."""
     graphs = [vector_graph(5, seed) for seed in range(8)]
     single = [Data(x=g.x.float(), edge_index=g.edge_index, edge_attr=None) for g in graphs]
     eye, y = [0.3 * torch.eye(graphs[0].x.size(1))] * 3, np.arange(8.0)
@@ -547,7 +547,7 @@ def test_errors_name_items_by_their_place_among_all() -> None:
 
 
 def test_missing_labels_and_numbers_in_every_form() -> None:
-    """NaN beside words in a list, and pandas' own NA."""
+    """NaN beside words in a list, and pandas' NA, are missing values."""
     smiles = ["CCO", "CCCO", "c1ccccc1", "CCN", "Cc1ccccc1"]
     words: list[Any] = ["chain", "chain", "ring", float("nan"), "ring"]
     kernel = WLSubtreeKernel(compare="minmax")

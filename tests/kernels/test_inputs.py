@@ -77,7 +77,7 @@ ANALYZERS: list[tuple[Callable[[str], list[Any]], dict[str, Any]]] = [
 @pytest.mark.parametrize(("tokens", "options"), ANALYZERS)
 @of_texts
 def test_tokens_of_strings(kernel: Any, tokens: Any, options: dict[str, Any]) -> None:
-    """As scikit-learn's vectorizers split them, in every form of a collection."""
+    """Strings are split as by scikit-learn's vectorizers, in every form of a collection."""
     lists = list(map(tokens, SENTENCES))
     expected = kernel(lists)
     kernel = clone(kernel).set_params(**options)
@@ -90,7 +90,7 @@ def test_tokens_of_strings(kernel: Any, tokens: Any, options: dict[str, Any]) ->
     one = kernel.prefixes(SENTENCES[0], SENTENCES[1])
     assert one.shape == (len(lists[0]), len(lists[1]))
     close(one[-1, -1], expected[0, 1])
-    if not callable(options.get("analyzer")):  # tokens stay what they are
+    if not callable(options.get("analyzer")):  # given tokens are not split
         close(kernel(lists), expected)
 
 
@@ -155,7 +155,7 @@ BASE = RandomWalkKernel(2, node_feature="kind", edge_feature=None)
     ]
 )
 def test_forms_of_labels(kernel: Any) -> None:
-    """The last three are also the labels of batches; numbers of any type are one label."""
+    """The last three forms also occur in batches; equal numbers of any type are one label."""
     graphs = [graph for graph in GRAPHS if graph.num_nodes]
     expected = kernel(graphs)
     for form, change in FORMS.items():
@@ -176,7 +176,7 @@ def test_integer_rows_are_vectors_and_integers_labels() -> None:
 
 
 def test_labels_that_are_almost_alike() -> None:
-    """-0.0 is 0; rows of another width are other labels; large numbers differ."""
+    """-0.0 equals 0, rows of different widths are different labels, large numbers stay apart."""
     edge = torch.tensor([[0], [1]])
     graphs = [Data(x=torch.tensor([[a], [1.0]]), edge_index=edge) for a in (0.0, -0.0)]
     assert WLSubtreeKernel(2)(graphs).tolist() == [[6, 6], [6, 6]]
@@ -184,7 +184,7 @@ def test_labels_that_are_almost_alike() -> None:
     kernel = WLSubtreeKernel(0, output="gram").fit([narrow])
     assert kernel.transform([wide]).item() == 0
     assert WLSubtreeKernel(0)([ring(2**24 + k, torch.int64) for k in (0, 1)])[0, 1] == 0
-    assert WLSubtreeKernel(0)([ring(6.0, torch.int64)]).item() == 9  # which are no vectors
+    assert WLSubtreeKernel(0)([ring(6.0, torch.int64)]).item() == 9  # these are no vectors
 
 
 def test_types_that_differ() -> None:
@@ -199,18 +199,18 @@ def test_types_that_differ() -> None:
             kernel = WLKernel(RandomWalkKernel(2), relabel, 2)
             found, expected = kernel([graph]).double(), kernel([double])
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-            if dtype == torch.float32:  # in the type of those to compare with
+            if dtype == torch.float32:  # in the type of the fitted graph
                 for a, b in ((graph, double), (double, graph)):
                     value = torch.from_numpy(kernel.fit([a]).transform([b]))
                     assert value.dtype == a.x.dtype
                     torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
     one, kernel = Data(x=x[:1], edge_index=RING[:, :0]), WLKernel(RandomWalkKernel(2), wide, 2)
     graph = ring(x=x, edge_attr=edges.float())
-    close(kernel([one, one]), kernel([one, graph])[:1, :1].expand(2, 2))  # no edge in a collection
+    close(kernel([one, one]), kernel([one, graph])[:1, :1].expand(2, 2))  # no edges at all
 
 
 def test_networkx() -> None:
-    """Each undirected edge leads both ways; the numbers of a graph are the graph's own."""
+    """An undirected edge leads both ways; graph attributes hold the numbers of a graph."""
     kernel = RandomWalkKernel(node_label=["kind", "name"], edge_feature=["length", "edge_attr"])
     undirected = [as_networkx(graph, nx.MultiGraph) for graph in GRAPHS]
     expected = [both_ways(graph, loops=False) for graph in GRAPHS]
@@ -228,7 +228,7 @@ def test_networkx() -> None:
 
 
 def test_molecules() -> None:
-    """A data set of molecules, its batch, its list and slices of it; distinct rows are labels."""
+    """A data set of molecules equals its batch, list and slices; distinct rows are labels."""
     pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
     from pyg_kernels.datasets import MoleculeDataset
 
@@ -246,8 +246,8 @@ def test_molecules() -> None:
 
 
 def test_what_is_read() -> None:
-    """A data set's transform; nothing but edges with node_label=None; a copy that is kept; edges
-    of a batch that are not sorted by graph.
+    """A data set's transform is applied, node_label=None reads edges alone, fits keep copies, and
+    edges of a batch need not be sorted by graph.
     """
     bare = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in GRAPHS]
     for own in (WLSubtreeKernel(2, None), ShortestPathKernel(node_label=None)):
@@ -294,7 +294,7 @@ def test_collections_that_are_read_in_chunks(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_small_and_large_values_and_one_vector_against_many() -> None:
-    """Numbers are standardized by all of them, not by the one."""
+    """Vectors are standardized over both collections, even if one of them is a single vector."""
     tiny = [ring(1e-10, torch.float32), ring(2e-10, torch.float32)]
     torch.testing.assert_close(RandomWalkKernel(1, normalize=True)(tiny), torch.ones(2, 2))
     assert RandomWalkKernel(5, dtype=F64)([ring(1e5, torch.float32)]).isfinite().all()
@@ -307,7 +307,7 @@ def test_small_and_large_values_and_one_vector_against_many() -> None:
 
 @pytest.mark.usefixtures("threads")
 def test_gradients_with_threads() -> None:
-    """Of texts, and of an activation's own parameters."""
+    """Texts get gradients, and so do an activation's own parameters."""
     texts = [torch.zeros(0, 2, dtype=F64) for _ in range(30)]
     texts += [vectors(6, 2, seed=k).requires_grad_() for k in range(6)]
     for kernel in (StringKernel(2, max_memory=4800), DeepStringKernel(max_memory=4800)):
@@ -328,7 +328,7 @@ def test_gradients_with_threads() -> None:
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("kernel", [RandomWalkKernel(normalize=True), DeepGraphKernel(1)])
 def test_tangents_are_those_of_all_blocks(kernel: Any) -> None:
-    """Which threads would lose."""
+    """Tangents would be lost in other threads."""
     values, small = torch.rand(6, 3, 2, dtype=F64), clone(kernel).set_params(max_memory=1)
 
     def gram(values: Tensor) -> Tensor:
@@ -476,7 +476,7 @@ def test_refused(error: type[Exception], kernel: Any, items: Any, match: str) ->
 
 
 def test_nodes_that_one_attribute_alone_counts() -> None:
-    """Isolated ones at the end, of which the relabelling alone, or the base kernel alone, knows."""
+    """Only the relabelling's attribute, or only the base kernel's, shows isolated last nodes."""
     edge = torch.tensor([[0], [1]])
     graphs = [Data(z=torch.tensor(z), edge_index=edge) for z in ([6, 6, 1, 1], [6, 1, 6])]
     graphs[1].edge_index = edge[:, :0]

@@ -53,7 +53,7 @@ def test_smiles_molecules_and_graphs_are_alike(kernel: Kernel) -> None:
 
 @identified([WLSubtreeKernel(2), DeepGraphKernel(), WLKernel(), WLKernel(RandomWalkKernel(2))])
 def test_featurizers(kernel: Any) -> None:
-    """The kernel's own, or that of its base."""
+    """A kernel has a featurizer of its own, or that of its base kernel."""
     name = "base__featurizer" if getattr(kernel, "base", None) else "featurizer"
 
     def make(featurizer: Any) -> Kernel:
@@ -81,7 +81,7 @@ def test_featurizers(kernel: Any) -> None:
 
 
 def test_labels_tell_stereo_and_charge() -> None:
-    """Whatever the order of atoms: one enantiomer written twice, and its mirror image."""
+    """In any order of atoms, a molecule written twice is the same, and its variant is another."""
     kernel = WLSubtreeKernel(3, edge_label="edge_attr", compare="minmax")
     for one, same, other in (
         ("C[C@H](N)C(=O)O", "N[C@@H](C)C(=O)O", "N[C@H](C)C(=O)O"),
@@ -93,7 +93,7 @@ def test_labels_tell_stereo_and_charge() -> None:
 
 
 def test_equal_descriptors() -> None:
-    """RDKit adds them up in the order of atoms, so that isomers' differ by rounding alone."""
+    """RDKit adds them up in the order of atoms, so those of isomers differ by rounding alone."""
     isomers = ["CC(=O)Nc1ccc(Cl)cc1", "CC(=O)Nc1cccc(Cl)c1", "CC(=O)Nc1ccccc1Cl"]
     process = KernelGP(molecule_kernels(), random_state=0).fit(isomers, [1.0, 2.0, 3.0])
     mean, std = process.predict(["CCO", "CC(=O)Nc1ccc(F)cc1"], return_std=True)
@@ -101,13 +101,13 @@ def test_equal_descriptors() -> None:
 
 
 TRAIN = ["CCO", "c1ccccc1O", "CC(=O)Nc1ccc(O)cc1", "C[C@H](N)C(=O)O", "[Na+].[Cl-]", "CCN", "CCCO"]
-TRAIN.append("F/C=C/F")  # which bonds alone tell from the last one below
+TRAIN.append("F/C=C/F")  # only bonds differ from NEW's last
 NEW = ["OCC", "C[C@@H](N)C(=O)O", "CCCCO", "[U]", "C(C", "", "C", "Oc1ccccc1C", "N[C@@H](C)C(=O)O"]
 NEW.append("F/C=C\\F")
 
 
 def min_max(ones: list[str], others: list[str], num_iterations: int = 2) -> Any:
-    """The similarities of environments of at most so many bonds, by brute force."""
+    """The similarities of environments of at most `num_iterations` bonds, by brute force."""
     kernel = WLSubtreeKernel(num_iterations, edge_label="edge_attr", compare="minmax")
     codes = [list(map(DefaultFeaturizer(), smiles)) for smiles in (ones, others)]
     return defined(kernel, *codes).numpy()
@@ -124,7 +124,7 @@ def test_is_the_largest_min_max_similarity(num_iterations: int, max_memory: int)
 
 
 def test_training_molecules_are_like_themselves_however_they_are_written() -> None:
-    """A series is read by position, whatever its index is."""
+    """A pandas Series is read by position, whatever its index is."""
     assert MoleculeSimilarity().fit(TRAIN).nearest([]).similarity.shape == (0,)
     smiles = ["CCO", "CCO", "c1ccccc1", "CCN", "CCO"]
     new = pd.Series(["OCC", "CCN", "c1ccccc1"], index=[2, 0, 1])
@@ -143,10 +143,10 @@ def test_threshold_leaves_each_molecule_itself_out(
     assert fitted.threshold_ == pytest.approx(np.percentile(every.max(1), percentile))
     assert MoleculeSimilarity().fit(["CCO"]).threshold_ == 0
     again = MoleculeSimilarity(percentile=percentile).fit([TRAIN[0], *TRAIN, *TRAIN])
-    assert again.threshold_ == fitted.threshold_  # of each molecule once
+    assert again.threshold_ == fitted.threshold_  # each molecule counts once
     assert list(again.nearest(TRAIN[1:3]).position) == [2, 3]
     monkeypatch.setattr(similarity, "_SAMPLE", 3)
-    least = MoleculeSimilarity(percentile=0).fit(TRAIN).threshold_  # of three of them
+    least = MoleculeSimilarity(percentile=0).fit(TRAIN).threshold_  # from a sample of three
     assert np.isclose(every.max(1), least).any()
 
 
@@ -172,14 +172,14 @@ def test_refused() -> None:
 
 
 def test_vectors_are_differentiable_and_features_have_single_precision() -> None:
-    """The latter also by default in double."""
+    """Features are in single precision even if the default dtype is double."""
     rows = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
 
     def gram(rows: torch.Tensor) -> torch.Tensor:
         return VectorKernel("d")([Data(d=row, num_nodes=1) for row in rows])
 
     assert torch.autograd.gradcheck(gram, rows)
-    for scale in (1e200, 1e-300):  # whose squares are none
+    for scale in (1e200, 1e-300):  # squares over- or underflow
         torch.testing.assert_close(gram(rows * scale), gram(rows))
     expected = RandomWalkKernel(featurizer="default")(SMILES)
     torch.set_default_dtype(torch.float64)

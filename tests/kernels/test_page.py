@@ -11,7 +11,7 @@ from tests.pages import code_blocks, run
 
 
 def instead_of_mutag(root: str, name: str) -> list[Data]:
-    """Some graphs with one-hot labels and classes, as of that data set."""
+    """Graphs with one-hot labels and classes, in place of MUTAG."""
     assert name == "MUTAG"
     graphs = [labelled_graph(3 + i % 4, i) for i in range(24)]
     for i, graph in enumerate(graphs):
@@ -23,7 +23,7 @@ def instead_of_mutag(root: str, name: str) -> list[Data]:
 def test_snippets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "TUDataset", instead_of_mutag)
     blocks = (block for block in code_blocks("kernels.rst") if "gpytorch" not in block)
-    names = run(*blocks)  # those of GPyTorch: see test_gpytorch.py
+    names = run(*blocks)  # test_gpytorch.py runs GPyTorch's
     assert names["gram"].shape == (24, 24) and names["rows"].shape == (2, 24)
     assert names["mean"].shape == names["std"].shape == (10,)
     np.testing.assert_allclose(names["probabilities"].sum(1), np.ones(10))

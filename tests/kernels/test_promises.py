@@ -1,4 +1,4 @@
-"""What every exact kernel promises, on texts and on graphs."""
+"""The promises of every exact kernel, on texts and on graphs."""
 
 import pickle
 import re
@@ -49,10 +49,10 @@ from tests.kernels.definitions import defined
 
 @of_every
 def test_the_gram_matrix(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
-    """The definition's, symmetric, with its diagonal; neither order nor company touch a value.
+    """It equals the definition and is symmetric; no value depends on order or on other objects.
 
-    One against many is one row: the bar counts as many pairs as there are values. There is none
-    where it is not asked for, or nobody would see it.
+    If one object is compared with many, the progress bar counts as many pairs as there are values.
+    No bar appears where it is not asked for, or where nobody would see it.
     """
     kernel, xs, ys = case.build(), case.collection(), case.collection(3, seed=50)
     gram, between = kernel(xs), kernel(xs, ys)
@@ -78,7 +78,7 @@ def test_the_gram_matrix(case: Case, capsys: pytest.CaptureFixture[str]) -> None
     out, bar = capsys.readouterr()
     assert not out and set(re.findall(r"/([\d.]+k?) \[", bar)) == {"8.00"} and "pairs" in bar
     assert type(getattr(kernel, "base", kernel)).__name__ in bar or "Gram matrix" in bar
-    if case.inputs.word == "graph":  # names of nodes do not matter
+    if case.inputs.word == "graph":  # the numbering of nodes is irrelevant
         moved = [x.subgraph(torch.arange(x.num_nodes).flip(0)) for x in xs]
         close(kernel(moved, xs), gram, atol=case.tolerance)
 
@@ -88,7 +88,7 @@ def test_transform_is_a_block_of_the_whole(case: Case) -> None:
     a, b = case.collection(6), case.collection(5, seed=50)
     kernel = case.build()
     kernel(a)
-    with pytest.raises(NotFittedError):  # a call is no fit
+    with pytest.raises(NotFittedError):  # a call does not fit
         kernel.transform(b)
     fitted = kernel.fit_transform(a, [0] * 6)
     assert sparse.issparse(fitted) if case.features else isinstance(fitted, np.ndarray)
@@ -98,23 +98,23 @@ def test_transform_is_a_block_of_the_whole(case: Case) -> None:
     transformed = kernel.transform(b)
     close(case.gram(transformed, fitted), kernel(b, a), atol=case.tolerance)
     again = case.build().fit(b)
-    assert again.fit(a, y=[0] * 6) is again  # which forgets the first
+    assert again.fit(a, y=[0] * 6) is again  # forgets the first fit
     close(dense(again.transform(a)), dense(fitted), atol=case.tolerance)
     close(dense(again.transform(b)), dense(transformed), atol=case.tolerance)
     other = pickle.loads(pickle.dumps(again))
     close(dense(other.transform(b)), dense(transformed), atol=case.tolerance)
-    before = pickle.dumps(b)  # what is compared is left alone
+    before = pickle.dumps(b)  # inputs stay as they are
     again.fit(b).transform(b)
     assert pickle.dumps(b) == before
     again.set_params(**again.get_params()).transform(b)  # the same arguments
-    name, values = case.grid  # other arguments have nothing fitted with them
+    name, values = case.grid  # with other arguments nothing is fitted
     value = next(value for value in values if value is not again.get_params()[name])
     with pytest.raises(NotFittedError):
         again.set_params(**{name: value}).transform(b)
 
 
 class LargestTensor(TorchDispatchMode):
-    """Notes the bytes of the largest tensor of numbers that any operation returns."""
+    """Records the bytes of the largest tensor of numbers that any operation returns."""
 
     nbytes = 0
 
@@ -131,7 +131,7 @@ class LargestTensor(TorchDispatchMode):
 
 @of_every
 def test_small_blocks_and_no_numba_give_the_same_numbers(case: Case) -> None:
-    """Of 13 objects there are 91 pairs, far more than fit into 6,000 bytes at once."""
+    """The 91 pairs of 13 objects need far more than 6,000 bytes at once."""
     xs, ys = case.collection(13), case.collection(2, seed=51)
     kernel, few = case.build(), xs[:4]
     gram, between = kernel(few), kernel(few, ys)
@@ -155,7 +155,7 @@ def test_small_blocks_and_no_numba_give_the_same_numbers(case: Case) -> None:
 
 @of_every
 def test_dtypes(case: Case) -> None:
-    """The dtype of continuous inputs, float64 for exact matches, or the one that is asked for."""
+    """Continuous inputs keep their dtype, exact matches give float64, unless `dtype` is set."""
     single, double = (case.collection(dtype=dtype) for dtype in (torch.float32, F64))
     expected, own = case.build()(double), torch.float32 if case.continuous else F64
     assert expected.dtype == F64
@@ -199,7 +199,7 @@ def test_on_a_cuda_device(case: Case, dtype: torch.dtype) -> None:
 
 
 def differentiable(case: Case, sizes: Sequence[int], seed: int) -> tuple[list[Any], list[Tensor]]:
-    """Objects of these sizes, and all of their continuous features as leaves."""
+    """Objects of these sizes, and leaves for all of their continuous features."""
     items = [case.inputs.make(size, seed + i, F64) for i, size in enumerate(sizes)]
     leaves = [leaf.clone().requires_grad_() for x in items for leaf in case.inputs.leaves(x)]
     return items, leaves
@@ -213,7 +213,7 @@ def rebuilt(case: Case, items: Sequence[Any], leaves: Sequence[Tensor]) -> list[
 
 @differentiable_everywhere
 def test_gradients(case: Case) -> None:
-    """Between two collections, and of one, whose objects are on both sides; in blocks the same."""
+    """Between two collections, within one, and of the diagonal; blocks give the same gradients."""
     xs, of_xs = differentiable(case, [3, 2], seed=0)
     ys, of_ys = differentiable(case, [3], seed=20)
     kernel, blocks = case.build(), case.build(max_memory=1)
@@ -240,7 +240,7 @@ def test_gradients(case: Case) -> None:
 
 @continuous
 def test_gradients_are_finite(case: Case) -> None:
-    """Also where objects are equal, or nothing at all, or zero; a fit records none."""
+    """Also where objects are equal, empty or zero; a fit records no gradients."""
     xs, leaves = differentiable(case, [4, 0, 2, 1, 3], seed=0)
     with torch.no_grad():
         for leaf in leaves[-len(leaves) // 5 :]:
@@ -257,7 +257,7 @@ def test_gradients_are_finite(case: Case) -> None:
 
 @of_each_class
 def test_every_form(case: Case) -> None:
-    """Some graphs have no nodes, the last one among them."""
+    """Some graphs have no nodes; one of them is the last graph."""
     xs, ys = case.collection(11), case.collection(3, seed=50)
     kernel = case.build()
     expected, gram = kernel(xs, ys), kernel(xs)
@@ -276,7 +276,7 @@ def test_every_form(case: Case) -> None:
 
 
 def broken_collections(case: Case) -> Iterator[tuple[Any, str, type[Exception]]]:
-    """Collections, what is said of them, and the error."""
+    """Broken collections, each with a pattern for the message and the type of the error."""
     word, good, kernel = case.inputs.word, case.collection(6), case.kernel
     yield [], f"at least one {word}", ValueError
     for nothing in (3, object()):
@@ -300,12 +300,12 @@ def broken_collections(case: Case) -> Iterator[tuple[Any, str, type[Exception]]]
         readers = (kernel, getattr(kernel, "relabel", None))
         names = [getattr(r, f"edge_{role}", "") for r in readers for role in ("label", "feature")]
         for rows in (None, good[3].edge_attr[:-1]) if "edge_attr" in names else ():
-            bad = changed(good[3], edge_attr=rows)  # one row an edge, in all graphs or in none
+            bad = changed(good[3], edge_attr=rows)  # a row per edge, in all graphs or none
             yield [*good[:3], bad, good[4]], r"graph \d", ValueError
 
 
 def narrower(case: Case, item: Any) -> Iterator[Any]:
-    """The item with one number less in the rows of one of its features."""
+    """For each of the item's features, the item with one column less in that feature."""
     for place, leaf in enumerate(case.inputs.leaves(item)):
         leaves = list(case.inputs.leaves(item))
         leaves[place] = leaf[:, :-1]
@@ -313,7 +313,7 @@ def narrower(case: Case, item: Any) -> Iterator[Any]:
 
 
 def broken_graphs(graph: Data, reads_nodes: bool) -> Iterator[Data]:
-    """A graph of 6 nodes and 12 edges with indices out of range, of other shapes and types."""
+    """Variants of a graph of 6 nodes and 12 edges: indices out of range, wrong shapes and types."""
     index = graph.edge_index
     out_of_range = torch.where(index == index[0, 0], 6, index)
     others = (index - 10, index.view(3, 8), index.flatten(), index.double(), None)
@@ -326,7 +326,7 @@ def broken_graphs(graph: Data, reads_nodes: bool) -> Iterator[Data]:
 
 @of_each_class
 def test_broken_collections(case: Case) -> None:
-    """In every way in which a kernel meets a collection."""
+    """Every call that takes a collection raises the error."""
     good, kernel = case.collection(3), case.build()
     calls = [kernel, kernel.diagonal, kernel.fit, kernel.fit_transform, partial(kernel, good)]
     calls.append(case.build().fit(good).transform)
@@ -365,7 +365,7 @@ WRONG: list[tuple[Any, dict[str, list[Any]]]] = [
 
 @pytest.mark.parametrize(("kernel", "wrong"), WRONG)
 def test_wrong_arguments(kernel: Any, wrong: dict[str, list[Any]]) -> None:
-    """The constructor takes anything; whatever uses it says what is wrong."""
+    """The constructor accepts anything; every call that uses it says what is wrong."""
     of_texts = isinstance(kernel, (StringKernel, DeepStringKernel))
     items = [vectors(3) if of_texts else vector_graph(3, 0)]
     for argument, values in wrong.items():

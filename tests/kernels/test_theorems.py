@@ -1,6 +1,6 @@
-"""The theorems of Lei et al. 2017, with the layers' own code on one side and the kernels' on the
-other: what a network computes is a kernel, evaluated against its weights.
+"""Theorems of Lei et al. 2017: a network computes a kernel, evaluated against its weights.
 
+One side of each test is the layers' own code, the other side is the kernels'.
 For polynomial activations feature maps are finite. With σ(t) = Σ a_k t^k and K_σ(t) = Σ b_k t^k,
 φ_σ(x) = (+) √b_k x^{(x)k} and ψ_σ(w) = (+) (a_k / √b_k) w^{(x)k} give <φ_σ(x), ψ_σ(w)> = σ(<x, w>)
 and <φ_σ(x), φ_σ(y)> = K_σ(<x, y>).
@@ -40,12 +40,12 @@ BARE: dict[str, Any] = {"act": None, "bias": False}
 
 
 def references(layers: Iterable[Any]) -> list[Tensor]:
-    """The i-th rows of W^(1), ..., W^(n), one text or walk a channel i."""
+    """The i-th rows of W^(1), ..., W^(n): one reference text or walk for each channel i."""
     return list(torch.stack([lin.weight.detach() for lin in layers], dim=1))
 
 
 def chains(conv: Any, bonds: bool) -> list[Data]:
-    """The directed reference walk of each channel, with the rows of its edges' weights."""
+    """The directed reference walk of each channel; rows of edge weights are its edge features."""
     first, found = torch.arange(len(conv.lins) - 1), []
     for k, nodes in enumerate(references(conv.lins)):
         found.append(Data(x=nodes, edge_index=torch.stack([first, first + 1])))
@@ -56,7 +56,7 @@ def chains(conv: Any, bonds: bool) -> list[Data]:
 
 
 def walked(name: str) -> tuple[list[Data], dict[str, Any], str | None]:
-    """Graphs, the sizes of their features, and the name of those of edges."""
+    """Graphs, the sizes of their features, and the name of their edge features."""
     if name == "molecules":
         graphs = [molecule(smiles) for smiles in SMILES]
         data = [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in graphs]
@@ -76,7 +76,7 @@ ON_GRAPHS = ["nodes", "edge features", "molecules"]
 def test_theorem_1(order: int, decay: float) -> None:
     """c_j[t][i] is K_j of the first t tokens and the i-th reference, for every j and t.
 
-    Normalised aggregation multiplies it by (1 - λ)^n; Σ_t z_n[t] weighs an n-gram by the tokens
+    Normalised aggregation multiplies this by (1 - λ)^n. Σ_t z_n[t] weights an n-gram by the tokens
     that it skips (thesis, eq. 2.5).
     """
     options = {"order": order, "decay": decay, "seed": order, **BARE}
@@ -102,7 +102,7 @@ def test_theorem_1(order: int, decay: float) -> None:
 
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_additive_layer_after_many_zero_tokens(order: int) -> None:
-    """Table 5(c): the additive, normalised kernel is the layer's recurrence only in this limit."""
+    """Table 5(c): the additive, normalised kernel equals the recurrence only in this limit."""
     options = {"order": order, "combine": "add", "decay": 0.5, "normalize": True}
     rcnn = random_rcnn(FEATURES, HIDDEN, **options, **BARE)
     x = random_text(5, FEATURES)
@@ -116,7 +116,7 @@ def test_additive_layer_after_many_zero_tokens(order: int) -> None:
 
 
 class Sigma(torch.nn.Module):
-    """An activation Σ a_k t^k, and K_σ = Σ b_k t^k that has it in its space."""
+    """An activation Σ a_k t^k, and a kernel K_σ = Σ b_k t^k whose space contains it."""
 
     def __init__(self, a: Sequence[float], b: Sequence[float]) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class Sigma(torch.nn.Module):
         return self._powers(w, [a / math.sqrt(b) if b else 0.0 for a, b in pairs])
 
     def _powers(self, vector: Tensor, coefficients: Sequence[float]) -> Tensor:
-        """The direct sum of the tensor powers c_k v^{(x)k}, without those where b_k is 0."""
+        """The direct sum of the tensor powers c_k v^{(x)k}, except those where b_k is 0."""
         parts, power = [], torch.ones(1, dtype=torch.float64)
         for k, (coefficient, b) in enumerate(zip(coefficients, self.b, strict=True)):
             power = torch.kron(power, vector) if k else power
@@ -161,7 +161,7 @@ def test_the_spaces_of_polynomials() -> None:
 def deep_string_features(
     x: Tensor, num_layers: int, order: int, decay: float, sigma: Sigma
 ) -> list[Tensor]:
-    """φ^(L) of every prefix: supplement C."""
+    """φ^(L) of every prefix, by supplement C."""
     tokens = x
     for _ in range(num_layers):
         found = [string_features(tokens[: t + 1], order, decay) for t in range(len(x))]
@@ -170,7 +170,7 @@ def deep_string_features(
 
 
 def deep_string_references(rcnn: RCNN, sigma: Sigma) -> list[Tensor]:
-    """ψ^(L)_{i, n} of every channel i: supplement C, from the layers' matrices."""
+    """ψ^(L)_{i, n} of every channel i, by supplement C, from the layers' matrices."""
     mixed = torch.eye(rcnn.cells[0].lins[0].weight.size(1), dtype=torch.float64)
     for cell in rcnn.cells:
         rows = torch.stack([lin.weight.detach() @ mixed for lin in cell.lins], dim=1)
@@ -234,7 +234,7 @@ WALKS = covering(
 def test_theorem_3(options: dict[str, Any]) -> None:
     """Σ_v c_n[v][k] is K_W^n of the graph and the directed reference walk of channel k.
 
-    Over all walks, or over those that never turn back, on either side.
+    Both sides sum over all walks, or both over those that never turn back.
     """
     options = dict(options)
     data, sizes, edges = walked(options.pop("graphs"))
@@ -246,14 +246,14 @@ def test_theorem_3(options: dict[str, Any]) -> None:
 
 
 def combined(own: Tensor, arrived: Tensor, combine: str) -> Tensor:
-    """Of feature maps: sums of kernels are concatenations, products are tensor products."""
+    """Combines feature maps: sums of kernels concatenate them, products take tensor products."""
     return torch.cat([own, arrived]) if combine == "add" else torch.kron(own, arrived)
 
 
 def deep_graph_features(
     graph: Data, num_layers: int, order: int, decay: float, combine: str, sigma: Sigma
 ) -> list[Tensor]:
-    """φ^(L, n)(v) of every node v: supplement E, with edge features as further factors."""
+    """φ^(L, n)(v) of every node v, by supplement E, with edge features as further factors."""
     posts, bonds = list(graph.x), graph.edge_attr
     bonds = torch.ones(graph.num_edges, 1, dtype=torch.float64) if bonds is None else bonds
     for _ in range(num_layers):
@@ -272,7 +272,7 @@ def deep_graph_features(
 def deep_graph_references(
     convs: Sequence[GraphKernelConv], decay: float, combine: str, sigma: Sigma
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """ψ of every channel: of the last layer's c_n, and of U c_n, whose σ is h."""
+    """ψ of every channel: for the last layer's c_n, and for U c_n, whose σ is h."""
     mixed = torch.eye(convs[0].lins[0].weight.size(1), dtype=torch.float64)
     for conv in convs:
         first, *others = (lin.weight.detach() @ mixed for lin in conv.lins)
@@ -302,7 +302,7 @@ GRAPH_CASES = [  # activation, combine, order, layers, edge features
 
 
 def small_graphs(edge_dim: int | None) -> list[Data]:
-    """One feature a node: with loops, parallel edges and nodes where no walk ends."""
+    """Graphs with one feature per node, loops, parallel edges, and nodes where no walk ends."""
     graphs = [
         random_data(0, 4, [(0, 1), (1, 0), (1, 2), (1, 2), (2, 2)], 1),
         random_data(1, 3, [(0, 1), (1, 2)], 1),
@@ -355,9 +355,9 @@ WL_NETS = covering(
 
 @pytest.mark.parametrize("options", WL_NETS, ids=str)
 def test_proposition_2(options: dict[str, Any]) -> None:
-    """Channel k before the head: Σ_i K_W^n(r^i(G), chain of the k-th rows of layer i + 1).
+    """Channel k before the head is Σ_i K_W^n(r^i(G), chain of the k-th rows of layer i + 1).
 
-    The r^i are those of the definition of WLKernel, eq. 11, which test_definitions.py holds it to.
+    The r^i are those of eq. 11 by its definition, with which test_definitions.py compares WLKernel.
     """
     options = dict(options)
     data, sizes, edges = walked(options.pop("graphs"))

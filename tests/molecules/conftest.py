@@ -10,7 +10,7 @@ from tests.molecules.sets import AROMATIC, LOGP, SMILES
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a table of molecules, of which tests learn."""
+    """A folder with a table of molecules to learn from."""
     frame = pd.DataFrame({"smiles": SMILES, "y": LOGP, "kind": AROMATIC, "other": -LOGP})
     frame.to_csv(tmp_path / "m.csv", index=False)
     return tmp_path
@@ -18,5 +18,5 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests are about what goes in and out."""
+    """Few trees are enough: these tests are about what goes in and out."""
     monkeypatch.setattr(methods, "TREES", 20)

@@ -22,14 +22,14 @@ class TwoConvs(torch.nn.Module):
 
 
 class OnNodes(TwoConvs):
-    """Its last linear map reads nodes."""
+    """Its last linear map reads nodes, before the mean."""
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         return global_mean_pool(self.lin(self.first(x, edge_index)), batch)
 
 
 class Infinite(TwoConvs):
-    """Gives what is not finite, once it is trained."""
+    """Gives non-finite values outside of training, for batches of at most four molecules."""
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         out = super().forward(x, edge_index, batch)

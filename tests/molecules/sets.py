@@ -27,7 +27,7 @@ SMALL: dict[str, Any] = {
     "progress": False,
     "device": "cpu",
 }
-# The same in the command's words.
+# The same as options of the command.
 NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 2 --device cpu"
 
 
@@ -37,13 +37,13 @@ def regressor(model: Any, **options: Any) -> Any:
 
 
 def reloaded(fitted: Any, folder: Path, trust: bool = False) -> Any:
-    """What comes back of an estimator that is saved, in the folder `run`."""
+    """Saves an estimator in the subfolder `run` and loads it again."""
     fitted.save(folder / "run")
     return load(folder / "run", trust=trust)
 
 
 def run(folder: Path, words: str, *others: str, status: int = 0) -> str:
-    """What the command says of words, those with a + before them as paths in the folder."""
+    """Runs a command; gives its messages. Words that begin with + are paths in the folder."""
     given = [str(folder / word[1:]) if word[0] == "+" else word for word in words.split()]
     with redirect_stderr(StringIO()) as said:
         try:
@@ -55,5 +55,5 @@ def run(folder: Path, words: str, *others: str, status: int = 0) -> str:
 
 
 def train(folder: Path, out: str, words: str, status: int = 0) -> str:
-    """The same of ``train`` on the table `m.csv` of the folder."""
+    """Runs ``train`` on the table `m.csv` of the folder; gives its messages."""
     return run(folder, f"train +m.csv --out +{out} --target-columns {words}", status=status)

@@ -71,7 +71,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 
 def assert_one_line(said: str, command: str) -> None:
-    """An error, after the line that says what begins."""
+    """Checks for an error of one line, after the line that says what begins."""
     lines = said.splitlines()
     assert len(lines) == 2 and lines[-1].startswith(f"pyg-kernels {command}: error: "), said
 
@@ -198,7 +198,7 @@ def test_predictions_and_vectors_are_those_of_the_estimator(folder: Path) -> Non
     words = "--target-columns c --task classification --model wl-ridge --out +half"
     run(folder, f"train +half.csv {words}")
     names = json.loads((folder / "half" / "run.json").read_text())["classes"][0]
-    assert names == [*load(folder / "half" / "model").classes_]  # in one order for explanations
+    assert names == [*load(folder / "half" / "model").classes_]  # explanations need this order
     run(folder, "embed +net +new.csv --out +v.csv")
     found = pd.read_csv(folder / "v.csv").filter(regex=r"^v\d+$").to_numpy()
     expected = load(folder / "net" / "model").transform(SMILES)
@@ -229,7 +229,7 @@ def test_explanations_add_up(folder: Path) -> None:
 
 @pytest.fixture
 def fits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Any]]:
-    """The molecules that estimators are fitted to, and the validation parts."""
+    """Lists the molecules that each estimator is fitted to, and its validation part."""
     found, fit = [], MoleculeRegressor.fit
 
     def recorded(self: MoleculeRegressor, X: Molecules, y: Any, **given: Any) -> Any:
@@ -258,7 +258,7 @@ def test_groups_are_in_training_or_validation(folder: Path, fits: Any) -> None:
 
 
 def test_a_split_without_a_validation_part(folder: Path, fits: Any) -> None:
-    """Members hold out their own rows; whole groups are held out."""
+    """Each member holds out rows of its own; if there are groups, whole groups are held out."""
     number = len(SMILES)
     parts = ["train"] * (number - 3) + ["test"] * 3
     pd.read_csv(folder / "m.csv").assign(own=parts).to_csv(folder / "two.csv", index=False)
@@ -346,11 +346,11 @@ def test_scores_are_scikit_learns() -> None:
     assert np.isnan(regression_scores(np.full(2, np.nan), *np.zeros((3, 2)))["rmse"])
 
 
-# The documentation's pages run
+# The examples on the documentation's pages run
 
 
 def snippet(start: str) -> str:
-    """The block of code of the page on estimators that has this text."""
+    """The block of code with this text on the documentation's page on estimators."""
     return next(block for block in code_blocks("molecule_estimators.rst") if start in block)
 
 
@@ -378,7 +378,7 @@ def test_add_your_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def commands(page: str) -> list[list[str]]:
-    """The words of the commands that stand on lines of their own."""
+    """The words of each command that has a line of its own on this page."""
     return [
         line.split()[1:]
         for line in (DOCS / page).read_text().replace("\\\n", "").splitlines()

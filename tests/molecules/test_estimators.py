@@ -19,7 +19,7 @@ from tests.datasets.conftest import present
 from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES, regressor, reloaded
 
 TWO_CONVS = "tests.molecules.nets:TwoConvs"
-# Not those that the benchmarks add where they are imported.
+# Without the methods that the benchmarks add when they are imported.
 OWN = [name for name, kind in KERNEL_METHODS.items() if kind.__module__.startswith("pyg_kernels.")]
 MODELS = [*OWN, *NETWORKS, TWO_CONVS]
 
@@ -88,7 +88,7 @@ def test_methods_learn() -> None:
 
 
 def test_forms_of_molecules_and_of_numbers() -> None:
-    """RDKit's molecules, tables, nullable numbers, names that are numbers; dates are none."""
+    """RDKit's molecules, tables, nullable numbers, names that are numbers; dates are refused."""
     molecules = [Chem.MolFromSmiles(text) for text in SMILES]
     canonical = [Chem.MolToSmiles(mol) for mol in molecules]
     table = pd.DataFrame({"smiles": canonical})
@@ -105,12 +105,12 @@ def test_forms_of_molecules_and_of_numbers() -> None:
     np.testing.assert_array_equal(*found)
     table = pd.DataFrame({"smiles": SMILES, 0: LOGP, 1: -LOGP})
     assert regressor("wl-ridge").fit(table, LOGP).columns_ == ["0", "1"]
-    with pytest.raises(ValueError, match="column 'd' has what is no number"):
+    with pytest.raises(ValueError, match="column 'd' has cells that are not numbers"):
         regressor("wl-ridge").fit(table.assign(d=pd.Timestamp("2020-01-01")), LOGP)
 
 
 def test_forms_of_labels() -> None:
-    """Classes are sorted, whatever a categorical says; some may be missing beside words."""
+    """Classes are sorted, whatever a categorical's order; NaN among words is a missing label."""
     categories = pd.CategoricalDtype(["yes", "no"], ordered=True)
     missing: list[Any] = AROMATIC.tolist()
     missing[2] = float("nan")
@@ -180,7 +180,7 @@ def test_processes_need_no_validation(tmp_path: Path) -> None:
     for models in (["gp", "wl-ridge"], "wl", "auto"):
         with pytest.raises(ValueError, match="validation is empty"):
             MoleculeRegressor(models).fit(SMILES, LOGP, validation=[])
-    with pytest.raises(ValueError, match="validation is empty"):  # each class is to be learned
+    with pytest.raises(ValueError, match="validation is empty"):  # each class must be learned
         MoleculeClassifier("wl").fit(SMILES[:2], ["a", "b"])
 
 
@@ -199,7 +199,7 @@ def test_weights_of_molecules_count() -> None:
 
 @pytest.mark.parametrize("model", ["wl-ridge", "gin"])
 def test_molecules_of_weight_zero_have_no_influence(model: str) -> None:
-    """Neither on what is learned nor on what is validated, nor on the deviation."""
+    """They influence neither what is learned nor the validation nor the deviation."""
     y, weight = LOGP.copy(), np.ones(40)
     y[[0, *range(10, 20)]], weight[[0, *range(10, 20)]] = 1e4, 0
     there = np.flatnonzero(weight)
@@ -209,7 +209,7 @@ def test_molecules_of_weight_zero_have_no_influence(model: str) -> None:
     assert std.max() < 2 and np.abs(mean).max() < 10
     assert np.isnan(fitted.scores_).sum() == 3
     columns = [pd.DataFrame({"smiles": SMILES, "pH": LOGP}) for _ in range(2)]
-    columns[1].loc[[0, 12], "pH"] = 1e9  # of which nothing is learned
+    columns[1].loc[[0, 12], "pH"] = 1e9  # nothing is learned from these rows
     found = [regressor(model).fit(X, y, weight, validation=valid) for X in columns]
     assert found[0].extra_mean_ == found[1].extra_mean_
     if model == "gin":
@@ -337,7 +337,7 @@ def test_networks_start_from_another_ones_weights(model: str) -> None:
 
 
 def test_a_class_is_never_held_out_as_a_whole() -> None:
-    """Where all are too small for a share of their own."""
+    """This holds even if every class is too small for a share of its own."""
     for seed in range(12):
         made = MoleculeClassifier("wl-ridge", random_state=seed).fit(SMILES[:5], [*"aaaab"])
         assert made.classes_.tolist() == ["a", "b"]
@@ -388,7 +388,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
         for cells, message in (
             ([1.0, None, 2.0], "column 'pH' has no finite number at position 1"),
             ([1.0, 2.0, np.inf], "column 'pH' has no finite number at position 2"),
-            ([1.0, "x", 2.0], "column 'pH' has what is no number"),
+            ([1.0, "x", 2.0], "column 'pH' has cells that are not numbers"),
         )
     ),
 ]
@@ -420,7 +420,7 @@ def test_a_class_that_is_not_fitted_is_not_another_one(model: str) -> None:
     fitted = MoleculeClassifier(model, ensemble_size=2).fit(SMILES, names, validation=np.arange(10))
     assert (fitted.predict_proba(SMILES)[:, 0] == 0).all()
     again = MoleculeClassifier(model).fit(SMILES, names, validation=np.arange(10))
-    assert again.predict_proba(SMILES).shape == (40, 3)  # fitted to all in the end
+    assert again.predict_proba(SMILES).shape == (40, 3)  # refitted to all molecules
 
 
 def test_a_target_that_the_validation_part_lacks() -> None:
@@ -457,7 +457,7 @@ def test_intervals_are_the_quantile_of_the_scores_times_the_deviation() -> None:
     np.testing.assert_allclose(found, (mean - width, mean + width))
 
 
-@pytest.mark.parametrize("ensemble_size", [1, 3])  # one validation part counts once
+@pytest.mark.parametrize("ensemble_size", [1, 3])  # a shared validation part counts once
 def test_a_coverage_that_the_validation_part_cannot_show_is_refused(ensemble_size: int) -> None:
     made = MoleculeRegressor("wl-ridge", ensemble_size=ensemble_size)
     fitted = made.fit(SMILES, LOGP, validation=np.arange(4))
@@ -482,6 +482,6 @@ def test_intervals_cover_real_potencies(model: str, real_data: Path) -> None:
     for coverage in (0.5, 0.8, 0.9):
         low, high = fitted.predict_interval(smiles[400:], coverage)
         covered = np.mean((low <= y[400:]) & (y[400:] <= high))
-        # of 120 validation molecules and of the test part
+        # the standard error from 120 validation molecules and the test part
         error = math.sqrt(coverage * (1 - coverage) * (1 / 120 + 1 / 231))
         assert abs(covered - coverage) < 3 * error

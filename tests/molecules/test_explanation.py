@@ -52,7 +52,7 @@ def test_shares_of_atoms_by_kernel_methods(model: str) -> None:
 
 
 def test_log_odds_of_logistic_regression() -> None:
-    """Of two classes; of several see the next."""
+    """Here for two classes; the next test has several."""
     fitted = MoleculeClassifier("wl-ridge").fit(SMILES, AROMATIC)
     found = fitted.predict_proba(SMILES[:3])
     expected = np.log(found[:, 1] / found[:, 0])
@@ -91,7 +91,7 @@ def test_pictures_and_pages(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", ["gp", "wl-gp", "auto"])
 def test_shares_of_processes_of_classes(model: str) -> None:
-    """Of two classes, the first of two targets, and three classes."""
+    """For two classes, for the first of two targets, and for one of four classes."""
     half = np.arange(len(SMILES)) % 2
     for y, target in ((AROMATIC, 0), (np.stack([AROMATIC == "yes", half], 1), 0), (RINGS_OF, 2)):
         fitted = MoleculeClassifier(model, **SMALL).fit(SMILES[:24], y[:24])

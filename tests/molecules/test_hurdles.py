@@ -1,4 +1,4 @@
-"""Targets that are often one value are learned as two: what they are elsewhere, and where."""
+"""A target that is often one value is learned as two: its values elsewhere, and where."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ Potencies = tuple[list[str], Numbers]
 def potencies() -> Potencies:
     """110 molecules, whose potency is 4 where they have fluorine."""
     molecules = ChEMBLSulfonamides()
-    chosen = np.random.default_rng(0).permutation(len(molecules))[:110]  # they are sorted by it
+    chosen = np.random.default_rng(0).permutation(len(molecules))[:110]  # the data are sorted
     smiles = [molecules.smiles[i] for i in chosen]
     y = np.array([float(molecules[int(i)].y) for i in chosen])
     return smiles, np.where(["F" in text for text in smiles], 4.0, y)
@@ -38,9 +38,9 @@ def test_spikes_are_far_more_frequent() -> None:
         ([0.0] * 40 + list(range(1, 61)) + [np.nan] * 50, 0.0),
         ([0.0] * 19 + list(range(1, 61)), np.nan),  # too few
         ([0.0] * 40 + list(range(1, 20)), np.nan),  # too few elsewhere
-        ([0.0] * 40 + [1.0] * 9 + list(range(2, 61)), np.nan),  # others are as frequent
+        ([0.0] * 40 + [1.0] * 9 + list(range(2, 61)), np.nan),  # another value is frequent, too
         ([5.0] * 40 + list(range(60)), 5.0),
-        ([0.0] * 40 + [1.0] * 5, np.nan),  # two values
+        ([0.0] * 40 + [1.0] * 5, np.nan),  # only two values
         ([0.0] * 25 + list(range(1, 3000)), np.nan),  # less than 1%
         ([], np.nan),
     ):
@@ -63,7 +63,7 @@ def test_joined_is_the_mean_and_the_variance_of_the_mixture() -> None:
     # shares are cut to [0, 1]
     found = Hurdles([-1.0]).joined(Outputs(np.array([[3.0, 1.4]]), np.array([[0.7, 0.1]])))
     assert found.mean.item() == 3.0
-    # no share is certain
+    # in the variance, no share is certain
     np.testing.assert_allclose(found.variance, [[0.999 * 0.7 + 0.999 * 0.001 * 16]])
     for flag in (-0.2, 0.0):
         found = Hurdles([-1.0]).joined(Outputs(np.array([[3.0, flag]]), np.array([[0.7, 0.1]])))
@@ -106,7 +106,7 @@ def test_several_targets_some_of_them_with_a_spike(potencies: Potencies, tmp_pat
     np.testing.assert_array_equal(again.predict(smiles[:9]), mean)
     assert fitted.interval_scale(0.5).shape == (3,)
     assert fitted.score(smiles, both) <= 1
-    # the third target elsewhere, and whether it is
+    # explains the third target's values elsewhere (2), and whether it is elsewhere (4)
     assert fitted.explain(smiles[:2], target=2).output.shape == (2,)
     share = regressor("wl-gp").fit(smiles, both).explain(smiles[:2], target=4)
     assert (abs(share.output - 0.5) < 1).all()
@@ -163,7 +163,7 @@ def test_heads_start_where_spikes_are_the_same(potencies: Potencies) -> None:
     for place, like in enumerate((0, 1, 2, 0)):
         torch.testing.assert_close(last(others, place), last(several, like))
     del options["ensemble_size"]
-    two = np.stack([np.arange(110.0)] * 2, 1)  # as many outputs, of another meaning
+    two = np.stack([np.arange(110.0)] * 2, 1)  # as many outputs, with another meaning
     other = regressor("wl", **options).fit(smiles, two, start_from=start)
     assert last(other).shape == last(start).shape
     assert not torch.allclose(last(other), last(start), atol=1e-3)
@@ -173,7 +173,7 @@ def test_the_command_says_so_and_explains_both(potencies: Potencies, tmp_path: P
     frame = pd.DataFrame({"smiles": potencies[0], "y": potencies[1]})
     frame.to_csv(tmp_path / "m.csv", index=False)
     said = train(tmp_path, "run", "y --model wl-gp")
-    assert "y is often 4: learned as its values elsewhere, and where" in said
+    assert "y is often 4: learned as its other values, and whether it has one" in said
     words = "explain +run +m.csv --limit 2 --out +explained --overwrite --target"
     run(tmp_path, words, "y not 4")
     shares = pd.read_csv(tmp_path / "explained" / "explanation.csv")

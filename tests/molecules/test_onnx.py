@@ -24,7 +24,7 @@ FEW = [["C"], ["CCO"], SMILES[:7], [*SMILES, "[Na+].[Cl-]"]]  # an atom alone ha
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("onnx")
     frame = pd.DataFrame({"smiles": SMILES, "y": 10 * LOGP + 5, "z": -LOGP, "kind": AROMATIC})
-    frame.loc[::2, "z"] = 0.0  # which is learned as two targets
+    frame.loc[::2, "z"] = 0.0  # z is learned as two targets
     frame = frame.assign(pH=np.linspace(2, 9, len(SMILES)), tiny=1e-30 * LOGP)
     pd.concat([frame, frame]).to_csv(folder / "m.csv", index=False)
     for name, words in {
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_same(folder: Path, name: str, X: Any, expected: Any) -> None:
-    """What ONNX Runtime gives for molecules; numbers beside them come as they are in the table."""
+    """Compares the outputs of ONNX Runtime; extra numbers are given as they are in the table."""
     session = onnxruntime.InferenceSession(folder / f"{name}.onnx")
     molecules = read_molecules(X)
     batch = next(iter(MoleculeBatches(molecules, "default", batch_size=len(molecules))))
@@ -51,7 +51,7 @@ def assert_same(folder: Path, name: str, X: Any, expected: Any) -> None:
 
 @pytest.mark.traces
 def test_means_and_deviations_are_those_of_predict(folder: Path) -> None:
-    """Of two networks, which learn a target as two."""
+    """For two networks that learn one of the targets as two."""
     run(folder, "export +two +two.onnx")
     estimator = load(folder / "two" / "model")
     assert [len(member.task.spikes) for member in estimator.members_] == [2, 2]
@@ -81,20 +81,20 @@ def test_probabilities_are_those_of_predict(folder: Path) -> None:
 def test_numbers_that_single_precision_does_not_hold_are_refused() -> None:
     one = np.ones(1)
     for mean, variance, message in (
-        (0 * one, 1e-50 * one, "variances of y leave single precision"),
-        (0 * one, 1e50 * one, "variances of y leave single precision"),
+        (0 * one, 1e-50 * one, "variances of y do not fit single precision"),
+        (0 * one, 1e50 * one, "variances of y do not fit single precision"),
         (1.7e9 * one, 2500 * one, "y are too far from 0 for single precision"),
     ):
         with pytest.raises(ValueError, match=message):
             _check_range("y", mean, variance)
-    _check_range("y", np.array([1e40, -2.0, 500.0]), np.array([np.inf, 1.0, 4.0]))  # one constant
+    _check_range("y", np.array([1e40, -2.0, 500.0]), np.array([np.inf, 1.0, 4.0]))  # a constant
 
 
 def test_what_is_no_graph_is_refused_in_one_line(folder: Path) -> None:
     for words, message in (
         ("+ridge +o.onnx", "wl-ridge keeps its molecules"),
         ("+attentive +o.onnx", "cannot export attentive-fp"),
-        ("+tiny +o.onnx", "variances of targets leave single precision: rescale them"),
+        ("+tiny +o.onnx", "variances of targets do not fit single precision: rescale them"),
         ("+ridge +o.txt", "expected a file .onnx in a folder that exists"),
     ):
         *before, last = run(folder, f"export {words}", status=2).splitlines()

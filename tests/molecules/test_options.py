@@ -59,7 +59,7 @@ def test_epochs_are_kept() -> None:
     assert [epoch["epoch"] for epoch in history] == [1, 2, 3]
     assert all(np.isfinite(list(epoch.values())).all() for epoch in history)
     noise = min(epoch["valid_loss"] for epoch in history) * reg.members_[0].std ** 2
-    assert reg.members_[0].noise == pytest.approx(noise, rel=1e-4)  # of the best one's weights
+    assert reg.members_[0].noise == pytest.approx(noise, rel=1e-4)  # of the best epoch's weights
 
 
 def test_kernel_methods_without_what_was_held_out() -> None:
@@ -163,7 +163,7 @@ def test_a_flipped_bit_is_an_error_of_one_line(tmp_path: Path) -> None:
             found = load(tmp_path)
         except ValueError as error:
             refused += "is damaged" in str(error) and "\n" not in str(error)
-        else:  # a date, and other words of the archive that say nothing
+        else:  # the bit is in a date or another field of the archive without effect
             np.testing.assert_array_equal(found.predict(SMILES), expected)
             assert found.get_params() == fitted.get_params()
     assert refused > 0.8 * len(range(0, len(content), 97))
@@ -261,7 +261,7 @@ def test_numbers_of_numpy_are_saved(tmp_path: Path) -> None:
 def test_what_a_device_fitted_works_without(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a CUDA device estimators train, predict and explain; what they fitted works on the CPU."""
+    """Estimators train, predict and explain on a CUDA device; once fitted, they work on the CPU."""
     fitted = regressor(model, device="cuda").fit(SMILES, LOGP)
     found = fitted.predict(SMILES)
     assert np.isfinite(found).all()

@@ -1,4 +1,4 @@
-"""What several models become: ``model='auto'``, weights of members, one network taught by all."""
+"""Several models together: ``model='auto'``, weights of members, one network taught by all."""
 
 import json
 import math
@@ -103,7 +103,7 @@ def test_it_starts_from_the_networks_that_are_given() -> None:
 
 
 def weights(kind: str, truth: Any, *means: Any, number: int) -> Any:
-    """The weights that so many rows of the validation part give."""
+    """The weights of models that the first `number` rows of the validation part give."""
     parts = [Outputs(mean[:number], np.zeros((number, 1))) for mean in means]
     found = stacked_weights([(truth[:number], parts)], Task(kind, 1))
     assert found.sum() == pytest.approx(1) and (found >= 0).all()
@@ -116,7 +116,7 @@ def test_small_validation_parts_choose_little() -> None:
     few, many = (weights("regression", truth, *means, number=number) for number in (4, 20_000))
     assert abs(few[0] - 0.5) < 0.1
     assert many[0] == pytest.approx(0.8, abs=0.01)
-    # what is far off is left out, however few there are
+    # a model that is far off is left out, however few rows there are
     assert weights("regression", truth, means[0], 100 * means[1], number=12)[1] < 1e-3
     truth = np.random.default_rng(0).integers(0, 2, (20_000, 1)).astype(float)
     means = 0.5 + 0.9 * (truth - 0.5), 0.5 + 0.2 * (truth - 0.5)
@@ -124,7 +124,7 @@ def test_small_validation_parts_choose_little() -> None:
     assert few < 0.6 < some < 0.98 < many
 
 
-# One network learns what an estimator's members predict of analogues of the molecules
+# One network learns what an estimator's members predict for analogues of the molecules
 
 
 def found_of(smiles: list[str], number: int, seed: int = 0) -> list[str]:
@@ -132,7 +132,7 @@ def found_of(smiles: list[str], number: int, seed: int = 0) -> list[str]:
 
 
 def bare(text: str) -> str:
-    """A molecule without its elements: which atoms have which bonds, in single and double ones."""
+    """A molecule without its elements and bond types: only which atoms are bonded."""
     molecule = Chem.RWMol(Chem.MolFromSmiles(text))
     for bond in molecule.GetBonds():
         bond.SetBondType(Chem.BondType.SINGLE)
@@ -170,7 +170,7 @@ def test_frequent_elements_are_drawn_more_often() -> None:
 
 
 def test_charges_isotopes_radicals_and_hydrogen_stay() -> None:
-    """Also beside atoms of other elements with as many bonds; a single kind has no other."""
+    """They stay also beside other elements with as many bonds. A lone element cannot change."""
     for smiles in ("[2H]C([2H])[2H]", "[Na+].[Cl-]", "C", "[CH3]", "[H][H]", "*"):
         assert found_of([smiles], 5) == [], smiles
     given = ["CC(C)(C)CC([O-])=O", "C[N+](C)(C)CCS", "[13CH3]CO", "CC(C)(C)SN"]
@@ -208,7 +208,7 @@ def test_extra_numbers_are_those_of_the_molecule_it_was_made_of() -> None:
 
 @pytest.fixture
 def learned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Examples]]:
-    """What the members have learned from, as they are fitted."""
+    """Lists each member that is fitted, and the examples that it learns from."""
     found = []
     fit_once = estimators.store.fit_once
 
@@ -252,7 +252,7 @@ def test_a_network_learns_what_the_members_say(learned: list[tuple[Any, Examples
 
 
 def test_members_hold_the_same_molecules_out(learned: list[tuple[Any, Examples]]) -> None:
-    """Else some would teach what they have seen of the others' validation parts."""
+    """Otherwise some would teach what they have seen of the others' validation parts."""
     regressor(["mean", "wl"], distill=1, ensemble_size=3).fit(SMILES, LOGP)
     assert len(learned) == 7
     for _, examples in learned:
@@ -295,7 +295,7 @@ def test_an_interrupted_fit_is_taken_up(tmp_path: Path, monkeypatch: pytest.Monk
 def test_auto_distills_where_it_has_networks(
     learned: list[tuple[Any, Examples]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Members learn the target's spike apart, the network that learns from them does not."""
+    """Members learn the target's spike separately; the network that they teach does not."""
     monkeypatch.setattr(recipe, "LARGE_FROM", 40)
     monkeypatch.setattr(recipe, "NETWORKS_FROM", 40)
     given = {**SMALL, "epochs": 2, "ensemble_size": 2}

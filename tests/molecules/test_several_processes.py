@@ -1,4 +1,4 @@
-"""Networks that several processes of ``torchrun`` train are those of one process."""
+"""Networks that several processes of ``torchrun`` train equal those of one process."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ from tests.molecules.sets import LOGP, SMILES
 
 Y: np.ndarray = np.stack([LOGP, 10 * np.cos(np.arange(len(SMILES)))], 1)
 Y[::5, 1] = np.nan
-BATCH_SIZE = 4  # of 35 molecules: the last batch has 3, of the 5 that validate 1
+BATCH_SIZE = 4  # 35 molecules train: the last batch has 3; 5 validate: the last has 1
 MODELS = {
     "exact": {"model": "wl-gated", "network_options": {"norm": None}},
     "drawn": {"model": "gine", "dropout": 0.5},
@@ -25,7 +25,7 @@ MODELS = {
 
 
 def fit(folder: Path) -> None:
-    """Trains, and keeps what the first process has."""
+    """Trains the models; the first process saves them and their losses."""
     sizes = {"hidden_channels": 8, "num_layers": 2, "epochs": 4, "batch_size": BATCH_SIZE}
     for name, arguments in MODELS.items():
         own = {} if name == "mean" else {**sizes, "learning_rate": 0.02}
@@ -39,7 +39,7 @@ def fit(folder: Path) -> None:
 
 
 def fit_as_one_of_two(rank: int, port: int, folder: Path) -> None:
-    """With what ``torchrun`` tells the processes that it starts."""
+    """Trains with the environment variables that ``torchrun`` sets in its processes."""
     told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
     told |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "test"}
     os.environ.update({name: str(value) for name, value in told.items()})
@@ -49,7 +49,7 @@ def fit_as_one_of_two(rank: int, port: int, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """What one process and two have left."""
+    """The folders that one process and two processes have written."""
     one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
     fit(one)
     with socket.create_server(("127.0.0.1", 0)) as server:

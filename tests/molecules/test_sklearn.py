@@ -27,7 +27,7 @@ def few_penalties(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class OnMatrices:
-    """Estimators on matrices, which scikit-learn's checks hand over: columns of one molecule."""
+    """Reads the matrices of scikit-learn's checks as extra columns beside a single molecule."""
 
     def _table(self, X: Any, reset: bool) -> Any:
         rows = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=2 * reset)
@@ -60,9 +60,9 @@ class Classifier(OnMatrices, MoleculeClassifier):
     pass
 
 
-# The validation part is drawn by position.
+# Not promised, because the validation part is drawn by position.
 NO_SUCH_PROMISE = ("check_sample_weight_equivalence_on_dense_data",)
-# How molecules are read, and what is read off them, is one code for both estimators.
+# Both estimators share the code that reads inputs: these checks run for the regressor alone.
 OF_INPUTS = (
     *("transformer", "data_not_an_array", "estimators_dtypes", "dtype_object", "nan_inf"),
     *("contiguous", "memmap", "n_features_in", "fit2d", "pipeline", "sample_weights_"),

@@ -1,4 +1,4 @@
-"""Predictions and vectors of files and folders: in chunks, in processes, on Ray, taken up again."""
+"""Predictions and vectors of files and folders: in chunks, in processes, on Ray, resumed."""
 
 import json
 import sys
@@ -84,7 +84,7 @@ def test_a_folder_is_taken_up_again(folder: Path, monkeypatch: pytest.MonkeyPatc
     run(folder, words + " --resume")  # nothing is left to do
     for name in (".begun.json", "1.csv.gz"):
         (folder / "again" / name).unlink()
-    for _ in range(2):  # what is kept without a record is kept the next time, too
+    for _ in range(2):  # a file kept without a record is also kept the next time
         assert "warning: it is not known" in run(folder, words + " --resume")
         assert (folder / "again" / "0.csv.gz").stat() == first
 
@@ -103,7 +103,7 @@ def test_resume_mixes_no_runs_and_options(
         ("--far 0", "--far 0 --encoding latin-1", "--encoding was utf-8, is latin-1"),
     ):
         assert message in run(folder, words.replace(before, after), status=2)
-    with monkeypatch.context() as patch:  # what is finished needs no cluster
+    with monkeypatch.context() as patch:  # finished files need no cluster
         patch.setitem(sys.modules, "pyg_kernels.molecules.on_ray", None)
         assert "finished and kept" in run(folder, words + " --ray nowhere")
     table = folder / data / "1.csv.gz" if data == "parts" else folder / data
@@ -116,7 +116,7 @@ def test_resume_mixes_no_runs_and_options(
     begun = folder / (f"{out}/.begun.json" if data == "parts" else f".{out}.begun.json")
     content = json.loads(begun.read_text())
     begun.write_text(json.dumps({**content, "made": {}}))
-    assert "finished and kept" not in run(folder, words)  # they may be of before
+    assert "finished and kept" not in run(folder, words)  # files may be of an earlier run
     begun.write_text("")
     assert ".begun.json is damaged: --overwrite" in run(folder, words, status=2)
     begun.write_text(json.dumps(content))
@@ -158,7 +158,7 @@ def test_what_is_wrong_with_folders(folder: Path) -> None:
         ("predict +ridge +parts --out +parts", "another for --out"),
         ("predict +ridge +parts --out +m.csv", "is to be a folder"),
         ("embed +net +parts --out +o", "1 invalid SMILES (line 12: "),
-        ("embed +mean +new.csv --out +o.csv --skip-invalid", "its model makes no vectors"),
+        ("embed +mean +new.csv --out +o.csv --skip-invalid", "its model has no vectors"),
     ):
         assert expected in run(folder, words + " --threads 1", status=2)
         assert not list((folder / "o").glob("1.*")) + list((folder / "o").glob(".*.partial"))
@@ -214,7 +214,7 @@ def test_environments_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_table_is_overwritten_only_when_the_new_one_is_whole(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One's own table is one of those that are overwritten."""
+    """The table that is read may itself be overwritten."""
     table = folder / "own.csv"
     pd.DataFrame({"smiles": SMILES[:5], "measured": range(5)}).to_csv(table, index=False)
     before, replace, left = table.read_bytes(), Path.replace, [0]
@@ -240,7 +240,7 @@ def test_a_table_is_overwritten_only_when_the_new_one_is_whole(
     other = f"{of_folder} --coverage 0.5"
     with monkeypatch.context() as full:
         full.setattr(Path, "replace", fail)
-        for left[0], changed in ((0, False), (2, True)):  # none; the first, and that it was begun
+        for left[0], changed in ((0, False), (2, True)):  # none; the first table and the record
             assert "no space left" in run(folder, f"{other} --overwrite", status=2)
             assert [t.read_bytes() != b for t, b in zip(tables, (first, second), strict=True)] == [
                 changed,
@@ -262,7 +262,7 @@ def test_rounding_keeps_nine_digits() -> None:
 
 
 def test_a_folder_that_is_read_is_never_written(folder: Path, tmp_path: Path) -> None:
-    """By whatever name it goes."""
+    """This holds for whatever name leads to it, such as a symbolic link."""
     data = tmp_path / "data"
     data.mkdir()
     for name in ("a.csv", "b.csv"):
@@ -276,7 +276,7 @@ def test_a_folder_that_is_read_is_never_written(folder: Path, tmp_path: Path) ->
 
 
 def test_a_folder_of_tables_of_all_kinds(folder: Path) -> None:
-    """Types of Parquet come back, also of columns whose first rows say less than the others."""
+    """Parquet's types are kept, even if the first rows of a column do not show its type."""
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     number = streaming.CHUNK_SIZE + 40

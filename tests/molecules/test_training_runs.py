@@ -35,7 +35,7 @@ def test_standardized_molecules(folder: Path) -> None:
 
 
 def test_merged_duplicates(folder: Path) -> None:
-    """Of one kind, of other classes, and only within groups and equal extra columns."""
+    """Contradictory classes give none; only rows of equal groups and extra columns are merged."""
     frame = pd.read_csv(folder / "m.csv")
     again = frame[:3].assign(smiles=["Cc1ccccc1", "CC1CCCCC1", "c1cncc(c1)"], y=[10.0, 20.0, 30.0])
     again.loc[0, "kind"] = "no"  # a contradiction
@@ -131,7 +131,7 @@ def test_an_interrupted_run_ends_with_the_uninterrupted_numbers(
     (folder / "m.csv").write_text(content)
     most = 99
     train(folder, "run", f"{words} --resume")
-    assert len(fitted) == 6  # each once
+    assert len(fitted) == 6  # each member once
     for name in ("predictions.csv", "metrics.json", "training.csv"):
         assert (folder / "run" / name).read_text() == (folder / "whole" / name).read_text()
     one, other = (load(folder / name / "model").predict(SMILES) for name in ("run", "whole"))
@@ -151,7 +151,7 @@ def test_other_threads_are_told(folder: Path) -> None:
 
 
 def test_a_run_starts_from_another(folder: Path) -> None:
-    """Frozen networks change in their heads alone, running means and variances included."""
+    """Only the heads of frozen networks change; running means and variances stay, too."""
     models = f"--model gin tests.molecules.nets:TwoConvs {NETWORK}"
     train(folder, "first", f"y {models}")
     start = f"--start-from {folder / 'first'} --freeze"
@@ -165,7 +165,7 @@ def test_a_run_starts_from_another(folder: Path) -> None:
     assert "import path" in train(folder, "third", f"y {models} {start}", status=2)
     said = train(folder, "third", f"y --model gine {NETWORK} {start} --trust", status=2)
     assert "start_from has no 'gine'" in said
-    train(folder, "third", "y --model mean")  # what failed at once is in nobody's way
+    train(folder, "third", "y --model mean")  # the runs that failed at once are not in the way
 
 
 def test_what_cannot_begin_replaces_no_run(folder: Path) -> None:

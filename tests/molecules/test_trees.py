@@ -67,7 +67,7 @@ def test_shares_are_the_changes_of_means_on_the_way_to_leaves(trees: MoleculeTre
         assert found.atoms.sum() + found.bias == pytest.approx(means[place, 1], abs=1e-8)
 
 
-@pytest.mark.parametrize("scale", [2.0**-40, 2.0**30])  # exact
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**30])  # powers of two scale exactly
 def test_units_of_targets(scale: float, trees: MoleculeTrees) -> None:
     other = MoleculeTrees(np.full(2, 0.1), random_state=0).fit(GRAPHS, scale * Y)
     np.testing.assert_allclose(np.stack(other.predict(GRAPHS)) / scale, trees.predict(GRAPHS))
@@ -85,7 +85,7 @@ def test_targets_far_from_zero_and_columns_beyond_single_precision(trees: Molecu
 
 
 def test_few_molecules_and_equal_ones() -> None:
-    """Where no environment is in enough molecules, descriptors are left; one value is predicted."""
+    """If no environment is in enough molecules, descriptors remain; equal targets are predicted."""
     few = read_molecules(["C", "CCO"]).graphs()
     trees = MoleculeTrees(np.ones(1), random_state=0).fit(few, np.array([[1.0], [2.0]]))
     np.testing.assert_allclose(trees.predict(few)[0][:, 0], [1.0, 2.0])

@@ -1,4 +1,4 @@
-"""The learned activation from its formula alone: every term of the sum, and textbook starts."""
+"""The learned activation by its formula alone: every term of the sum, and textbook start values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GREENS = ("relu", "abs", "gaussian")
 
 
 def green_function(name: str, z: Tensor, bandwidth: float) -> Tensor:
-    """g(z); its derivative at a kink is the one from the left."""
+    """g(z); at a kink, its derivative is the one from the left."""
     if name == "relu":
         return torch.relu(z)
     if name == "abs":
@@ -31,9 +31,9 @@ def direct_sum(a: Tensor, centers: Tensor, chi: Tensor, green: str, bandwidth: f
 
 
 def batch_norm(norm: torch.nn.Module, a: Tensor) -> Tensor:
-    """Ioffe and Szegedy (2015) over all leading dimensions; leaves the running set alone.
+    """Ioffe and Szegedy (2015) over all leading dimensions; does not update running statistics.
 
-    A norm of one's own is called.
+    A custom norm is called instead.
     """
     if not isinstance(norm, torch.nn.BatchNorm1d):
         return norm(a)
@@ -47,7 +47,7 @@ def batch_norm(norm: torch.nn.Module, a: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Case:
-    """One way to build the module, and the same function by the direct sum."""
+    """One way to build the module, and the same function as a direct sum."""
 
     green: str = "relu"
     affine: bool = False
@@ -65,12 +65,12 @@ class Case:
         return KernelActivation(units, d, **vars(self), **options)
 
     def random(self, units: int, d: int, seed: int = 0) -> KernelActivation:
-        """In double precision, with arbitrary parameters and running statistics."""
+        """The module in double precision, with arbitrary parameters and running statistics."""
         torch.manual_seed(seed)
         return randomize(self.module(units, d).double())
 
     def width(self, d: int) -> float:
-        """The bandwidth b: given, or the spacing of the centres at the start."""
+        """The bandwidth b: the given one, or else the spacing of the initial centres."""
         low, high = self.init_range
         return self.bandwidth or (high - low) / max(d - 1, 1)
 
@@ -94,7 +94,7 @@ def randomize(module: KernelActivation) -> KernelActivation:
 
 
 def interpolant(name: str, t: Tensor, centers: Tensor) -> Tensor:
-    """The function at the centres (two at least), straight between them, tangents beyond."""
+    """Equals the function at the centres (at least two), linear between them, tangents beyond."""
     value = pointwise(name)
     slope = torch.func.grad(value)
     right = torch.searchsorted(centers, t).clamp(1, len(centers) - 1)
@@ -106,7 +106,7 @@ def interpolant(name: str, t: Tensor, centers: Tensor) -> Tensor:
 
 
 def least_squares_error(name: str, centers: Tensor, bandwidth: float, affine: bool) -> float:
-    """The smallest root mean square error that gaussians at the centres can have on the range."""
+    """The smallest RMS error on the range that a sum of gaussians at the centres can have."""
     t = torch.linspace(float(centers[0]), float(centers[-1]), 2001, dtype=torch.float64)
     columns = [green_function("gaussian", t - c, bandwidth) for c in centers.double()]
     columns += [t, torch.ones_like(t)] if affine else []
@@ -116,18 +116,18 @@ def least_squares_error(name: str, centers: Tensor, bandwidth: float, affine: bo
 
 
 def magnitudes(case: Case, module: KernelActivation, a: Tensor, weights: Tensor) -> list[Tensor]:
-    """Sums of absolute terms: what rounding errors of outputs and gradients are relative to."""
+    """Sums of absolute terms, the scale of the rounding errors of outputs and gradients."""
     z = (a.unsqueeze(-1) - module.centers).abs().detach()  # (N, units, d)
     chi, weights = module.coefficients.detach().abs(), weights.abs()[:, :, None]
     terms, steep = z, 1.0
-    if case.green == "gaussian":  # slopes are 1 / b times as large as values
+    if case.green == "gaussian":  # slopes are larger than values by a factor 1 / b
         terms, steep = torch.ones_like(z), 1 / case.width(module.num_centers)
     slopes = steep * weights * chi
     return [(chi * terms).sum(-1), slopes.sum(-1), slopes.sum(0), (weights * terms).sum(0)]
 
 
 def close(found: Tensors, expected: Tensors, tolerance: float = 1e-10) -> None:
-    """Equal relative to the number itself or to the largest finite one of the tensor."""
+    """Equal up to a tolerance relative to the number or to the tensor's largest finite number."""
     if not isinstance(expected, Tensor):
         for one, other in zip(found, expected, strict=True):
             close(one, other, tolerance)
@@ -144,7 +144,7 @@ def close(found: Tensors, expected: Tensors, tolerance: float = 1e-10) -> None:
 def assert_same_function(
     found: Tensor, expected: Tensor, inputs: Sequence[Tensor], tolerance: float = 1e-10
 ) -> None:
-    """Outputs, and the gradients of every input."""
+    """Compares the outputs, and the gradients of every input."""
     close(found, expected, tolerance)
     weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(7)).to(expected)
     wanted, gradients = (
@@ -155,6 +155,6 @@ def assert_same_function(
 
 
 def assert_is_definition(case: Case, module: KernelActivation, a: Tensor) -> None:
-    """The module is the direct sum."""
+    """The module equals the direct sum in outputs and gradients."""
     a = a if a.requires_grad else a.detach().requires_grad_()
     assert_same_function(module(a), case.definition(module, a), [a, *module.parameters()])

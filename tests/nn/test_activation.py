@@ -1,4 +1,4 @@
-"""KernelActivation equals the direct sum of its terms, everywhere and in every form of use."""
+"""KernelActivation equals the direct sum of its terms, for all inputs and in all kinds of use."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_bandwidth(bandwidth: float | None, d: int) -> None:
 @pytest.mark.parametrize(("d", "rows"), [(1, 50), (300, 300), (20, 5_000)])
 @each_green
 def test_rounds_well(green: str, d: int, rows: int) -> None:
-    """Single precision is off by a few roundings of the sums of absolute terms."""
+    """Single precision errs by a few roundings of the sums of absolute terms."""
     case, eps = Case(green), torch.finfo(torch.float32).eps
     module, a = case.random(UNITS, d).float(), doubles(rows, UNITS).float().requires_grad_()
     exact, exact_a = copy.deepcopy(module).double(), a.detach().double().requires_grad_()
@@ -105,7 +105,7 @@ def test_rounds_well(green: str, d: int, rows: int) -> None:
 
 @each_plain
 def test_masked_rows(case: Case) -> None:
-    """A huge entry whose output nobody reads changes no gradient."""
+    """A huge entry whose output is not used changes no gradient."""
     module, a = case.random(UNITS, 20), doubles(30, UNITS)
     wanted = torch.autograd.grad(module(a).sum(), module.parameters())
     padded = torch.cat([a, torch.tensor([[1e30, -1e30, 1e20]]).double()])
@@ -115,7 +115,7 @@ def test_masked_rows(case: Case) -> None:
 
 @each_plain
 def test_frozen_parts(case: Case) -> None:
-    """Any subset of the leaves has the gradients it has together with the others."""
+    """Any subset of the leaves gets the same gradients as it gets together with the others."""
     module, a = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
     every = leaves(module, a)
     full = torch.autograd.grad(module(a).sin().sum(), every)
@@ -179,8 +179,8 @@ class TestStart:
     @each_green
     @pytest.mark.parametrize("d", [1, 20, 200])
     def test_random(self, green: str, d: int) -> None:
-        """Zero mean, values and slopes of size 1 at most, another function in each unit, the same
-        for a seed."""
+        """Zero mean, values and slopes of size at most 1, a different function for each unit, and
+        the same functions for the same seed."""
         torch.manual_seed(3)
         module = KernelActivation(60, d, green)
         chi = module.coefficients.detach().clone()
@@ -201,7 +201,7 @@ class TestStart:
     @pytest.mark.parametrize("green", PIECEWISE)
     @pytest.mark.parametrize("shared", [False, True])
     def test_piecewise(self, green: str, init: str, d: int, shared: bool) -> None:
-        """The function at the centres, straight lines between them, its tangents beyond."""
+        """Equals the function at the centres, linear between them, with its tangents beyond."""
         for low, high in [(-2, 2), (-1, 3), (0, 3), (0.5, 3), (-5, -1)]:
             for affine in (False, True):
                 if green == "relu" and not affine and (init != "relu" or low > 0):
@@ -242,7 +242,7 @@ class TestStart:
     @pytest.mark.parametrize("bandwidth", [None, 0.3, 2.0, 10.0])
     @pytest.mark.parametrize("init", ["identity", "tanh"])
     def test_gaussians_in_single_precision(self, init: str, bandwidth: float | None) -> None:
-        """However alike the gaussians are, their coefficients do not drown the function."""
+        """Even if the gaussians are nearly alike, large coefficients do not drown the function."""
         torch.set_default_dtype(torch.float32)
         for affine in (False, True):
             module = KernelActivation(
@@ -263,7 +263,7 @@ class TestStart:
     @pytest.mark.parametrize("init", ["random", "identity", "tanh", "relu"])
     @each_green
     def test_reset(self, green: str, init: str) -> None:
-        """Back to the start, in the precision that the module has by now."""
+        """Restores the initial values, in the module's current precision."""
         torch.set_default_dtype(torch.float32)
         case = Case(green, affine=True, normalize=True, init=init)
         module = case.module(UNITS, 11).double()
@@ -280,7 +280,7 @@ class TestStart:
 
 
 def test_running_statistics() -> None:
-    """Those of torch's own layer on all rows, which no empty batch, error or evaluation changes."""
+    """They equal BatchNorm1d's on all rows; empty batches, errors and evaluation change nothing."""
     module = Case(normalize=True).random(UNITS, 9)
     norm = copy.deepcopy(module.norm)
     for shape in [(6, UNITS), (2, 3, UNITS), (1, 5, UNITS), (3, 1, 2, UNITS)]:
@@ -337,7 +337,7 @@ def test_common_dtype(case: Case) -> None:
 @each_case
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_autocast(case: Case, dtype: torch.dtype) -> None:
-    """At least single precision out; the input is all that is rounded."""
+    """The output has at least single precision; only the input is rounded."""
     module = case.random(UNITS, 20).float().eval()
     a = doubles(30, UNITS).float()
     rounded = a.to(dtype)
@@ -380,7 +380,7 @@ def test_one_graph_for_all_batches(case: Case) -> None:
 
 
 def test_new_parameters_are_seen() -> None:
-    """Nothing is kept from one call to the next."""
+    """Nothing is cached from one call to the next."""
     case, a = Case(), doubles(5, UNITS)
     module = case.random(UNITS, 6).eval()
     module(a)
@@ -397,7 +397,7 @@ def test_new_parameters_are_seen() -> None:
 
 @each_plain
 def test_parametrizations(case: Case) -> None:
-    """Centres from increments, coefficients through tanh: gradients reach the originals."""
+    """Centres from increments, coefficients through tanh: gradients reach the original tensors."""
 
     class Increments(nn.Module):
         def forward(self, t: Tensor) -> Tensor:
@@ -426,7 +426,7 @@ class LargestTensor(TorchDispatchMode):
 
 @pytest.mark.parametrize("case", [*(Case(green) for green in GREENS), Case(shared=True)], ids=str)
 def test_largest_tensor_and_what_is_kept(case: Case) -> None:
-    """No tensor of rows x units x centres, forward or backward."""
+    """No tensor of rows x units x centres is made or kept, forward or backward."""
     module = case.random(8, 300).float()
     a = doubles(5_000, 8).float().requires_grad_()
     kept: dict[int, int] = {}
@@ -473,7 +473,7 @@ def test_options(message: str, options: dict[str, Any]) -> None:
 
 @each_case
 def test_last_dimension(case: Case) -> None:
-    """Where 1 unit or 1 shared row could broadcast as well."""
+    """Other sizes are refused, even where 1 unit or 1 shared row could broadcast."""
     module = case.module(UNITS, 4)
     for shape in [(), (2,), (4,), (1,), (3, 1), (3, 4), (3, 0), (0,), (0, 4)]:
         with pytest.raises(ValueError, match=r"num_units=3"):
@@ -498,7 +498,7 @@ def test_repr() -> None:
     assert repr(module) == f"KernelActivation({words})"
 
 
-# What users of PyTorch expect: states, channels, pictures
+# What users of PyTorch expect of states, channels and pictures
 
 Build = Callable[..., nn.Module]
 
@@ -554,7 +554,7 @@ SHAPES = [((2, 3, 3), 1), ((2, 3, 5), 1), ((2, 3, 4, 5), 1), ((2, 3, 4, 5), -3),
 def test_channels_are_where_they_are_said_to_be(
     shape: tuple[int, ...], dim: int, normalize: bool
 ) -> None:
-    """Each channel by its own function, whatever the lengths of the other dimensions."""
+    """Each channel has its own function, whatever the lengths of the other dimensions."""
     torch.manual_seed(0)
     act = KernelActivation(3, 7, normalize=normalize, dim=dim)
     last = KernelActivation(3, 7, normalize=normalize)
@@ -562,7 +562,7 @@ def test_channels_are_where_they_are_said_to_be(
     x = torch.randn(shape)
     found = act(x)
     assert torch.equal(found, last(x.movedim(dim, -1)).movedim(-1, dim))
-    assert found.is_contiguous()  # for .view(), as after nn.ReLU
+    assert found.is_contiguous()  # so that .view() works, as after nn.ReLU
     torch.testing.assert_close(act(x).view(-1), act(x.transpose(-1, -2).mT).reshape(-1))
 
 

@@ -1,4 +1,4 @@
-"""On a CUDA device the layers on graphs and the activations give the CPU's numbers."""
+"""On a CUDA device, graph layers and activations give the CPU's numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEVICE = "cuda"
 
 
 def results(module: nn.Module, x: Tensor, **graph: Tensor) -> list[Tensor]:
-    """Outputs, and the gradients of the inputs and of all parameters."""
+    """The outputs, and the gradients of the inputs and of all parameters."""
     x = x.detach().requires_grad_()
     outputs = flat(module(x, **graph))
     total = torch.stack([part.sin().sum() for part in outputs]).sum()
@@ -30,7 +30,7 @@ def results(module: nn.Module, x: Tensor, **graph: Tensor) -> list[Tensor]:
 
 
 def check(module: nn.Module, x: Tensor, repeats: bool = True, **graph: Tensor) -> None:
-    """The CPU's numbers within their precision, and where it `repeats`, the same bits again."""
+    """The CPU's numbers within precision and, if it `repeats`, the same bits in a second run."""
     moved = copy.deepcopy(module).to(DEVICE)
     there = {name: part.to(DEVICE) for name, part in graph.items()}
     limit = 1e-9 if x.dtype == torch.float64 else 1e-3

@@ -1,4 +1,4 @@
-"""Layers and networks through torch.compile, torch.export and ONNX, at sizes not seen there."""
+"""Layers and networks under torch.compile, torch.export and ONNX, at sizes not seen before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.promises import assert_same_in_onnx
 
 pytestmark = pytest.mark.traces
 
-LAYERS: dict[str, Any] = {  # those that no network below has within it
+LAYERS: dict[str, Any] = {  # the layers that no network below contains
     "random-walk-onwards": partial(nn.RandomWalkConv, 4, 4, 3, non_backtracking=True),
     "gated-onwards": partial(nn.GatedWalkConv, 4, 4, 3, non_backtracking=True),
     "wl": partial(nn.WLKernelConv, 4, gated=True, act="tanh"),
@@ -37,7 +37,7 @@ COMPILED = ["gated-onwards", "wl-states", *[name for name in NETS if name != "Ra
 
 
 class Called(torch.nn.Module):
-    """A layer or network of batches of three graphs, called by position."""
+    """A layer, or a network on a batch of three graphs, called with positional arguments."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ def assert_same(
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled(name: str) -> None:
-    """In training mode; one graph serves all sizes."""
+    """In training mode one compiled graph serves all sizes."""
     torch._dynamo.reset()
     module, counter = Called(name), CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=counter)
@@ -105,8 +105,8 @@ def test_compiled(name: str) -> None:
 def test_compiled_to_machine_code() -> None:
     torch._dynamo.reset()
     module = Called("wl").double()
-    module.settings = {}  # its labels alone: the walk takes as long to compile
-    options = {"cpp_cache_precompile_headers": False}  # which take longer than one graph's code
+    module.settings = {}  # labels alone: the walk would take as long again
+    options = {"cpp_cache_precompile_headers": False}  # they would take longer than one graph
     compiled = torch.compile(module, fullgraph=True, dynamic=True, options=options)
     for x, edge_index, attr, batch in OTHERS:
         assert_same(compiled, module, (x.double(), edge_index, attr.double(), batch), 1e-9)
@@ -114,7 +114,7 @@ def test_compiled_to_machine_code() -> None:
 
 @pytest.mark.parametrize("name", ["random-walk-onwards", "wl", *NETS])
 def test_exported(name: str) -> None:
-    module, strict = Called(name), name == "RandomWalkNet"  # other networks are compiled, too
+    module, strict = Called(name), name == "RandomWalkNet"  # test_compiled has the other networks
     program = torch.export.export(module, graphs(9, 17), dynamic_shapes=dynamic(), strict=strict)
     for inputs in OTHERS:
         assert_same(program.module(), module, inputs)
@@ -122,5 +122,5 @@ def test_exported(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["random-walk-onwards", "GraphKernelNet", "EmbeddedLoopyBP"])
 def test_onnx(name: str) -> None:
-    """Networks of molecules are exported to ONNX in tests/molecules."""
+    """The export of networks of molecules to ONNX is tested in tests/molecules."""
     assert_same_in_onnx(Called(name).eval(), graphs(9, 17), dynamic(), OTHERS)

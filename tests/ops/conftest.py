@@ -1,7 +1,7 @@
-"""Processes whose Triton interprets kernels, or compiles them for a GPU that need not be there.
+"""Processes whose Triton interprets kernels, or compiles them for a GPU that may be absent.
 
-Which of both is settled when Triton is imported, so tests hand their cases to a process started
-for that, which imports their module.
+Triton decides which of the two it does when it is imported. Tests therefore hand their cases to a
+process that was started for the purpose and that imports their module.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from torch import Tensor
 
 
 def take_triton() -> None:
-    """Lets tensors on CPU take the path of those on CUDA."""
+    """Lets CPU tensors take the code path of CUDA tensors."""
     from pyg_kernels.ops import operator
 
     operator.path_on = lambda device: "triton"
 
 
 def compile_for_hopper() -> None:
-    """The same, with a driver of no device, for which kernels can be compiled."""
+    """Takes the CUDA path with a driver that has no device but lets kernels be compiled."""
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -41,7 +41,7 @@ def compile_for_hopper() -> None:
 
 
 def compiled_kernels() -> list[Any]:
-    """All kernels that are launched from now on, compiled: none of them runs."""
+    """A list that collects all kernels launched from now on: they are compiled but not run."""
     import triton
 
     made: list[Any] = []
@@ -54,7 +54,7 @@ def compiled_kernels() -> list[Any]:
 
 
 def assert_same_in_threads(run: Callable[[int], Sequence[Tensor]]) -> None:
-    """Each gets its own numbers, the same bits every time."""
+    """Each thread gets the results of its own input, bit for bit the same every time."""
     expected = [run(0), run(1)]
     with ThreadPoolExecutor(2) as pool:
         for k, found in enumerate(pool.map(run, [0, 1] * 4)):

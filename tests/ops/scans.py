@@ -1,4 +1,4 @@
-"""Scans along texts in every form, as all their tests drive them, and by their definition."""
+"""Cases of scans along texts in every form, and the checks that compare them with definitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FORWARD = {
     "padded, texts first": Layout.of_padded_grid(torch.tensor([2, 0, 5]), 5, steps_first=False),
     "ragged": Layout.of_ptr(torch.tensor([0, 3, 3, 4, 11]), 7, 11),
 }
-#: Texts of one length, padded, one after the other; none at all.
+#: Texts of one length, padded texts, texts one after the other, and no texts at all.
 LAYOUTS: dict[str, Layout] = {
     **_FORWARD,
     **{f"{name}, backwards": layout.reversed() for name, layout in _FORWARD.items()},
@@ -35,7 +35,7 @@ LAYOUTS: dict[str, Layout] = {
 
 
 class Sums(NamedTuple):
-    """The largest sums of n-grams, whose scan has no settings: of so many tokens."""
+    """The scan of the largest sums of n-grams of `order` tokens, which has no settings."""
 
     order: int
 
@@ -45,15 +45,15 @@ SCANS[Sums] = maximum._SUM
 
 
 class Case(NamedTuple):
-    """A scan, and what it reads.
+    """A scan and its inputs.
 
     Attributes:
-        form: What the scan is made of; its type says which scan it is.
-        fed: To how many parts of the inputs products of the output before are added.
-        masked: Whether these outputs have factors.
-        select: Whether tokens count in part.
-        one_beside: Whether a highway carries one number for all channels past.
-        line, shared, centers: Of an activation.
+        form: The settings of the scan; their type says which scan it is.
+        fed: The number of parts of the inputs to which products of the previous output are added.
+        masked: Whether these previous outputs are multiplied by factors.
+        select: Whether tokens have weights, so that they may count in part.
+        one_beside: Whether the highway carries one number for all channels.
+        line, shared, centers: The settings of an activation; other scans ignore them.
     """
 
     form: Any
@@ -140,7 +140,7 @@ class Case(NamedTuple):
         return self._given(self.scan.definition(*tensors, *self.settings))
 
     def _given(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Pre-activations carry no gradient."""
+        """Drops outputs that the definition lacks; pre-activations carry no gradient."""
         if isinstance(self.form, activation.Form):
             return outputs[0], outputs[1].detach()
         return outputs[: self.scan._num_defined]
@@ -155,12 +155,12 @@ def leaf(t: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def some(tensors: Sequence[Tensor | None]) -> list[Tensor]:
-    """Those that have a gradient."""
+    """The tensors that require a gradient."""
     return [t for t in tensors if t is not None and t.requires_grad]
 
 
 def gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor | None]) -> list[Tensor]:
-    """Of a fixed mixture of the outputs that have a gradient."""
+    """The gradients of a fixed weighted sum of those outputs that require a gradient."""
     outputs = [out for out in outputs if out.requires_grad]
     seeds = [torch.arange(1.0, 1 + out.numel()).cos().to(out).view_as(out) for out in outputs]
     if not outputs:
@@ -171,9 +171,9 @@ def gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor | None]) -> lis
 
 
 def check(case: Case, tolerance: float = 1e-10, output: int | None = None) -> None:
-    """All outputs, and the gradients of every input, through one output alone where it is counted.
+    """Compares all outputs and all gradients, the latter of one output alone if `output` is given.
 
-    In single precision, the definition is that of the same numbers in double precision.
+    In single precision, the definition is computed in double precision from the same numbers.
     """
     tensors = case.tensors()
     exact = [t if t is None or not t.requires_grad else leaf(t, torch.float64) for t in tensors]
@@ -187,7 +187,7 @@ def check(case: Case, tolerance: float = 1e-10, output: int | None = None) -> No
 
 
 def check_all(cases: Sequence[Case]) -> None:
-    """Every other one through one of its outputs alone."""
+    """Checks the cases; every other case takes the gradients of one of its outputs alone."""
     for number, case in enumerate(cases):
         output = number // 2 if number % 2 else None
         check(case, 1e-10 if case.dtype == torch.float64 else 1e-5, output)
@@ -227,7 +227,7 @@ WALKS = {
         )
     )
 }
-_MEMORIES = {  # and how many gates read the output before
+_MEMORIES = {  # each with the number of gates that read the previous output
     "lstm": (memory.Form(True, True, True, candidate="tanh", out="tanh"), 4),
     "gates alone": (memory.Form(False, True, True), 2),
     "parallel": (memory.Form(True, True, True), 0),
@@ -266,7 +266,7 @@ MAXIMA = {
 MAXIMA |= {f"largest sums of {order}": Case(Sums(order)) for order in (1, 2, 3, 4)}
 CASES = {**WALKS, **MEMORIES, **ACTIVATIONS, **MAXIMA}
 
-#: One of each kind of kernel, for what does not depend on formulas.
+#: One case of each kind of kernel, for tests that do not depend on formulas.
 SOME = {
     "walk": Case(walk.Form(2, "mul", True, "logits", 2, "sum", "tanh", True), 2),
     "selected walk": Case(walk.Form(3, "add", False, "values", 1, highway=True), select=True),

@@ -1,4 +1,4 @@
-"""How threads share the work of kernels."""
+"""How the compiled kernels share their work among threads."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ pytest.importorskip("numba")
 
 from pyg_kernels.ops import compiled
 
-MUCH = 10**9  # numbers: enough for several threads
+MUCH = 10**9  # numbers to compute: enough work for several threads
 
 
 @pytest.fixture(params=["its own", "torch's"])
 def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    """On threads of OpenMP where torch has GNU's, and on those of Python."""
+    """Runs the test on Python's threads, and on OpenMP's where torch has loaded GNU's OpenMP."""
     if request.param == "its own":
         monkeypatch.setattr(compiled, "_openmp", lambda: None)
     elif compiled._openmp() is None:

@@ -1,4 +1,4 @@
-"""Edges by target and by source, and the rows of their features that repeat."""
+"""Edges sorted by target and by source, and edge features whose rows repeat."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_nodes_that_are_not_there() -> None:
         Edges(node, node, 5, 6)
     with pytest.raises(ValueError, match="names target node -1"):
         Edges(node, -torch.ones_like(node), 6, 6)
-    with pytest.raises(ValueError, match="names a node that is not there"):
+    with pytest.raises(ValueError, match="names a node that does not exist"):
         sort_by_node(node, 5)
 
 
 def test_distinct_rows() -> None:
-    """Of bond types, and of a rare one between the samples."""
+    """Finds the distinct rows of bond types, and a rare row that lies between the sampled rows."""
     torch.manual_seed(0)
     rare = torch.zeros(10_000, 3)
     rare[7] = 1.0

@@ -31,7 +31,7 @@ def draw(seed: int, *shape: int) -> Tensor:
 def assert_is_direct_sum(
     green: str, a: Tensor, centers: Tensor, with_line: bool, seed: int = 0
 ) -> None:
-    """Values and the gradients of all operands."""
+    """Compares the values and the gradients of all operands with the direct sum."""
     rows = centers.size(0)
     chi, slope, intercept = draw(seed, *centers.shape), draw(seed + 1, rows), draw(seed + 2, rows)
     operands = [t.detach().clone().requires_grad_() for t in (a, centers, chi, slope, intercept)]
@@ -46,13 +46,13 @@ def assert_is_direct_sum(
 
 @pytest.fixture
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The way that is taken, wherever the tests run."""
+    """The code path to take, whatever machine the tests run on."""
     if request.param == "definition":
         monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
     return request.param
 
 
-#: Each Green function; by kernels and by the definition.
+#: Each Green function, by the kernels and by the definition.
 ways = pytest.mark.parametrize(("green", "path"), WAYS, indirect=["path"])
 
 
@@ -70,7 +70,7 @@ def grids(drawn: st.DrawFn) -> tuple[Tensor, Tensor, bool]:
 
 @ways
 def test_ties(green: str, path: str) -> None:
-    """Coincident centres and inputs exactly at centres: the derivatives from the left."""
+    """At coincident centres and inputs exactly on centres, derivatives are those from the left."""
 
     @given(grids())
     @settings(max_examples=25, deadline=None, derandomize=True)
@@ -108,7 +108,7 @@ def test_awkward_centres(green: str, path: str, name: str) -> None:
         assert_is_direct_sum(green, a, centers[:1], with_line)
 
 
-SIZES = [  # about whole blocks, and long and wide ones
+SIZES = [  # just around whole blocks, and long or wide inputs
     *itertools.product((0, 1, 51, 52, 140), (1, 5, 127), (1, 4)),
     *((20_000, 2, 5), (3, 700, 6), (1, 50, 300)),
 ]
@@ -125,7 +125,7 @@ def test_sizes(green: str, path: str, functions: str) -> None:
 
 @ways
 def test_not_a_number(green: str, path: str) -> None:
-    """The same on both ways: its own output and what reads it, nothing else."""
+    """On both paths NaN reaches its own output and what is computed from it, and nothing else."""
     a, centers, chi = draw(0, 6, 3), draw(1, 3, 5), draw(2, 3, 5)
 
     def run(a: Tensor) -> tuple[Tensor, ...]:
@@ -150,7 +150,7 @@ def test_not_a_number(green: str, path: str) -> None:
 
 @ways
 def test_minus_infinity(green: str, path: str) -> None:
-    """Where every Green function's term is 0 or infinite of one sign."""
+    """At -inf the terms of a Green function are all 0, or all infinite with the same sign."""
     a, centers, chi = torch.full((2, 3), -torch.inf).double(), draw(1, 3, 5), draw(2, 3, 5).abs()
     out = kernel_expansion(a, centers, chi, green, BANDWIDTH)
     assert (out == (torch.inf if green == "abs" else 0)).all()
@@ -162,7 +162,7 @@ def test_minus_infinity(green: str, path: str) -> None:
 
 @ways
 def test_parameter_that_is_not_finite(green: str, path: str) -> None:
-    """Stays in its unit, in outputs and gradients."""
+    """It affects only the outputs and gradients of its own unit."""
 
     def run(place: int = 0, value: float = 0.5) -> list[Any]:
         a, *parameters = draw(0, 6, 3), draw(1, 3, 5), draw(2, 3, 5)
@@ -190,9 +190,9 @@ piecewise = pytest.mark.parametrize(("green", "path"), PIECEWISE, indirect=["pat
 @piecewise
 @pytest.mark.parametrize("far", [1e4, -1e4, 1e6])
 def test_far_centres_cost_no_digits(green: str, path: str, far: float) -> None:
-    """However many there are of them on one side, if rectifiers; else if they are the fewer.
+    """Rectifiers allow any number of far centres on one side, the others only a minority.
 
-    Nor do far inputs.
+    Far inputs cost no digits either.
     """
     count = 6 if green == "relu" else 3
     centers, chi = draw(1, 1, 10), draw(2, 1, 10)
@@ -217,7 +217,7 @@ def test_far_centres_cost_no_digits(green: str, path: str, far: float) -> None:
 
 @piecewise
 def test_spans_at_the_ends_of_the_numbers(green: str, path: str) -> None:
-    """Distances whose inverse, or which themselves, are not numbers of single precision."""
+    """Distances that single precision cannot represent, or whose inverse it cannot represent."""
     for centers in ([0.0, 1e-40], [0.0, 1e-45, 2e-45, 1e-44], [-3e38, 0.0, 3e38]):
         c = torch.tensor([centers])
         a = torch.tensor([[0.0], [1e-40], [5e-42], [1.0], [-1.0]])
@@ -229,7 +229,7 @@ def test_spans_at_the_ends_of_the_numbers(green: str, path: str) -> None:
 
 @piecewise
 def test_gradients_of_many_rows(green: str, path: str) -> None:
-    """Sums over the inputs of a piece are in double precision."""
+    """Sums over the inputs of a piece are accumulated in double precision."""
     a = (0.001 * torch.rand(100_000, 1) + 0.5).float()
     operands = [t.float().requires_grad_() for t in (draw(1, 1, 3), draw(2, 1, 3))]
     exact = [t.detach().double().requires_grad_() for t in operands]
@@ -243,7 +243,7 @@ def test_gradients_of_many_rows(green: str, path: str) -> None:
 
 @pytest.mark.parametrize("green", GREENS)
 def test_as_pytorch_knows_it(green: Any) -> None:
-    """The checks of torch.library, and torch.func's transforms."""
+    """The op passes the checks of torch.library and works with torch.func's transforms."""
     tensors = [draw(0, 40, 3), draw(1, 3, 5), draw(2, 3, 5)]
     for dtype in (torch.float32, torch.float64):
         operands = [t.to(dtype).requires_grad_() for t in tensors]
@@ -256,7 +256,7 @@ def test_units_that_there_are_not_and_negative_views() -> None:
     out = kernel_expansion(none, torch.zeros(0, 2), torch.zeros(0, 2), "relu", BANDWIDTH)
     (slope,) = torch.autograd.grad(out, none, torch.zeros(5, 0), create_graph=True)
     assert slope.shape == (5, 0)
-    a = torch.complex(draw(0, 1, 1), draw(3, 1, 1)).conj().imag  # a lazy minus, contiguous
+    a = torch.complex(draw(0, 1, 1), draw(3, 1, 1)).conj().imag  # contiguous, with a lazy negation
     given = draw(1, 1, 5), draw(2, 1, 5), "relu", BANDWIDTH
     torch.testing.assert_close(kernel_expansion(a, *given), kernel_expansion(a.clone(), *given))
 
@@ -289,7 +289,7 @@ def interpreted() -> None:
         itertools.product(GREENS, [(7, 3, 3, 4), (0, 2, 2, 3), (5, 0, 1, 2), (70, 33, 1, 35)])
     ):
         a, centers = draw(seed, rows, units), draw(seed + 1, functions, d)
-        a.flatten()[: min(d, a.numel())] = centers[0, 0]  # at a centre
+        a.flatten()[: min(d, a.numel())] = centers[0, 0]  # inputs exactly at a centre
         assert_is_direct_sum(green, a, centers, seed % 2 > 0 and functions == units)
     for green in ("relu", "abs"):
         at = torch.tensor([[torch.inf], [-torch.inf], [torch.nan]]).double()
@@ -309,7 +309,7 @@ def interpreted() -> None:
 
 
 def compiled() -> None:
-    """Compiles Triton's kernels for a GPU that need not be there."""
+    """Compiles Triton's kernels for a GPU that may be absent."""
     made = compiled_kernels()
     single, double = torch.float32, torch.float64
     for green, dtype in [("relu", single), ("abs", double), ("gaussian", single)]:

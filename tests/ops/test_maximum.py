@@ -1,7 +1,7 @@
-"""Maxima over n-grams where n-grams tie.
+"""Maxima over n-grams where several n-grams are equally large.
 
-Those of a layer are those of an enumeration (tests/sequence/test_rcnn.py), and the kernels' those
-of the definition, in texts of every form (tests/ops/test_scans.py).
+Other tests compare the layer with an enumeration (tests/sequence/test_rcnn.py), and the kernels
+with the definition on texts of every form (tests/ops/test_scans.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ F64 = torch.float64
 
 
 def largest_products(x: Tensor, decay: Tensor, readout: str) -> Tensor:
-    """Of one text's 2-grams, as the layer takes them from a walk's scan."""
+    """The largest products over one text's 2-grams, computed by the walk's scan as in the layer."""
     layout, zeros = one_text(x), x.new_zeros(2, 1, 1)
     c0, before = extremes(layout, zeros, zeros, torch.zeros_like(layout.length), x.dtype)
     params = torch.cat((decay.view(1, 1), x.new_zeros(3, 1)))
@@ -46,7 +46,7 @@ def one_text(x: Tensor) -> Layout:
 def test_decay_zero_and_ties(
     mapping: str, adjacent: float, slope: float, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A gapped n-gram is worth 0 then; of equals wins the one that was complete first."""
+    """At decay 0 a gapped n-gram is worth 0; of equal n-grams, the one completed first wins."""
     if path == "definition":
         monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
     decay = torch.zeros(1, dtype=F64, requires_grad=True)

@@ -112,7 +112,7 @@ def test_no_edges(sources: int) -> None:
 
 @pytest.mark.usefixtures("threads")
 def test_many_edges_on_several_threads() -> None:
-    """Parts of the sources, threads, and the same bits every time."""
+    """The sum over parts of the sources, on several threads, gives the same bits every time."""
     edges = random_edges(3000, 2500, 6000, types=4)
     x = inputs_of(edges, dtype=torch.float32, channels=9)
     check(edges, x, "relu")
@@ -205,7 +205,7 @@ def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"gate_source": (10, 5)}, r"gate\[0\] has shape \(10, 5\): expected \(11, 5\)"),
         ({"gate_target": (11, 5)}, r"gate\[1\] has shape \(11, 5\): expected \(9, 5\)"),
         ({"factor": (3, 4)}, r"factor has shape \(3, 4\): expected \(T, 5\)"),
-        ({"factor": (1, 5)}, "an edge type that is not there"),
+        ({"factor": (1, 5)}, "an edge type that does not exist"),
         ({"weight": (36,)}, r"weight has shape \(36,\): expected \(37,\)"),
     ],
 )
@@ -242,7 +242,7 @@ def interpreted() -> None:
 
 
 def compiled() -> None:
-    """Compiles Triton's kernels for a GPU that need not be there."""
+    """Compiles Triton's kernels for a GPU that may be absent."""
     from pyg_kernels.ops.neighbor_sum import cuda
 
     made: list[Any] = []

@@ -34,12 +34,12 @@ def run(address: int, table: np.ndarray, index: np.ndarray, channels: int) -> No
 @pytest.mark.parametrize("channels", [1, 3, 32, 29])
 @pytest.mark.parametrize("name", STEPS)
 def test_values_and_derivatives(name: str, channels: int, dtype: torch.dtype) -> None:
-    """Rows found by their numbers, one number for all channels, sums, and what is added up."""
+    """Rows looked up by index, one number for all channels, sums, and results added to a row."""
     torch.manual_seed(channels)
     x, y = (torch.randn(3, channels, dtype=dtype, requires_grad=True) for _ in range(2))
     n = torch.randn(4, 1, dtype=dtype, requires_grad=True)
     with torch.no_grad():
-        x[2, 0] = 0.0  # of which x / x is NaN
+        x[2, 0] = 0.0  # where x / x is NaN
     given = torch.randn(1, channels, dtype=dtype)
     wanted = STEPS[name](x[2], y[1], n[3])
     slopes = torch.autograd.grad(wanted, (x, y, n), given[0], materialize_grads=True)
@@ -83,7 +83,7 @@ def test_channels_may_be_shared_unless_they_are_summed() -> None:
 
 
 def activated(act: Callable[[Any], Any], x: Tensor) -> Tensor:
-    """By a program, in single precision."""
+    """The activation computed by a program, in single precision."""
     value, out = leaf(Row(0)), torch.empty_like(x)
     program = Program({"x": [value]}, {"y": [(Row(0), act(value))]}, torch.float32)
     table = program.table({"x": [(x, 0)], "y": [(out, 0)]})
@@ -92,7 +92,7 @@ def activated(act: Callable[[Any], Any], x: Tensor) -> Tensor:
 
 
 def test_ranges_of_activations() -> None:
-    """In single precision they leave none, and keep relative precision left of zero."""
+    """Single-precision values stay in range and keep relative precision left of zero."""
     x = torch.linspace(-80, 80, 40001).unsqueeze(0)
     for act, least, most in ((torch.tanh, -1, 1), (torch.sigmoid, 0, 1), (torch.exp, 0, 1e35)):
         out = activated(act, x)

@@ -40,7 +40,7 @@ some_cases = pytest.mark.parametrize("case", SOME.values(), ids=SOME)
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=list(CASES))
 def test_definition(number: int) -> None:
-    """All outputs and the gradients of every input, with two layouts."""
+    """All outputs and the gradients of every input, with two layouts per case."""
     case = list(CASES.values())[number]
     first, second = FORMS[number % 7 :: 7]
     check(case._replace(layout=first))
@@ -59,7 +59,7 @@ def test_widths_and_long_texts(case: Case, channels: int, centers: int) -> None:
 @pytest.mark.parametrize("threads", [2, 3], indirect=True)
 @some_cases
 def test_texts_that_threads_share(case: Case, threads: int) -> None:
-    """Several a thread, ragged or of one length; of one text, blocks of channels."""
+    """Several texts per thread, ragged or of one length; for a single text, blocks of channels."""
     ends = torch.arange(4 * threads + 1).cumsum(0)
     ragged, one = Layout.of_ptr(ends, 4 * threads, int(ends[-1])), Layout.of_grid(9, 1, CPU)
     for layout, channels in [(ragged, 5), (Layout.of_grid(5, 70, CPU), 7), (one, 201)]:
@@ -76,7 +76,7 @@ def test_products_of_wide_outputs(texts: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_gradients_of_what_statistics_take_away(dtype: torch.dtype) -> None:
-    """They are zero: the same for all texts of a step, where these differ little."""
+    """A shift common to all texts of a step has gradient 0, even where the texts differ little."""
     torch.manual_seed(0)
     case = ACTIVATIONS["relu, norm"]._replace(layout=Layout.of_grid(1, 30, CPU), dtype=dtype)
     x, *others = case.tensors()
@@ -108,7 +108,7 @@ def test_memory_of_any_strides(case: Case) -> None:
 @some_cases
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
-    """And stays in its text, where texts have no statistics in common."""
+    """A non-finite value stays in its own text, except where texts share statistics."""
     case = case._replace(layout=LAYOUTS["grid"])
     tensors = [None if t is None else t.detach() for t in case.tensors()]
     tensors[0][4, -1] = value  # token 1 of the second text of three
@@ -143,7 +143,7 @@ def test_as_pytorch_knows_it(number: int) -> None:
 
 @pytest.mark.parametrize("green", GREENS)
 def test_autocast_changes_no_precision(green: str) -> None:
-    """On every path the recurrent products are those of the operands' precision."""
+    """On every path the recurrent products are computed in the precision of the operands."""
     given = {"layout": LAYOUTS["grid"], "channels": 32, "centers": 9, "dtype": torch.float32}
     for case in (ACTIVATIONS[green], ACTIVATIONS[f"{green}, norm"], SOME["lstm, norm"]):
         case = case._replace(**given)
@@ -154,7 +154,7 @@ def test_autocast_changes_no_precision(green: str) -> None:
             outputs = case.run(tensors)
             found = [*outputs, *gradients(outputs, tensors)]
         torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
-        with torch.autocast("cpu", torch.bfloat16):  # by the definition, as second derivatives
+        with torch.autocast("cpu", torch.bfloat16):  # by the definition, as for second derivatives
             out = case.run(tensors)[0]
             seed = torch.ones_like(out)
             again = torch.autograd.grad(out, some(tensors), seed, create_graph=True)
@@ -162,7 +162,7 @@ def test_autocast_changes_no_precision(green: str) -> None:
         torch.testing.assert_close(again, again_plain, rtol=1e-4, atol=1e-4)
 
 
-# What the functions around the ops do besides
+# What the functions around the ops add
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -201,7 +201,7 @@ GRIDS = {name: layout for name, layout in LAYOUTS.items() if layout.full and lay
 @pytest.mark.parametrize(("width", "dilation", "further"), [(1, 1, 2), (3, 1, 0), (4, 2, 1)])
 @pytest.mark.parametrize("layout", GRIDS.values(), ids=GRIDS)
 def test_convolution(layout: Layout, width: int, dilation: int, further: int) -> None:
-    """Of grids against windows of tokens, which the equations of the machines check."""
+    """Convolutions of grids against windows of tokens, which the tests of the machines check."""
     torch.manual_seed(0)
     rows = torch.randn(layout.num_rows, 2, dtype=torch.float64)
     history = torch.randn((width - 1) * dilation + further, layout.num_texts, 2).double()
@@ -231,11 +231,11 @@ def test_operands_of_other_shapes() -> None:
 # In Triton's interpreter, and its compiler
 
 RAGGED = Layout.of_ptr(torch.tensor([0, 1, 4, 4, 6]), 3, 6)
-PADDED = Layout.of_padded_grid(torch.tensor([1, 3, 0, 2]), 3)  # in any order
+PADDED = Layout.of_padded_grid(torch.tensor([1, 3, 0, 2]), 3)  # lengths in any order
 
 
 def in_turn(*cases: Case) -> list[Case]:
-    """Each with a layout of few steps."""
+    """Gives each case in turn the next of some layouts of few steps."""
     forms = [RAGGED, PADDED, Layout.of_padded_grid(PADDED.length, 3, False)]
     forms += [Layout.of_grid(2, 2, CPU, first) for first in (True, False)]
     layouts = itertools.cycle([*forms, *(layout.reversed() for layout in forms)])
@@ -247,11 +247,11 @@ INTERPRETED = {
     "memories": in_turn(*list(MEMORIES.values())[::2], *list(MEMORIES.values())[1::4]),
     "activations": in_turn(*list(ACTIVATIONS.values())[::5], *list(SOME.values())[-3:]),
     "steps": in_turn(WALKS["walk 5"], SOME["lstm, norm"], MEMORIES["static, fed back"]),
-    "several texts": [  # more than a program has, and as many
+    "several texts": [  # more texts than a program takes, and exactly as many
         case._replace(layout=Layout.of_grid(2, texts, CPU), channels=20)
         for case, texts in [(SOME["walk"], 21), (MEMORIES["lstm"], 16)]
     ],
-    "sizes": [  # several blocks of channels, or one; nothing to read
+    "sizes": [  # several blocks of channels, or one; or nothing to read
         case._replace(layout=Layout.of_grid(*sizes, CPU), channels=channels, dtype=torch.float32)
         for *sizes, channels in [(0, 2, 5), (1, 1, 1), (3, 0, 5), (2, 1, 70)]
         for case in (SOME["walk"], SOME["selected walk"], SOME["lstm, norm"])
@@ -265,19 +265,19 @@ def interpreted(cases: Sequence[Case], by_steps: bool) -> None:
     for case in cases:
         assert case.scan.module_for(torch.zeros(1)).endswith("cuda")
     with pytest.MonkeyPatch.context() as patch:
-        if by_steps:  # as where maps are large
+        if by_steps:  # as happens where maps are large
             patch.setattr(cuda, "_shared_bytes", lambda *_: 0)
         check_all(cases)
 
 
 @pytest.mark.parametrize("kind", INTERPRETED)
 def test_interpreted(kind: str, interpreter: ProcessPoolExecutor) -> None:
-    """With feedback, programs make the products, or take steps between them."""
+    """With feedback, a program computes the products itself, or takes steps between them."""
     interpreter.submit(interpreted, INTERPRETED[kind], kind == "steps").result()
 
 
 def compiled_under_autocast() -> None:
-    """Compiled, an op is as exact as it is alone."""
+    """A compiled op under autocast gives exactly the numbers that it gives alone."""
     for name in ("walk", "abs, norm, line"):
         case = SOME[name]._replace(layout=RAGGED, dtype=torch.float32)
         tensors = case.tensors()
@@ -294,7 +294,7 @@ def test_compiled_under_autocast(interpreter: ProcessPoolExecutor) -> None:
 
 
 def nan_and_padding(fed: int) -> None:
-    """NaN stays in its text, and padding's goes nowhere; so with a fixed decay."""
+    """A text's NaN stays in that text and padding's NaN goes nowhere, also with a fixed decay."""
     case = SOME["walk"]._replace(fed=fed, layout=PADDED, channels=2)
     tensors = case.tensors()
     text, step = PADDED.places()
@@ -320,7 +320,7 @@ def test_nan_and_padding(fed: int, interpreter: ProcessPoolExecutor) -> None:
 
 
 def compiled() -> None:
-    """And loads of recurrences ahead of the loop, without which a step would wait for memory."""
+    """Compiles scans; recurrences load ahead of the loop so that no step waits for memory."""
     made = compiled_kernels()
     recurrences = [SOME["walk"], SOME["selected walk"], SOME["lstm, norm"]]
     for case, dtype in zip(
@@ -337,7 +337,7 @@ def compiled() -> None:
 
 
 def compiled_with_products() -> None:
-    """By tensor cores, with all that an H100's program can hold, and no more."""
+    """Products use tensor cores, and no more memory than an H100's program can hold."""
     made = compiled_kernels()
     for case, fed, channels in [(MEMORIES["lstm"], 4, 64), (SOME["activated memory"], 1, 128)]:
         given = {"layout": Layout.of_grid(1, 17, CPU), "channels": channels}

@@ -1,4 +1,4 @@
-"""Subclasses of ``Tensor``: PyTorch's overriding is switched off where their methods run."""
+"""Subclasses of ``Tensor``: PyTorch's overriding is switched off while an op's methods run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FUNCTIONS = {
 
 
 class Own(Tensor):
-    """A class that changes nothing."""
+    """A subclass that changes nothing."""
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

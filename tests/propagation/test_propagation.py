@@ -43,7 +43,7 @@ def test_parallel_entries_of_an_adjacency_are_added_up() -> None:
 
 
 def test_values_of_an_adjacency() -> None:
-    """Weights, features, or nothing where all are one; in the order of the form."""
+    """They become weights, features, or nothing if all are 1, in the order of the adjacency."""
     index, values = torch.tensor([[2, 1, 0], [0, 1, 2]]), torch.tensor([0.5, 2.0, 3.0])
     adjacency = torch.sparse_coo_tensor(index.flip(0), values, (3, 3)).coalesce()
     for form in (adjacency, adjacency.to_sparse_csr(), adjacency.to_sparse_csc()):
@@ -132,7 +132,7 @@ def test_cavity_sum(pairs: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("name", EDGES)
 def test_reverse_edges(name: str) -> None:
-    """Each edge has one; or parallel edges share a number, which is E where nothing runs back."""
+    """Each edge's reverse; among parallel edges, one number per pair (E if no edge runs back)."""
     pairs = EDGES[name]
     reverse = find_reverse(edges_of(pairs))
     if name in ("ring", "ring-and-loop", "none"):
@@ -147,7 +147,7 @@ def test_reverse_edges(name: str) -> None:
 
 
 def test_reverse_edges_among_many_nodes_in_int32() -> None:
-    target, source = divmod(2**32 + 100, 70_000)  # as 0 -> 100 in 32 bits
+    target, source = divmod(2**32 + 100, 70_000)  # in 32 bits the same as 0 -> 100
     ends = torch.tensor([[0, source, 5], [100, target, source]], dtype=torch.int32)
     narrow, wide = (find_reverse(Edges(*each, 70_000, 70_000)) for each in (ends, ends.long()))
     assert torch.equal(narrow.reverse_pair, wide.reverse_pair)

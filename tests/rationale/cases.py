@@ -17,7 +17,7 @@ HIDDEN = 3
 
 
 def randomized(module: Module, seed: int = 0, scale: float = 0.6) -> Any:
-    """The module in float64 with no parameter left at its initial value."""
+    """The module in float64, with no parameter left at its initial value."""
     torch.manual_seed(seed)
     module = module.double()
     for parameter in module.parameters():
@@ -42,20 +42,20 @@ def rationalizer(selection: str = "independent", **options: Any) -> Rationalizer
     if "rate" not in options:
         options = {"sparsity": 0.05, "coherence": 0.03, **options}
     found = Rationalizer(generator(selection), encoder(), **options).double()
-    if found.generator.spread is not None:  # neither number so large that all is certain
+    if found.generator.spread is not None:  # small numbers, so that not all is certain
         randomized(found.generator.logit, seed=2, scale=0.2)
         randomized(found.generator.spread, seed=3, scale=0.2)
     return found
 
 
 def every_selection(length: int) -> Tensor:
-    """All of them, (2^L, L), bool."""
+    """All selections of a text, (2^L, L), bool."""
     rows = list(itertools.product([False, True], repeat=length))
     return torch.tensor(rows, dtype=torch.bool).view(2**length, length)
 
 
 def probabilities(gen: Generator, x: Tensor) -> Tensor:
-    """Of every selection of one text, token by token, as the class states it."""
+    """The probability of every selection of one text, token by token as the class states it."""
     states = gen.network(x.unsqueeze(1))[0].squeeze(1)
     found = []
     for selection in every_selection(len(x)).to(F64):
@@ -74,12 +74,12 @@ def probabilities(gen: Generator, x: Tensor) -> Tensor:
 
 
 def changes(z: Tensor) -> int:
-    """The number of places where a selection starts or ends, but for the first token."""
+    """The number of places after the first token where a selection starts or ends."""
     return sum(int(a != b) for a, b in itertools.pairwise(z.tolist()))
 
 
 def assert_finite_gradients(model: Rationalizer, found: Rationale) -> None:
-    """Of the objective, for some losses; a parameter may have none."""
+    """Checks the objective's gradients for some losses; a parameter may have none."""
     losses = found.output.square().sum(dim=1).view(found.size.shape)
     model.objective(found, losses).backward()
     for parameter in model.parameters():

@@ -1,4 +1,4 @@
-"""Draws of one token's selection: their distributions, closed forms and gradients."""
+"""Random choices for single tokens: their distributions, closed forms and gradients."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ relaxed = pytest.mark.parametrize("choice", [*CHOICES.values()][1:], ids=[*CHOIC
 
 
 def draws(choice: Choice) -> Tensor:
-    """Selections for evenly spaced uniform numbers, (U, 5): shares are probabilities to 1e-5."""
+    """Selections for evenly spaced uniform numbers, (U, 5); shares equal probabilities to 1e-5."""
     return choice.draw(LOGIT, SPREAD, GRID.unsqueeze(1).expand(-1, 5))
 
 
@@ -54,7 +54,7 @@ def test_concrete() -> None:
 
 
 def test_hardkuma() -> None:
-    """Exact zeros and ones, with the probabilities of the closed form, and the density between."""
+    """Zeros, ones and the density between them have the probabilities of the closed form."""
     z, kuma = draws(CHOICES["hardkuma"]), HardKumaChoice()
     a = torch.nn.functional.softplus(SPREAD)
     b = torch.log(torch.sigmoid(LOGIT)) / torch.log(1 - 0.5**a)

@@ -1,4 +1,4 @@
-"""What moves from batch to batch: the running baseline, and the price that leads to a rate."""
+"""What changes from batch to batch: the running baseline, and the price that leads to a rate."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.sequence.texts import F64, close, joined, pointers, texts
 
 
 def test_running_baseline() -> None:
-    """Weights that fall by the momentum with each batch, and sum to one."""
+    """Each batch multiplies earlier weights by the momentum, and the weights sum to one."""
     baseline = RunningBaseline(momentum=0.9).double()
     assert baseline.value() == 0.0
     means: list[float] = []
@@ -31,7 +31,7 @@ def test_running_baseline() -> None:
 
 
 def whole(**options: Any) -> tuple[Rationalizer, Rationale, Tensor]:
-    """A rationalizer, two texts of which all is selected, and their losses."""
+    """A rationalizer, its rationale of two wholly selected texts, and their losses."""
     model, pieces = rationalizer(**options), texts(3, 4)
     found = model.given(torch.ones(7), joined(pieces), ptr=pointers(pieces))
     return model, found, torch.tensor([[1.0, 3.0]], dtype=F64)
@@ -49,11 +49,11 @@ def test_the_baseline_of_a_batch_is_of_those_before() -> None:
 
 
 def test_price() -> None:
-    """The stated recurrence, in the unit of the first batch's loss of a token."""
+    """The stated recurrence, in units of the first batch's loss per token."""
     control = RateControl(0.2, step=0.1, damping=0.5).double()
     assert control.price() == 0.0
     logit = [torch.logit(torch.tensor(p, dtype=F64)) for p in (0.2, 0.5, 0.1)]
-    # 2 samples, 2 texts, 10 tokens: half of them, then a tenth
+    # 2 samples, 2 texts, 10 tokens: half of them are selected, then a tenth
     losses = torch.tensor([[3.0, 1.0], [2.0, 2.0]], dtype=F64)
     control.update(losses, torch.tensor([[5.0, 1.0], [3.0, 1.0]], dtype=F64), 10)
     close(control.unit, torch.tensor(0.4, dtype=F64))
@@ -64,7 +64,7 @@ def test_price() -> None:
     second = logit[2] - logit[0]
     mu = mu + 0.1 * (1 + mu) * second
     close(control.price(), 0.4 * (mu + 0.5 * (1 + mu) * second))
-    for selected, most in ((5.0, 2.0), (0.0, -2.0)):  # all, then none: the error is cut
+    for selected, most in ((5.0, 2.0), (0.0, -2.0)):  # all, then none: the error is clipped
         for _ in range(2):
             mu = control.multiplier.clone()
             control.update(losses, torch.full((2, 2), selected, dtype=F64), 10)
@@ -79,19 +79,19 @@ def test_sparsity_is_what_the_next_batch_pays() -> None:
     model, found, losses = whole(rate=0.3)
     before = [buffer.clone() for buffer in model.buffers()]
     assert model.sparsity == 0.0
-    for bad in (float("nan"), float("inf")):  # a batch without a finite loss is forgotten
+    for bad in (float("nan"), float("inf")):  # no finite loss: it is ignored
         model.objective(found, torch.tensor([[bad, 1.0]], dtype=F64))
         assert all(map(torch.equal, model.buffers(), before))
     model.objective(found, losses)
     assert model.sparsity > 0.0
     close(model.cost(found, losses), losses + model.sparsity * found.size, rtol=1e-6)
-    model.reset_parameters()  # forgets the price and the baseline
+    model.reset_parameters()  # resets price and baseline
     close(list(model.buffers()), before, rtol=1e-6)
     assert rationalizer().sparsity == 0.05
 
 
 class Marked(Module):
-    """States of tokens whose first feature says what they are worth, in a learned scale."""
+    """States from all features of a token, through a learned linear map and tanh."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class Marked(Module):
 
 
 class Total(Module):
-    """Sums the first feature of what it is given; tokens count for as much as is selected."""
+    """Sums the first feature of all tokens, weighted by the selection if there is one."""
 
     def forward(self, x: Tensor, ptr: Tensor, selection: Tensor | None = None) -> Tensor:
         worth = x[:, :1] if selection is None else x[:, :1] * selection.unsqueeze(1)
@@ -115,7 +115,7 @@ class Total(Module):
     [("reinforce", 0.5, 0.01), ("gumbel", 0.1, 10.0), ("hardkuma", 0.5, 0.01)],
 )
 def test_leads_to_the_rate(estimator: Any, rate: float, scale: float) -> None:
-    """Where losses fall with every token, whatever their scale."""
+    """The rate is reached when losses fall with every selected token, whatever their scale."""
     torch.manual_seed(0)
     model = Rationalizer(
         Generator(Marked(), 4), Total(), rate=rate, estimator=estimator, num_samples=2
@@ -136,7 +136,7 @@ def test_leads_to_the_rate(estimator: Any, rate: float, scale: float) -> None:
 
 
 def test_tokens_are_counted_in_single_precision() -> None:
-    """More than bfloat16 can count."""
+    """There are more tokens than bfloat16 can count."""
     model = rationalizer(sparsity=0.1).float()
     x = torch.zeros(514, joined(texts(1)).size(1))
     with torch.autocast("cpu", torch.bfloat16):

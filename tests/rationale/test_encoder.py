@@ -1,4 +1,4 @@
-"""The encoder of texts: every layer and readout, text by text."""
+"""The encoder of texts with every layer and readout, compared text by text."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def build(layer: Any, readout: Any, **options: Any) -> SequenceEncoder:
 
 
 def vector(layer: Module, readout: str, x: Tensor, both: bool) -> Tensor:
-    """Of one text by itself, in the form of a single text."""
+    """The vector of one text by itself, passed as a single text."""
     if not len(x):
         return x.new_zeros(6 if both else 3)
     states, _ = layer(x)
@@ -40,7 +40,7 @@ def vector(layer: Module, readout: str, x: Tensor, both: bool) -> Tensor:
 @pytest.mark.parametrize("both", [False, True], ids=["one-way", "both-ways"])
 @pytest.mark.parametrize("layer", LAYERS)
 def test_text_by_text(layer: Any, readout: str, both: bool) -> None:
-    """Where there is nothing to read, the head's answer to zero."""
+    """A text without tokens gives the head's output for the zero vector."""
     encoder, pieces = build(layer, readout, bidirectional=both), texts(*LENGTHS)
     found = encoder(joined(pieces), ptr=pointers(pieces))
     expected = [encoder.head(vector(encoder.layer, readout, x, both)) for x in pieces]
@@ -58,7 +58,7 @@ def test_text_by_text(layer: Any, readout: str, both: bool) -> None:
     [(False, "input", 1), (True, "recurrent", 1), (False, "recurrent", 2), (True, "input", 2)],
 )
 def test_choices_equal_tokens_alone(readout: str, both: bool, decay: str, num_layers: int) -> None:
-    """Weights of 0 and 1 in place of the text without the others; also its gradients."""
+    """Weights of 0 and 1 equal the text without the unselected tokens, in gradients as well."""
     encoder = build(RCNN, readout, bidirectional=both, decay=decay, num_layers=num_layers)
     pieces = texts(*LENGTHS)
     x = joined(pieces)
@@ -93,7 +93,7 @@ def test_mean_and_max_in_part() -> None:
 
 
 def test_means_in_half_precision() -> None:
-    """Of more tokens, and of larger sums, than it has numbers."""
+    """There are more tokens, and their sum is larger, than half precision can represent."""
     x, ptr = torch.full((70_000, SIZE), 50.0), torch.tensor([0, 70_000])
     encoder = SequenceEncoder(RCNN(SIZE, 3, order=1, act=None, decay=0.0), 3, 1, "mean").half()
     for selection in (None, torch.full((len(x),), 0.5, dtype=torch.half)):

@@ -118,7 +118,7 @@ def test_inputs(call: Callable[..., Any], given: dict[str, Any], words: str) -> 
 
 
 def test_parts_that_are_none() -> None:
-    """And layers that take no selection."""
+    """Layers that take no selection are refused as well."""
     made = partial(Rationalizer, sparsity=0.1)
     for words, call in (
         ("generator is a Linear", partial(made, nn.Linear(1, 1), encoder())),

@@ -1,4 +1,4 @@
-"""Distributions over selections: they sum to one, and equal their definition token by token."""
+"""Distributions over selections: they sum to one and equal their definition, token by token."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ of_both = pytest.mark.parametrize("selection", SELECTIONS)
 
 
 class Table(Module):
-    """Each token's state is what it is."""
+    """A network whose states are its inputs."""
 
     def forward(self, x: Tensor, ptr: Tensor) -> Tensor:
         return x
@@ -24,7 +24,7 @@ class Table(Module):
 
 @of_both
 def test_log_prob_of_every_selection(selection: str) -> None:
-    """Of a batch: the texts are apart, and over all selections of one the sum is one."""
+    """In a batch, texts are independent; the probabilities of one text's selections sum to one."""
     gen, pieces = generator(selection), texts(3, 0, 1, 5)
     every, ptr = every_selection(9), pointers(pieces)
     found = gen(joined(pieces), ptr).log_prob(every)
@@ -32,13 +32,13 @@ def test_log_prob_of_every_selection(selection: str) -> None:
     for text, start, end in zip(pieces, ptr, ptr[1:], strict=False):
         expected = probabilities(gen, text)
         close(expected.sum(), torch.tensor(1.0, dtype=F64))
-        place = 2 ** torch.arange(int(end - start)).flip(0)  # among the selections of the text
+        place = 2 ** torch.arange(int(end - start)).flip(0)  # the selection's index
         close(found[:, start:end].sum(dim=1).exp(), expected[every[:, start:end].long() @ place])
 
 
 @of_both
 def test_samples(selection: str) -> None:
-    """How often each selection is drawn, to 5 standard errors, in a batch of two texts."""
+    """Selections are drawn as often as probable, to 5 standard errors, in a batch of two texts."""
     gen, pieces = generator(selection), texts(3, 2)
     torch.manual_seed(0)
     count = 20_000
@@ -52,7 +52,7 @@ def test_samples(selection: str) -> None:
 
 
 def test_most_probable() -> None:
-    """Greedy where selections depend: each token as is most probable given those before."""
+    """If selections depend on each other it is greedy: each token given the choices before it."""
     gen = randomized(Generator(Table(), 1))
     gen.logit.of_token.weight.data.fill_(1.0)
     gen.logit.of_token.bias.data.fill_(0.0)
@@ -87,7 +87,7 @@ def test_atoms() -> None:
 @of_both
 @pytest.mark.parametrize("rate", [0.1, 0.9])
 def test_initial_rate(selection: Any, rate: float) -> None:
-    """The probability of a token whose state is zero, before any is selected."""
+    """It is the probability of a token with zero state, before any token is selected."""
     torch.manual_seed(0)
     gen = Generator(Table(), SIZE, selection, initial_rate=rate)
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_initial_rate(selection: Any, rate: float) -> None:
 
 
 def test_spread() -> None:
-    """A second number a token, built once and with the parameters of the module."""
+    """The spread is a second number per token; it is built once, like the module's parameters."""
     gen = generator("dependent")
     assert gen.spread is None
     gen.build_spread()

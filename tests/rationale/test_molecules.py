@@ -30,12 +30,12 @@ def molecules() -> list[Graph]:
 
 
 def awkward() -> list[Graph]:
-    """Directed, with self-loops, parallel edges, isolated nodes, and graphs without atoms."""
+    """Directed graphs with self-loops, parallel edges, isolated nodes, and graphs without atoms."""
     return [EMPTY, random_graph(0), random_graph(1, 2, 3), random_graph(2, 8, 20), EMPTY]
 
 
 def union(graphs: list[Graph]) -> dict[str, Any]:
-    """Graphs side by side, as a rationalizer takes them."""
+    """The graphs side by side, in the form that a rationalizer takes."""
     whole = batch_of(graphs)
     given = {name: whole[name] for name in ("x", "edge_index", "edge_attr", "batch")}
     return {**given, "batch_size": len(graphs)}
@@ -49,7 +49,7 @@ def bonds(graph: Graph) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("build", [molecules, awkward], ids=["molecules", "awkward"])
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 def test_induced_subgraphs(build: Any, training: bool) -> None:
-    """Each graph by itself, cut by PyG, through the encoder by itself."""
+    """Equals the encoder on each induced subgraph, as PyG cuts it, by itself."""
     graphs = build()
     given, sizes = union(graphs), [graph.num_nodes for graph in graphs]
     rationalizer = model(given["x"].size(1), given["edge_attr"].size(1), num_samples=3)
@@ -98,7 +98,7 @@ def test_graphs_without_edge_features() -> None:
 @pytest.mark.parametrize("norm", [None, "batch", "head"])
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 def test_nothing_selected(norm: Any, training: bool) -> None:
-    """No atom of any graph: as many outputs as graphs, those of a graph without atoms."""
+    """If no atom is selected, each graph's output is that of a graph without atoms."""
     given = union(molecules())
     edge_dim = given["edge_attr"].size(1)
     encoder = WLKernelNet(5, 4, 2, edge_dim=edge_dim, norm=norm).double()
@@ -118,7 +118,7 @@ def test_no_atoms(num_graphs: int) -> None:
     assert_finite_gradients(rationalizer, found)
 
 
-# Node states for generators: the summands of the network's graph vector
+# Node states for generators: the terms whose sum is the network's graph vector
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -135,7 +135,7 @@ def build(with_attr: bool, **options: Any) -> WLStates:
 
 @of_every
 def test_sums_to_the_graph_vector(options: dict[str, Any]) -> None:
-    """Over the nodes of a graph, without norm: what WLKernelNet's head reads."""
+    """Without norm, the sum over a graph's nodes is what WLKernelNet's head reads."""
     given = {**options, "norm": None}
     of_net = {"num_iterations": 3, "tie_weights": None, **given}
     for with_attr in (False, True):

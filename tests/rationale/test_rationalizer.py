@@ -1,4 +1,4 @@
-"""Texts: what is selected, what the encoder sees of it, and what it costs."""
+"""Texts: which tokens are selected, what the encoder sees of them, and what they cost."""
 
 import copy
 import io
@@ -24,7 +24,7 @@ from tests.rationale.cases import (
 from tests.sequence.texts import F64, SIZE, close, joined, pointers, texts
 
 LENGTHS = (5, 0, 1, 7)
-LAST_BITS = 0.0 if TORCH >= (2, 11) else 1e-15  # older products depend on where operands lie
+LAST_BITS = 0.0 if TORCH >= (2, 11) else 1e-15  # older products depend on operands' addresses
 ESTIMATORS = ("reinforce", "gumbel", "hardkuma")
 of_both = pytest.mark.parametrize("selection", SELECTIONS)
 of_every = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -39,7 +39,7 @@ def batch(*lengths: int) -> tuple[Tensor, Tensor]:
 @of_both
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 def test_the_encoder_reads_what_is_selected(selection: str, training: bool) -> None:
-    """Each text of selected tokens by itself, through the encoder; no chance in evaluation."""
+    """Equals the encoder on each text's selected tokens by themselves; evaluation is not random."""
     model = rationalizer(selection, num_samples=3).train(training)
     x, ptr = batch(*LENGTHS)
     torch.manual_seed(0)
@@ -62,7 +62,7 @@ def test_the_encoder_reads_what_is_selected(selection: str, training: bool) -> N
 
 @of_both
 def test_unselected_tokens_leave_no_trace(selection: str) -> None:
-    """Of their values: bit-equal outputs. Of their places: those of the selected alone."""
+    """Neither the values nor the places of unselected tokens change a single bit of the outputs."""
     model, (x, ptr) = rationalizer(selection), batch(*LENGTHS)
     z = torch.rand(4, 13, generator=torch.Generator().manual_seed(0)) < 0.4
     found = model.encode(z, x, ptr=ptr)
@@ -78,7 +78,7 @@ def test_unselected_tokens_leave_no_trace(selection: str) -> None:
 @of_both
 @relaxed
 def test_relaxed_training(selection: str, estimator: Any) -> None:
-    """All parameters get a gradient; tokens count in part as the encoder's layer says."""
+    """All parameters get gradients; tokens count in part as in the encoder's layer."""
     model = rationalizer(selection, estimator=estimator, num_samples=2)
     x, ptr = batch(*LENGTHS)
     torch.manual_seed(0)
@@ -99,7 +99,7 @@ def test_relaxed_training(selection: str, estimator: Any) -> None:
 
 @relaxed
 def test_relaxed_penalties(estimator: Any) -> None:
-    """The size is an expectation, with the probability of each token; the pairs lie in a text."""
+    """The size is the expected size; transitions are counted only within texts."""
     model = rationalizer(estimator=estimator, num_samples=2)
     x, ptr = batch(3, 2)
     found = model(x, ptr=ptr)
@@ -114,7 +114,7 @@ def test_relaxed_penalties(estimator: Any) -> None:
 
 
 def test_relaxed_gradient_of_the_generator() -> None:
-    """With the noise held, the objective's slope in directions of the generator's parameters."""
+    """With fixed noise, it is the slope of the objective along the generator's parameters."""
     model = rationalizer("dependent", estimator="gumbel", num_samples=2)
     x, ptr = batch(4, 2)
 
@@ -154,7 +154,7 @@ def test_empty_batches_and_short_texts(selection: str, estimator: Any) -> None:
 
 
 def test_cost_and_objective() -> None:
-    """In evaluation the mean cost and nothing else; nothing moves."""
+    """In evaluation the objective is the mean cost, and no state changes."""
     model, (x, ptr) = rationalizer().eval(), batch(*LENGTHS)
     found = model.given(torch.arange(26).view(2, 13) % 3 == 0, x, ptr=ptr)
     losses = torch.arange(8.0, dtype=F64).view(2, 4)
@@ -187,13 +187,13 @@ def test_survives_copies(options: dict[str, Any]) -> None:
         assert torch.equal(other.baseline.value(), model.baseline.value())
 
 
-# REINFORCE against the exact gradient: all selections enumerated, each with its probability
+# REINFORCE against the exact gradient: enumerates all selections, each with its probability
 
 SPARSITY, COHERENCE = 0.05, 0.03
 
 
 def expected_cost(model: Rationalizer, x: Tensor, y: Tensor) -> Tensor:
-    """Of one text: the sum over its selections."""
+    """The expected cost of one text, summed over its selections."""
     every = every_selection(len(x))
     kept = [x[z] for z in every]
     output = model.encoder(joined(kept), ptr=pointers(kept))
@@ -204,13 +204,13 @@ def expected_cost(model: Rationalizer, x: Tensor, y: Tensor) -> Tensor:
 
 
 def slopes(total: Tensor, model: Rationalizer) -> tuple[Tensor, ...]:
-    """The gradient of every parameter, zero where it has none."""
+    """The gradient of every parameter, or zeros if it has none."""
     options = {"retain_graph": True, "materialize_grads": True}
     return torch.autograd.grad(total, list(model.parameters()), **options)
 
 
 def joint(model: Rationalizer, pieces: list[Tensor], y: Tensor) -> tuple[Rationale, Tensor, Tensor]:
-    """Every selection of the batch as a sample, its losses and its probability."""
+    """Every selection of the batch as a sample, with its losses and its probability."""
     x, ptr = joined(pieces), pointers(pieces)
     every = every_selection(len(x))
     found = model.given(every, x, ptr=ptr)
@@ -220,7 +220,7 @@ def joint(model: Rationalizer, pieces: list[Tensor], y: Tensor) -> tuple[Rationa
 
 
 def samples(found: Rationale, numbers: list[int], num_texts: int) -> Rationale:
-    """Some of the samples of a rationale."""
+    """The samples of a rationale with the given numbers."""
     chosen = torch.tensor(numbers)
     rows = (chosen.unsqueeze(1) * num_texts + torch.arange(num_texts)).reshape(-1)
     return Rationale(found.output[rows], *(part[chosen] for part in found[1:]))
@@ -231,9 +231,9 @@ def samples(found: Rationale, numbers: list[int], num_texts: int) -> Rationale:
     ("lengths", "count"), [((5,), 1), ((1,), 1), ((2, 0, 3), 1), ((3,), 2), ((2,), 3)], ids=str
 )
 def test_expectation(selection: str, lengths: tuple[int, ...], count: int) -> None:
-    """The estimator's mean over all selections is the exact gradient, whatever the baseline.
+    """Averaged over all selections, the estimator gives the exact gradient for any baseline.
 
-    Of several samples, each with the others' mean cost as its baseline: over all their tuples.
+    Each of several samples has the others' mean cost as its baseline; the mean is over all tuples.
     """
     model, pieces = rationalizer(selection), texts(*lengths)
     y = torch.tensor([1, 0, 1])[: len(lengths)]

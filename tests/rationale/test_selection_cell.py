@@ -1,4 +1,4 @@
-"""A step from the products of a token with its selection's added: the step on both."""
+"""Adding the products of a token and of its selection gives the same step as joining the two."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ LAYOUT = Layout.of_ptr(torch.tensor([0, 4, 5, 8]), 4, 8)
 
 
 def doubled(cell: SelectionCell, name: str) -> None:
-    """Lets a hook double what a map gives."""
+    """Registers a hook that doubles the output of a map."""
     cell.get_submodule(name).register_forward_hook(lambda lin, inputs, output: 2 * output)
 
 

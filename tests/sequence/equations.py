@@ -1,4 +1,4 @@
-"""What layers make of texts by their equations, through stacks and both directions."""
+"""What layers compute from texts by their equations, through stacks and both directions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FORMS = ["ptr", "left", "right", "holes", "lengths", "packed", "paths", "grid", 
 
 
 class Reading(NamedTuple):
-    """What a layer makes of texts.
+    """The results of reading texts.
 
     Attributes:
-        outputs: Of each text, (L, H) or (L, 2 H).
-        ends: The state of each cell after the last token, the texts first.
-        rows: What the activation of each cell of a KBRN reads, all tokens after each other.
+        outputs: One tensor for each text, (L, H) or (L, 2 H).
+        ends: The state of each cell after the last token; the first dimension is the texts.
+        rows: The inputs of the activation of each KBRN cell, for the tokens of all steps in order.
     """
 
     outputs: list[Tensor]
@@ -39,7 +39,7 @@ def reading(
     pieces: list[Tensor],
     states: Sequence[Sequence[Tensor]] | None = None,
 ) -> Reading:
-    """Texts (L, F) through all layers and directions, from the states of each cell."""
+    """Reads texts (L, F) through all layers and directions, from given states of each cell."""
     options = {k: v for k, v in variant.options.items() if k not in OF_LAYERS}
     ends: list[tuple[Tensor, ...]] = []
     rows: list[Tensor] = []
@@ -68,7 +68,7 @@ def read_in_form(
 ) -> tuple[Tensor, Any]:
     """The outputs of all tokens, text after text, and the state; a form may be batch first.
 
-    Where tokens have weights, they are given in the same form.
+    Token weights, where given, are passed in the same form.
     """
     if form.endswith(" first"):
         layer, form = copy.copy(layer), form.removesuffix(" first")
@@ -110,7 +110,7 @@ def read_in_form(
 def read_by_steps(
     family: Family, layer: Any, pieces: list[Tensor], state: Any, form: str
 ) -> tuple[Tensor, Any]:
-    """The same by steps of the cell, of several texts of one length or without their dimension."""
+    """The same by steps of the cell, for texts of one length or for a single unbatched text."""
     (cell,), after, outputs = layer.cells, family.of_cell(state), []
     for x_t in pieces[0] if form.startswith("one") else torch.stack(pieces, dim=1):
         after = cell(x_t, after)
@@ -127,10 +127,10 @@ def assert_equations(
     canceling: tuple[str, ...] = ("lin_input.bias",),
     tolerance: float = 1.0,
 ) -> None:
-    """Outputs, final states, every gradient, and what a normalisation keeps of the batch.
+    """Compares outputs, final states, all gradients and the norms' running statistics.
 
-    Some gradients are sums of what cancels, as that of a bias before a normalisation: they are
-    zero but for the rounding of their terms.
+    Some gradients are sums whose terms cancel, such as that of a bias before a normalisation. They
+    are zero except for the rounding of their terms.
     """
     family = variant.family
     x = [piece.clone().requires_grad_() for piece in pieces]

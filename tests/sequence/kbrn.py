@@ -13,12 +13,12 @@ from pyg_kernels.sequence import KBRN, KBRNCell
 from tests.nn.activation_equations import Case
 from tests.sequence.variants import Family, Options, drawn
 
-CENTERS = 7  # a unit, where a test does not say how many
+CENTERS = 7  # per unit, unless a test says otherwise
 HIDDEN = 5
 
 
 def function_of(cell: KBRNCell, options: Options) -> Callable[[Tensor], Tensor]:
-    """The normalisation and the expansion of a cell, which is eq. 4; or what stands there."""
+    """A cell's normalisation and expansion, which is eq. 4, or the module in their place."""
     module = cell.activation
     if type(module) is not KernelActivation:
         return module
@@ -35,7 +35,7 @@ def function_of(cell: KBRNCell, options: Options) -> Callable[[Tensor], Tensor]:
 def reads(
     cell: KBRNCell, options: Options, pieces: list[Tensor], states: Sequence[Tensor] | None
 ) -> tuple[list[Tensor], tuple[Tensor, ...]]:
-    """Texts step by step, side by side; the rows before the activation are noted."""
+    """Reads the texts side by side, step by step, and records the inputs of the activation."""
     u, b, w = cell.lin_input.weight, cell.lin_input.bias, cell.lin_recurrent.weight
     act = function_of(cell, options)
     h = pieces[0].new_zeros(len(pieces), cell.hidden_size) if states is None else states[0]
@@ -55,7 +55,7 @@ def reads(
 
 
 def random_kbrn(*args: Any, scale: float = 0.5, num_centers: int = CENTERS, **given: Any) -> KBRN:
-    """In eval mode, with statistics that are not those of the start, either."""
+    """A network in eval mode whose running statistics also differ from their initial values."""
     kbrn = drawn(KBRN, *args, scale=scale, num_centers=num_centers, **given)
     with torch.no_grad():
         for cell in kbrn.cells:

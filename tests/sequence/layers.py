@@ -1,4 +1,4 @@
-"""Every layer that is called as nn.LSTM, for the promises that hold whatever it computes."""
+"""Every layer that is called as nn.LSTM is, for promises that hold whatever it computes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY = {
 }
 BOTH_WAYS = {k: v for k, v in EVERY.items() if v.options.get("bidirectional")}
 
-#: One of each kind of cell, state, stack and direction, for what does not depend on formulas.
+#: One of each kind of cell, state, stack and direction, for tests that do not need all formulas.
 SOME = {
     name: EVERY[name]
     for name in (
@@ -30,7 +30,7 @@ SOME = {
         *("kbrn-shared", "kbrn-norm-gaussian", "kbrn-norm-stack", "kbrn-both-ways-norm"),
     )
 }
-#: Those whose second derivatives are tested: the formulas, with one cell where there can be one.
+#: Those whose second derivatives are tested: every formula, with a single cell where possible.
 DERIVATIVES = {
     name: EVERY[name]
     for name in (
@@ -56,7 +56,7 @@ families = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family
 
 @cache
 def lstm_runs_in_bfloat16() -> bool:
-    """Whether ``nn.LSTM`` runs under autocast here: oneDNN has none for some processors."""
+    """Whether ``nn.LSTM`` runs under autocast here; for some processors oneDNN cannot run it."""
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             torch.nn.LSTM(2, 2)(torch.randn(1, 1, 2))

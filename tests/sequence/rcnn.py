@@ -22,7 +22,7 @@ def projections(cell: RCNNCell, x: Tensor) -> list[Tensor]:
 
 
 def decays(cell: RCNNCell, x: Tensor, decay: float | str) -> Tensor:
-    """The decay of every token and channel where it does not read the output before, (..., H)."""
+    """The decay of each token and channel, (..., H), if it does not read the previous output."""
     shape = (*x.shape[:-1], cell.lins[0].weight.size(0))
     if decay == "learned":
         return torch.sigmoid(cell.decay_logit).expand(shape)
@@ -54,8 +54,8 @@ def layer_equations(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The outputs (T, ..., H) of texts x (T, ..., F), the last h (..., H) and c (..., n, H).
 
-    With a weight for each token, (T,), tokens count for as much as that. Masks are on the tokens
-    that maps read, (F,), and on the outputs before that gates read, (H,).
+    `selection`, (T,), is a weight for each token, which counts in that proportion. `masks` apply to
+    the tokens that maps read, (F,), and to the previous outputs that gates read, (H,).
     """
     hidden = cell.lins[0].weight.size(0)
     h = x.new_zeros(*x.shape[1:-1], hidden) if h is None else h
@@ -130,7 +130,7 @@ def shapes(options: Options, count: int, size: int) -> list[tuple[int, ...]]:
     h, states = (count, SIZE), (count, options.get("order", 2), SIZE)
     if options.get("pooling") != "max":
         return [h, states]
-    if options.get("combine") == "add":  # a table that grows with the text
+    if options.get("combine") == "add":  # its table grows with the text
         return [h]
     return [h, states, states, (count,)]
 
@@ -138,7 +138,7 @@ def shapes(options: Options, count: int, size: int) -> list[tuple[int, ...]]:
 def reads(
     cell: RCNNCell, options: Options, pieces: list[Tensor], states: Sequence[Tensor] | None
 ) -> tuple[list[Tensor], tuple[Tensor, ...]]:
-    """Sums by their equations; maxima, which have none, by steps of the cell."""
+    """Sums by their equations; maxima, which have no equations here, by steps of the cell."""
     found = []
     for b, x in enumerate(pieces):
         if options.get("pooling") != "max":
@@ -165,7 +165,7 @@ FAMILY = Family(
     layer=RCNN,
     cell=RCNNCell,
     random=random_rcnn,
-    hidden_size=SIZE,  # as highways need
+    hidden_size=SIZE,  # the input size, as highways need
     options=EVERY,
     shapes=shapes,
     reads=reads,

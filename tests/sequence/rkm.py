@@ -31,7 +31,7 @@ STATIC = ["linear", "linear-gated", *NEVER_FED_BACK]  # cells with factors in pl
 
 
 def wavelets(filters: SyncNetFilters, widths: list[int]) -> list[Tensor]:
-    """Eq. 21: (channels of the block, F, n) for each width, as many channels each, or one more."""
+    """Eq. 21: (channels of the block, F, n) for each width; block sizes differ by one at most."""
     each, more = divmod(len(filters.omega), len(widths))
     sizes = [each + 1 if b < more else each for b, _ in enumerate(widths)]
     beta = torch.log1p(torch.exp(filters.raw_beta))
@@ -45,7 +45,7 @@ def wavelets(filters: SyncNetFilters, widths: list[int]) -> list[Tensor]:
 
 
 def convolved(weights: list[Tensor], past: list[Tensor], dilation: int) -> Tensor:
-    """Each filter times the last tokens it reaches; the newest tap reads the newest token."""
+    """Applies each filter to the tokens that it reaches; its newest tap reads the newest token."""
     parts = []
     for weight in weights:
         n = weight.size(2)
@@ -72,9 +72,9 @@ def rkm_equations(
     q: str | Callable[[Tensor], Tensor] | None = None,
     bias: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """One text x (T, F), or texts of one length (T, ..., F), through the table of cells.
+    """Computes the table of cells on one text x (T, F), or on texts of one length (T, ..., F).
 
-    Gives outputs (T, ..., H), the last h and c (..., H), and the last inputs (W, ..., F).
+    Returns outputs (T, ..., H), the last h and c (..., H), and the last inputs (W, ..., F).
     """
     widths = [ngram] if isinstance(ngram, int) else ngram
     reach = (max(widths) - 1) * dilation
@@ -95,7 +95,7 @@ def rkm_equations(
 
     def mapped(gate: str, h: Tensor) -> Tensor:
         total = convolved(weights[gate], past, dilation)
-        if fed_back and (gate in GATES[cell] or cell != "ran"):  # but for the RAN's candidate
+        if fed_back and (gate in GATES[cell] or cell != "ran"):  # except for the RAN's candidate
             total = total + h @ parameters.recurrent[gate].weight.t()
         biased = bias and (gate in GATES[cell] or cell == "lstm")
         return total + parameters.biases[gate] if biased else total
@@ -157,7 +157,7 @@ EVERY: dict[str, Options] = {
 
 
 def reach_of(options: Options) -> int:
-    """How many tokens before its own a machine of one layer reads."""
+    """How many tokens before the current one a machine of one layer reads."""
     ngram = options.get("ngram", 1)
     return (max(ngram if isinstance(ngram, list) else [ngram]) - 1) * options.get("dilation", 1)
 
@@ -171,7 +171,7 @@ def reads(
     cell: RKMCell, options: Options, pieces: list[Tensor], states: Sequence[Tensor] | None
 ) -> tuple[list[Tensor], tuple[Tensor, ...]]:
     given, found = dict(options), []
-    if isinstance(options.get("q"), Module):  # whose parameters are the cell's own
+    if isinstance(options.get("q"), Module):  # its parameters are the cell's own
         given["q"] = cell.q
     for b, x in enumerate(pieces):
         state = () if states is None else [part[b] for part in states]

@@ -1,4 +1,4 @@
-"""On a CUDA device the layers give the CPU's numbers, by whatever path the device takes."""
+"""On a CUDA device the layers give the CPU's numbers, whichever path the device takes."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_same_numbers_as_on_the_cpu(
 @pytest.mark.parametrize("lengths", [[70, 3, 41, 0, 1], [70, 70]], ids=str)
 @pytest.mark.parametrize("build", [partial(RCNN, decay="recurrent"), RKM])
 def test_wide_layers(build: Any, lengths: list[int]) -> None:
-    """Whose maps a kernel does not hold."""
+    """Their maps are too large for a kernel to hold."""
     torch.manual_seed(0)
     assert_same(build(SIZE, 160).double(), lengths)
 
 
 def assert_same(layer: torch.nn.Module, lengths: list[int]) -> None:
-    """As on the CPU, outputs, states and gradients."""
+    """Outputs, states and gradients are those of the CPU."""
     dtype, pieces, results = next(layer.parameters()).dtype, texts(*lengths), []
     for device in ("cpu", DEVICE):
         moved = copy.deepcopy(layer).to(device)
@@ -85,7 +85,7 @@ class _Outputs(torch.nn.Module):
     ["rcnn-input", "rcnn-recurrent", "rcnn-stack", "rkm-rkm-lstm", "rkm-scan-linear", "kbrn-abs"],
 )
 def test_cuda_graphs(name: str) -> None:
-    """Captured once and replayed, a layer gives the numbers of its launches one by one."""
+    """Captured once and replayed, a layer gives the same numbers as with separate launches."""
     eager = _Outputs(EVERY[name].build(scale=0.3).to(DEVICE))
     captured = copy.deepcopy(eager)
     x, other = (torch.randn(12, 3, SIZE, device=DEVICE, dtype=torch.float64) for _ in range(2))

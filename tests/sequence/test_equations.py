@@ -93,7 +93,7 @@ ROWS = [
     ("family", "options"), ROWS, ids=[f"{f.name}-{k}" for k, (f, _) in enumerate(ROWS)]
 )
 def test_options_that_meet(family: Family, options: Options) -> None:
-    """Any two options, and more of an RCNN's sums, on ragged texts and by steps of the cell."""
+    """Any two options meet (an RCNN's sums are one), on ragged texts and by steps of the cell."""
     variant = Variant(family, options)
     layer = variant.build()
     assert_equations(variant, layer, texts(5, 0, 2), ["ptr"])
@@ -132,7 +132,7 @@ def test_long_texts(family: Family, options: Options) -> None:
 
 @pytest.mark.parametrize(("family", "options"), GATED)
 def test_gates_that_are_shut_or_open(family: Family, options: Options) -> None:
-    """Decays of exactly 0 and 1, among others, in one text."""
+    """One text contains decays of exactly 0 and of exactly 1, among others."""
     variant = Variant(family, {k: v for k, v in options.items() if k != "output_gate"})
     layer = variant.build(scale=0.4)
     (cell,), x = layer.cells, random_text(80, SIZE)
@@ -146,9 +146,9 @@ def test_gates_that_are_shut_or_open(family: Family, options: Options) -> None:
 
 @some_one_way
 def test_token_by_token(variant: Variant) -> None:
-    """In any pieces, with nothing before or after a cut, and long ones after short ones.
+    """A text may be cut into any pieces, even empty ones, or long ones after short ones.
 
-    Layer and cell continue each other.
+    A layer and a cell can continue from each other's states.
     """
     layer, x = variant.build(batch_first=True), random_text(3, 20, SIZE)
     whole, last = layer(x)
@@ -178,7 +178,7 @@ def test_token_by_token(variant: Variant) -> None:
 
 @of_some
 def test_no_texts_no_tokens(variant: Variant) -> None:
-    """Outputs and states of the right shapes, zeros; finite gradients; memory of any strides."""
+    """Right shapes, zero states without tokens, finite gradients; inputs may have any strides."""
     layer = variant.build()
     for lengths in [[], [0], [0, 0, 0], [0, 1, 0]]:
         x = random_text(sum(lengths), SIZE).requires_grad_()
@@ -203,7 +203,7 @@ def test_no_texts_no_tokens(variant: Variant) -> None:
 )
 @of_some
 def test_no_infinity_of_another_text(variant: Variant, lengths: list[int], value: float) -> None:
-    """What overflows in the first text stays there, in outputs and in gradients."""
+    """A NaN or overflow in the first text affects only that text, in outputs and in gradients."""
     layer, pieces = variant.build(scale=0.3), texts(*lengths)
 
     def run(batch: list[Tensor]) -> list[Tensor]:

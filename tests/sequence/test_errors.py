@@ -1,4 +1,4 @@
-"""What makes no sense is a ValueError that names the argument."""
+"""Arguments that make no sense raise a ValueError that names the argument."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.sequence.variants import Family, Options, Variant, named_parts, parts
 NAN = float("nan")
 MAX: Options = {"pooling": "max"}
 LEARNED: Options = {"cell": "linear", "learn_static": True}
-#: What is refused by which argument's name; what begins with a layer's options is of layers alone.
+#: Refused options, by the argument that the error names; OF_STACKS are options of layers alone.
 REFUSED: list[tuple[Family, str, list[Options]]] = [
     (RCNN, "order", [{"order": n} for n in (0, -1, 1.5)]),
     (RCNN, "decay", [{"decay": d} for d in ("gated", None, 1.5, -0.1, NAN)]),
-    (RCNN, "decay", [{"decay": 1.0}]),  # normalised, as by default: each factor would be 0
+    (RCNN, "decay", [{"decay": 1.0}]),  # normalised by default, so each factor would be 0
     (RCNN, "combine", [{"combine": "div"}]),
     (RCNN, "readout", [{"readout": "h"}]),
     (RCNN, "pooling", [{"pooling": "mean"}]),
@@ -155,7 +155,7 @@ def test_graphs_and_shapes_that_are_no_texts(family: Family) -> None:
 
 
 def others(parts: Sequence[Tensor], *changes: Callable[[Tensor], Any]) -> list[Any]:
-    """States in which one part is changed, or missing where there are others."""
+    """States in which one part is changed or, if there are several parts, replaced by None."""
     changes += (lambda part: None,) * (len(parts) > 1)
     return [
         plain([*parts[:i], change(part), *parts[i + 1 :]])
@@ -170,7 +170,7 @@ def twice(part: Tensor) -> Tensor:
 
 @some_one_way
 def test_state(variant: Variant) -> None:
-    """Parts of other sizes, too few or too many of them, and what is none.
+    """Parts of other sizes, too few or too many parts, and objects that are no state.
 
     The error says what is expected, and that None begins the texts.
     """

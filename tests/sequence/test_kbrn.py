@@ -1,4 +1,4 @@
-"""Kernel-based networks: the activation's part in the steps, normalisation, initial values."""
+"""Kernel-based networks: the activation within the steps, normalisation, initial values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IN_TRAINING = [name for name, options in EVERY.items() if options.get("normalize
 
 
 def made(options: str | Options, **more: Any) -> tuple[Variant, KBRN]:
-    """Options, or those of a name, and a network of them."""
+    """A variant, of the given options or of those with this name, and its network."""
     variant = Variant(FAMILY, EVERY[options] if isinstance(options, str) else options)
     return variant, variant.build(**more)
 
@@ -58,7 +58,7 @@ def assert_kept(kbrn: Any, before: list[Tensor]) -> None:
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 @pytest.mark.parametrize("green", ["relu", "abs"])
 def test_inputs_at_the_kinks(green: str, shared: bool) -> None:
-    """Eighths are exact, and often a centre: derivatives are those from the left."""
+    """Inputs are exact and often equal a centre, where derivatives are those from the left."""
     options = {"green": green, "normalize": False, "affine": True, "shared": shared}
     variant, kbrn = made(options)
     generator = torch.Generator().manual_seed(0)
@@ -76,14 +76,14 @@ def test_inputs_at_the_kinks(green: str, shared: bool) -> None:
 
 
 def test_l1() -> None:
-    """The sum over cells of what each activation gives."""
+    """It is the sum over cells of the value for each activation."""
     _, kbrn = made("both-ways-norm")
     of_cells = [cell.activation.coefficients.abs().sum() for cell in kbrn.cells]
     close([kbrn.l1(), *(cell.l1() for cell in kbrn.cells)], [sum(of_cells), *of_cells])
 
 
 def test_other_activations() -> None:
-    """One of other units is refused; one that cannot be reset is left as it is."""
+    """One with other units is refused; one that cannot be reset is left as it is."""
     for other in (KernelActivation(3), KernelActivation(9, shared=True)):
         cell = KBRNCell(3, 6, normalize=False)
         cell.activation = other
@@ -96,7 +96,7 @@ def test_other_activations() -> None:
 
 
 def test_what_is_set_on_a_layer() -> None:
-    """A step is of (B, H), whose last dimension is 1; a parametrized map is drawn anew."""
+    """A step is (B, H), so the last dimension is dim=1; a reset draws a parametrized map anew."""
     layer, x = KBRN(3, 3, num_centers=7, normalize=False), torch.randn(5, 2, 3)
     expected, activation = layer(x)[0], layer.cells[0].activation
     activation.dim = 1
@@ -111,7 +111,7 @@ def test_what_is_set_on_a_layer() -> None:
 
 
 def test_a_text_alone_gives_the_shift_exactly() -> None:
-    """In single precision too, however large what it reads."""
+    """This holds in single precision too, however large the inputs are."""
     kbrn = KBRN(3, 6, init="tanh", affine=True)
     x = 1e4 * torch.randn(7, 3)
     output, _ = kbrn(x, ptr=torch.tensor([0, 5, 7]))
@@ -138,12 +138,12 @@ def test_saved_memory_does_not_grow_with_the_centers(green: str) -> None:
     assert sizes[1] - sizes[0] <= tables
 
 
-# Normalisation in training: by the tokens of a step, and what is kept of them
+# Normalisation in training: by the tokens of each step, and with which running statistics
 
 
 @pytest.mark.parametrize("name", IN_TRAINING)
 def test_equations_in_training(name: str) -> None:
-    """Also of what is kept after each of several calls; with one text left, and empty ones."""
+    """Running statistics, too, after each call; with a single text left, and with empty texts."""
     variant, kbrn = made(name)
     kbrn.train()
     assert_equations(variant, kbrn, texts(4, 2, 5, 4), FORMS[:6])
@@ -154,16 +154,16 @@ def test_equations_in_training(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["norm", "norm-abs", "norm-gaussian"])
 def test_texts_that_are_all_the_same(name: str) -> None:
-    """Variance 0: all give f(beta), and gradients are large but those of the equations."""
+    """At variance 0 all outputs are f(beta); the gradients, though large, are the equations'."""
     canceling = ("lin_input.bias", "lin_input.weight", "lin_recurrent.weight")
-    for count in [2, 4]:  # whose means are exact
+    for count in [2, 4]:  # their means are exact
         variant, kbrn = made(name, scale=0.2)
         assert_equations(variant, kbrn.train(), texts(3) * count, ["grid"], False, canceling)
 
 
 @pytest.mark.parametrize("name", ["norm", "norm-abs", "norm-gaussian"])
 def test_the_cell_in_training(name: str) -> None:
-    """A batch of single tokens."""
+    """The cell reads a batch of single tokens."""
     (variant, kbrn), x = made(name), random_text(5, 3, SIZE)
     stepped = copy.deepcopy(kbrn.train().cells[0])
     norm = copy.deepcopy(stepped.activation.norm)
@@ -179,7 +179,7 @@ def test_the_cell_in_training(name: str) -> None:
 
 
 def test_a_batch_of_one_text_is_an_error_as_batch_norms() -> None:
-    """In every form, also one token among empty texts, and one row of a cell."""
+    """In every form, also for one token among empty texts and for one row of a cell."""
     (_, kbrn), pieces = made("norm-stack"), texts(4)
     cell, before = kbrn.cells[0], running_sets(kbrn)
     calls = [lambda form=form: read_in_form(kbrn, pieces, form=form) for form in FORMS]
@@ -213,7 +213,7 @@ def test_empty_inputs_keep_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("momentum", [None, 0.5, 0.0, 1.0])
 def test_momentum(momentum: float | None) -> None:
-    """None is the mean of all calls so far, as BatchNorm1d has it."""
+    """None is the average over all calls so far, as in BatchNorm1d."""
     variant, kbrn = made("both-ways-norm")
     for norm in norms(kbrn):
         norm.momentum = momentum
@@ -223,7 +223,7 @@ def test_momentum(momentum: float | None) -> None:
 
 @pytest.mark.traces
 def test_padded_texts_compiled() -> None:
-    """What is kept is that of the tokens, though compilers do not know how many there are."""
+    """Running statistics count the tokens alone, whose number compilers do not know."""
     _, kbrn = made("both-ways-norm")
     norms(kbrn)[0].momentum = None
     plain = copy.deepcopy(kbrn.train())
@@ -247,7 +247,7 @@ def test_half_precision_compiled_is_summed_in_single() -> None:
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 @pytest.mark.parametrize("name", ["norm-stack", "norm-gaussian"])
 def test_norms_that_keep_nothing(name: str, training: bool) -> None:
-    """track_running_stats=False: batch statistics in evaluation too."""
+    """With track_running_stats=False, evaluation uses batch statistics, too."""
     variant, kbrn = made(name)
     for cell in kbrn.cells:
         norm = BatchNorm1d(HIDDEN, track_running_stats=False).double()
@@ -259,7 +259,7 @@ def test_norms_that_keep_nothing(name: str, training: bool) -> None:
 
 @pytest.mark.parametrize("name", ["norm-stack", "norm-abs"])
 def test_norms_frozen_in_training(name: str) -> None:
-    """As users of BatchNorm1d do it: the module's own mode counts."""
+    """As for users of BatchNorm1d, the mode of the norm itself counts."""
     variant, kbrn = made(name)
     for norm in norms(kbrn.train()):
         norm.eval()
@@ -283,7 +283,7 @@ def test_a_norm_of_ones_own_is_called(norm: torch.nn.Module) -> None:
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("name", ["norm", "norm-gaussian", "both-ways-norm"])
 def test_training_without_gradients(name: str, mode: Any) -> None:
-    """Keeps statistics as BatchNorm1d does."""
+    """It updates the running statistics as BatchNorm1d does."""
     kbrn, other = (made(name)[1].train() for _ in range(2))
     x, ptr = torch.cat(texts(4, 2, 5)), torch.tensor([0, 4, 6, 11])
     with mode():
@@ -294,7 +294,7 @@ def test_training_without_gradients(name: str, mode: Any) -> None:
 
 
 def test_large_means() -> None:
-    """The variance is that about the mean, not a difference of squares."""
+    """The variance is computed about the mean, not as a difference of squares."""
     _, kbrn = made({}, scale=0.3)
     torch.nn.init.constant_(kbrn.cells[0].lin_input.bias, 1e4)
     single, pieces = copy.deepcopy(kbrn.train()).float(), texts(4, 2, 5, 5)

@@ -47,7 +47,7 @@ PRECISIONS = {torch.float32: (1e-5, 1e-4), torch.bfloat16: (0.06, 0.2), torch.fl
 @of_some
 @pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
 def test_precision(variant: Variant, dtype: torch.dtype) -> None:
-    """Other dtypes in and out, close to float64; so are statistics in training."""
+    """Other dtypes come out as they go in, close to float64; so are statistics in training."""
     layer = variant.build(scale=0.3)
     assert_precise(variant, layer, dtype, PRECISIONS[dtype][0])
     if any(isinstance(module, BatchNorm1d) for module in layer.modules()):
@@ -58,7 +58,7 @@ def assert_precise(variant: Variant, layer: Any, dtype: torch.dtype, tolerance: 
     pieces = texts(6, 6, 3, 6, 3, 0)
     x, ptr = torch.cat(pieces), pointers(pieces)
     with torch.no_grad():
-        for value in layer.state_dict().values():  # those that bfloat16 holds exactly
+        for value in layer.state_dict().values():  # rounds to numbers that bfloat16 holds
             value.copy_(value.bfloat16().double())
     x = x.bfloat16().double()
     low = copy.deepcopy(layer).to(dtype)
@@ -81,11 +81,11 @@ def assert_precise(variant: Variant, layer: Any, dtype: torch.dtype, tolerance: 
 
 @of_every
 def test_reset_parameters(variant: Variant) -> None:
-    """All of them; those that are not random begin as they did, and a seed repeats the others."""
+    """All change: constants return to their initial values, and a seed repeats the random ones."""
     torch.manual_seed(0)
     layer = variant.fresh()
     of_cells = [p for cell in layer.cells for p in cell.parameters()]
-    assert len(of_cells) == len(list(layer.parameters()))  # of which none are shared
+    assert len(of_cells) == len(list(layer.parameters()))  # none are shared
     before = {k: v.clone() for k, v in layer.state_dict().items()}
     constant = [k for k, v in variant.fresh().state_dict().items() if torch.equal(v, before[k])]
     with torch.no_grad():
@@ -103,7 +103,7 @@ def test_reset_parameters(variant: Variant) -> None:
 
 @of_some
 def test_frozen_parts(variant: Variant) -> None:
-    """Only what asks for a gradient gets one, and it is the same; in training as well."""
+    """Only leaves that require a gradient get one, and it stays the same; in training as well."""
     layer, x = variant.build().train(), random_text(5, 2, SIZE)
     inputs = [x, *layer.parameters()]
 
@@ -121,9 +121,9 @@ def test_frozen_parts(variant: Variant) -> None:
 
 @of_some
 def test_tensors_without_numbers(variant: Variant) -> None:
-    """A dry run, as estimators of memory do, tells the shapes and leaves nothing behind.
+    """A dry run, as memory estimators make it, gives the shapes and leaves nothing behind.
 
-    Large models are made without memory, on no device, and filled afterwards.
+    Large models can be built on the meta device, without memory, and filled afterwards.
     """
     plain, x = variant.build(), random_text(2, 2, SIZE)
     expected, _ = plain(x)
@@ -144,7 +144,7 @@ def test_tensors_without_numbers(variant: Variant) -> None:
 
 @of_some
 def test_nothing_is_overwritten(variant: Variant) -> None:
-    """By no_grad and inference_mode, or by a backward pass before a second; the same numbers."""
+    """Neither no_grad, inference_mode nor a backward pass overwrites or changes any numbers."""
     layer, x = variant.build(), random_text(5, 2, SIZE)
     before = x.clone()
     output, state = layer(x.requires_grad_())
@@ -155,13 +155,13 @@ def test_nothing_is_overwritten(variant: Variant) -> None:
     )
     assert all(map(torch.equal, first, second))
     of_ones = torch.autograd.grad(output, inputs, torch.ones_like(output), retain_graph=True)
-    close(torch.autograd.grad(output.sum(), inputs), of_ones)  # in memory of a single number
+    close(torch.autograd.grad(output.sum(), inputs), of_ones)  # a single number, expanded
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
             close(layer(x)[0], kept[0])
             if not layer.bidirectional:
                 layer(x, state)
-    layer(x)[0].mul_(2)  # callers may change it
+    layer(x)[0].mul_(2)  # callers may change outputs
     assert torch.equal(x, before)
     assert all(map(torch.equal, (output, *parts_of(state)), kept))
 
@@ -190,7 +190,7 @@ def test_repr_names_options(family: Family, options: Options) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8], ids=str)
 def test_lengths_of_small_types(dtype: torch.dtype) -> None:
-    """Of texts padded to more steps than the type has numbers."""
+    """Texts may be padded to more steps than the type can count."""
     layer, x, lengths = RCNN.layer(2, 3), torch.randn(300, 2, 2), torch.tensor([100, 120])
     torch.testing.assert_close(layer(x, lengths=lengths.to(dtype))[0], layer(x, lengths=lengths)[0])
 
@@ -201,7 +201,7 @@ def test_lengths_of_small_types(dtype: torch.dtype) -> None:
 def of_parameters(
     layer: Any, *state: Tensor, **keywords: Any
 ) -> tuple[Callable[..., Any], list[Tensor]]:
-    """The layer as a function of its inputs, the parts of a state and parameters; the last two."""
+    """The layer as a function of inputs, state parts and parameters; and the latter two."""
     names = [name for name, _ in layer.named_parameters()]
 
     def call(x: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -216,9 +216,9 @@ def of_parameters(
 
 @of_derivatives
 def test_second_derivatives(variant: Variant) -> None:
-    """By texts, states and parameters, in training; the first are those of the equations."""
+    """By texts, states and parameters, in training; first derivatives are tested elsewhere."""
     layer, state = variant.tiny().train(), []
-    if not {"pooling", "bidirectional"} & {*variant.options}:  # whose states are not any numbers
+    if not {"pooling", "bidirectional"} & {*variant.options}:  # states cannot be arbitrary
         state = [random_text(*t.shape, seed=7) for t in parts_of(layer.initial_state(2))]
     call, leaves = of_parameters(layer, *state, ptr=torch.tensor([0, 2, 3]))
     x = random_text(3, 2).requires_grad_()
@@ -227,7 +227,7 @@ def test_second_derivatives(variant: Variant) -> None:
 
 @of_some
 def test_transforms(variant: Variant) -> None:
-    """By inputs and all parameters; in training where norms keep nothing, as torch.func asks."""
+    """By inputs and all parameters; in training, norms keep no statistics, as torch.func asks."""
     layer, x = variant.build(), random_text(4, 3, SIZE)
     call, leaves = of_parameters(layer)
     assert_torch_func(lambda *given: call(*given)[:1], x, *leaves)
@@ -240,7 +240,7 @@ def test_transforms(variant: Variant) -> None:
 
 
 class Layers(torch.nn.Module):
-    """One of each kind, side by side on the same texts."""
+    """One layer of each kind, side by side on the same texts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ def test_other_sizes_than_those_exported() -> None:
 
 @pytest.mark.traces
 def test_compiles_in_one_graph() -> None:
-    """In training, too: a norm keeps what it keeps uncompiled."""
+    """This holds in training, where a norm updates the same statistics as uncompiled."""
     layers = Layers().train()
     plain = copy.deepcopy(layers)
     compiled = torch.compile(layers, fullgraph=True, dynamic=True, backend="aot_eager")
@@ -330,7 +330,7 @@ def test_onnx() -> None:
 
 
 class Padded(torch.nn.Module):
-    """Layers on padded texts, by lengths and by a mask."""
+    """Layers on padded texts, which are given by lengths and by a mask in turn."""
 
     def __init__(self, *layers: torch.nn.Module) -> None:
         super().__init__()
@@ -355,12 +355,12 @@ def test_onnx_of_padded_texts() -> None:
     sizes = ({0: any_size, 1: any_size}, {0: any_size}, {0: any_size, 1: any_size})
     layers = Padded(bidirectional, KBRN.layer(4, 5), extremes, extremes)
     assert_same_in_onnx(layers, others[0], sizes, others)
-    sums = RCNN.layer(4, 5, decay=0.5, pooling="max", combine="add")  # at one number of steps
+    sums = RCNN.layer(4, 5, decay=0.5, pooling="max", combine="add")  # at a fixed number of steps
     assert_same_in_onnx(Padded(sums, sums), others[0], None, others[:1])
 
 
 def test_traces_of_torchscript() -> None:
-    """As TensorBoard makes of a network for its picture: of the definitions, at one length."""
+    """TensorBoard draws such traces; they hold the definitions, at one length."""
     for family, options in ((RCNN, {"decay": "recurrent"}), (RKM, {}), (KBRN, {})):
         layer = family.layer(4, 5, **options).eval()
         with warnings.catch_warnings():
@@ -372,7 +372,7 @@ def test_traces_of_torchscript() -> None:
 
 @of_some
 def test_gradients_of_each_text_of_a_batch(variant: Variant) -> None:
-    """vmap over texts, of which each has a mask, or a length, of its own."""
+    """vmap over texts, each of which has its own mask or its own length."""
     layer = variant.build().eval()
     x, lengths = random_text(4, 6, 1, SIZE), torch.tensor([6, 2, 0, 3])
     parameters = {name: p.detach() for name, p in layer.named_parameters()}
@@ -389,11 +389,11 @@ def test_gradients_of_each_text_of_a_batch(variant: Variant) -> None:
         for k, length in enumerate(lengths):
             expected = slope(parameters, x[k], length)
             close({name: each[k] for name, each in found.items()}, expected, 1e-9, 1e-10)
-    with pytest.raises(ValueError, match="expected 0 to 6"):  # what can be read is looked at
+    with pytest.raises(ValueError, match="expected 0 to 6"):  # a length that can be read is checked
         torch.func.grad(partial(loss, masked=False))(parameters, x[0], torch.tensor(7))
 
 
-# Hooks on parts of a layer are called, and weights that are made of others are trained
+# Hooks on parts of a layer are called, and weights computed from other weights are trained
 
 HOOKS = [
     "register_forward_hook",
@@ -402,7 +402,7 @@ HOOKS = [
     "register_full_backward_pre_hook",
 ]
 FULL: Options = {"output_map": True, "output_gate": True, "highway": True}
-PARTS: list[tuple[Family, Options, list[str]]] = [  # of a cell with some options
+PARTS: list[tuple[Family, Options, list[str]]] = [  # parts of a cell with these options
     (RCNN, {"decay": "input", **FULL}, ["lins.0", "output_gate_lin", "highway_lin", "output_lin"]),
     (RCNN, {"decay": "recurrent", **FULL}, ["decay_lin", "output_lin", "decay_recurrent"]),
     (RCNN, {"decay": "recurrent", **FULL}, ["output_gate_recurrent"]),
@@ -417,7 +417,7 @@ EACH = [(family, options, name) for family, options, names in PARTS for name in 
 MAPS = [part for part in EACH if part[0] is RCNN or part[2].startswith("lin")]
 
 
-@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # on h before the first token
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # for h before the first token
 @pytest.mark.parametrize(("family", "options", "name"), EACH)
 def test_hooks(family: Family, options: Options, name: str) -> None:
     layer, x = Variant(family, options).build(), random_text(3, 2, SIZE)
@@ -432,7 +432,7 @@ def test_hooks(family: Family, options: Options, name: str) -> None:
         found.sum().backward()
         assert calls
         handle.remove()
-    if takes_tensors:  # what a hook returns is what the layer goes on with
+    if takes_tensors:  # the layer goes on with what a hook returns
         module.register_forward_hook(lambda *args: 2 * args[2])
         assert not torch.allclose(layer(x)[0], expected)
 
@@ -444,7 +444,7 @@ CALLED = [name for name in EVERY if name.startswith("kbrn") or name in (
 
 @pytest.mark.parametrize("name", CALLED)
 def test_parts_that_are_called_one_by_one_compute_the_equations(name: str) -> None:
-    """Also at a step with one text left, where a lone BatchNorm1d would refuse."""
+    """Also at a step with a single text left, which BatchNorm1d by itself would refuse."""
     variant, calls = EVERY[name], []
     layer = variant.build()
     for part in layer.modules():
@@ -462,7 +462,7 @@ pruned = partial(prune.random_unstructured, name="weight", amount=0.0)
 def test_weights_made_of_others_are_trained(
     family: Family, options: Options, name: str, change: Callable[[torch.nn.Module], Any]
 ) -> None:
-    """A weight that is made anew in each call follows what it is made of."""
+    """A weight computed anew in each call follows the parameters that it is computed from."""
     plain, layer = (Variant(family, options).build() for _ in range(2))
     x = random_text(5, 2, SIZE)
     change(layer.cells[0].get_submodule(name))
@@ -473,7 +473,7 @@ def test_weights_made_of_others_are_trained(
         optimizer.step()
     of_plain = {k for k, _ in plain.cells[0].named_parameters()}
     weights = {k: p for k, p in layer.cells[0].named_parameters() if k in of_plain}
-    output, _ = layer(x)  # after which every weight is up to date
+    output, _ = layer(x)  # now every weight is up to date
     other = Variant(family, options).build()
     change(other.cells[0].get_submodule(name))
     other.load_state_dict(layer.state_dict())
@@ -517,7 +517,7 @@ def test_hooks_on_norms_and_patches_of_maps_are_run() -> None:
             norm.weight_orig += 1
         after = layer(x)[0]
         assert not torch.equal(after, before)
-        for _ in range(2):  # a weight of before would have no graph the second time
+        for _ in range(2):  # an earlier weight would have no graph the second time
             layer(x)[0].sum().backward()
     rcnn = RCNN.layer(3, 4)
     lin = rcnn.cells[0].lins[0]
@@ -534,7 +534,7 @@ def test_hooked_maps_need_no_numbers() -> None:
 
 
 def test_shapes_without_numbers() -> None:
-    """On ``meta``, and of PyTorch's fake tensors."""
+    """On ``meta``, and with PyTorch's fake tensors."""
     for how in (torch.device("meta"), FakeTensorMode()):
         with how:
             x, mask = torch.randn(5, 2, 3), torch.ones(5, 2, dtype=torch.bool)

@@ -13,7 +13,7 @@ from tests.sequence.texts import SIZE, close, texts
 
 
 def test_a_text_as_a_graph() -> None:
-    """Nothing is left of other edges; whatever else there is stays, also in what was given."""
+    """Other edges are dropped, everything else is kept, and the given graph does not change."""
     edges = {
         "edge_index": torch.tensor([[0, 2, 1], [2, 1, 0]]),
         "edge_attr": torch.ones(3, 2),
@@ -33,7 +33,7 @@ def test_a_text_as_a_graph() -> None:
 
 
 def test_word_ids() -> None:
-    """Also of texts without edges."""
+    """Also in texts that are too short to have edges."""
     for given in (torch.zeros(0, SIZE), torch.zeros(1, SIZE), [7]):
         graph = PathGraph()(given)
         assert graph.num_nodes == len(given) and graph.validate()
@@ -56,7 +56,7 @@ def test_edges_of_any_form_may_be_none() -> None:
 
 
 def test_data_loader() -> None:
-    """PyG's DataLoader batches texts, labels and empty texts included."""
+    """PyG's DataLoader batches texts with their labels, including empty texts."""
     rcnn, pieces = random_rcnn(SIZE, 5, decay="input"), texts(4, 0, 1, 3, 2, 6)
     graphs = [PathGraph()(Data(x=piece, y=torch.tensor([i]))) for i, piece in enumerate(pieces)]
     seen = []

@@ -18,7 +18,7 @@ from tests.sequence.rcnn import decays, projections, random_rcnn
 from tests.sequence.texts import F64, close, gradients, random_text
 from tests.string_kernels import ngram_states, tabulated_additive_state
 
-# Sums over n-grams. Theorem 1 of Lei et al. 2017 is among those of the exact kernels
+# Sums over n-grams. Theorem 1 of Lei et al. 2017 is tested with the exact kernels
 
 LENGTH, FEATURES, HIDDEN = 7, 3, 4
 LINEAR: dict[str, Any] = {"act": None, "bias": False}
@@ -67,7 +67,7 @@ def after_zeros(x: Tensor, zeros: int) -> Tensor:
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("readout", ["c", "z"])
 def test_tabulated_additive_form_needs_zeros_on_the_left(order: int, readout: str) -> None:
-    """Thesis, table 2.1: normalised, its weights are the recurrence's after many zero tokens."""
+    """Thesis, table 2.1: normalised, its weights equal the recurrence's after many zero tokens."""
     rcnn, exactly = layer(order=order, combine="add", readout=readout), readout == "z"
     x = random_text(5, FEATURES)
     padded, output = after_zeros(x, 45), rcnn(x)[0][-1]
@@ -84,7 +84,7 @@ def test_tabulated_additive_form_needs_zeros_on_the_left(order: int, readout: st
 
 @pytest.mark.parametrize("order", [2, 3])
 def test_tabulated_additive_form_never_agrees_unnormalized(order: int) -> None:
-    """The recurrence weighs each suffix once; the table's suffix j..n tends to (1 - λ)^-(j-1)."""
+    """The recurrence counts suffixes once; the table's weight of j..n tends to (1 - λ)^-(j-1)."""
     rcnn = layer(order=order, combine="add", normalize=False, seed=3)
     (cell,), x = rcnn.cells, random_text(5, FEATURES)
     output = rcnn(x)[0][-1]
@@ -129,7 +129,7 @@ MAXIMA = [
         scalar_decay=[False, True],
         pair=[
             *[("mul", decay) for decay in (0.0, 0.6, 1.0, "learned", "input")],
-            *[("add", decay) for decay in (0.0, 0.6, 1.0, "learned")],  # gated: no recurrence
+            *[("add", decay) for decay in (0.0, 0.6, 1.0, "learned")],  # no recurrence if gated
         ],
     )
     for pair in [row.pop("pair")]
@@ -138,7 +138,7 @@ MAXIMA = [
 
 @pytest.mark.parametrize("options", MAXIMA, ids=str)
 def test_the_best_ngram(options: dict[str, Any]) -> None:
-    """Its gradient and the end state, also where all n-grams are negative: absent is not 0."""
+    """Values, gradients and end state, also if all n-grams are negative: a missing one is not 0."""
     rcnn, x = layer(pooling="max", **options), random_text(LENGTH, FEATURES)
     cell = rcnn.cells[0]
     for text in (x, -x.abs()):
@@ -156,7 +156,7 @@ def test_the_best_ngram(options: dict[str, Any]) -> None:
             ends = [torch.stack([c_j[-1] for c_j in side]) for side in (c, low)]
             close([state.c_max[0], state.c_min[0]], ends)
         slopes = [gradients([out], inputs) for out in (found, expected)]
-        if options["decay"] != 0.0:  # where gapped n-grams are equal
+        if options["decay"] != 0.0:  # at 0, gapped n-grams tie
             close(*slopes, rtol=1e-9, atol=1e-11)
         with torch.no_grad():
             for lin in cell.lins:
@@ -180,7 +180,7 @@ def test_what_a_state_holds_where_no_ngram_is_does_not_matter(combine: str) -> N
 
 
 def closure(decay: Tensor, normalize: bool) -> tuple[Tensor, Tensor]:
-    """An edge from every token to every later one, and its weights, (E, D)."""
+    """An edge from every token to every later token, and the edge weights, (E, D)."""
     edges = list(itertools.combinations(range(len(decay)), 2))
     entry = 1 - decay if normalize else torch.ones_like(decay)
     weights = [entry[s] * decay[s + 1 : t].prod(dim=0) for s, t in edges]

@@ -1,4 +1,4 @@
-"""Tokens that count in part, and dropout: between layers, or one mask a text on what is read."""
+"""Tokens that count in part; dropout between layers, or with one mask per text on inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sequence.equations import read_in_form
 from tests.sequence.rcnn import BOTH_WAYS, EVERY, SUM, layer_equations, random_rcnn
 from tests.sequence.texts import F64, SIZE, close, gradients, joined, pointers, random_text, texts
 
-# Tokens that count in part: the stated recurrence, and the text without the unselected
+# Tokens that count in part: the stated recurrence, and the text without unselected tokens
 
 LENGTHS = (5, 0, 1, 8, 5)
 UNNORMALIZED: dict[str, Any] = {
@@ -35,7 +35,7 @@ def weights(*lengths: int) -> list[Tensor]:
 
 @pytest.mark.parametrize("options", EQUATIONS.values(), ids=EQUATIONS)
 def test_selected_tokens(options: dict[str, Any]) -> None:
-    """And their gradients; some tokens of a text count in part, some wholly, some not at all."""
+    """Values and gradients, where some tokens count in part, some fully and some not at all."""
     rcnn, pieces, lengths = random_rcnn(SIZE, SIZE, **options), texts(*LENGTHS), [*LENGTHS]
     selection = torch.cat(weights(*LENGTHS))
     selection[6:9], selection[9:11], selection[14:] = 1.0, 0.0, 1.0
@@ -49,12 +49,12 @@ def test_selected_tokens(options: dict[str, Any]) -> None:
     wanted = [torch.cat(outputs), *(torch.stack(end)[None] for end in ends)]
     close([out, h, c], wanted)
     close(gradients([out, h, c], inputs), gradients(wanted, inputs), atol=1e-10)
-    out.mul_(2)  # callers may change it
+    out.mul_(2)  # callers may change outputs
 
 
 @pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
 def test_choices_equal_the_text_without_the_others(options: dict[str, Any]) -> None:
-    """Outputs at selected tokens, the state, and all gradients; the others leave no trace."""
+    """Equal outputs at selected tokens, states and gradients; the other tokens have no effect."""
     rcnn, pieces = random_rcnn(SIZE, SIZE, **options), texts(*LENGTHS)
     chosen = [(w < 0.5) & (i != 3) for i, w in enumerate(weights(*LENGTHS))]
     x, kept, ptr = joined(pieces).requires_grad_(), torch.cat(chosen), pointers(pieces)
@@ -77,7 +77,7 @@ def test_choices_equal_the_text_without_the_others(options: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("options", [{"bidirectional": True}, {"num_layers": 2}], ids=str)
 def test_selections_in_all_forms(options: dict[str, Any]) -> None:
-    """Padded, packed and as graphs; and a text alone in two pieces."""
+    """Padded, packed and as graphs; and a single text in two pieces."""
     rcnn = random_rcnn(SIZE, SIZE, decay="recurrent", **options)
     pieces, selection = texts(5, 1, 8, 5), weights(5, 1, 8, 5)
     expected, state = read_in_form(rcnn, pieces, selection=selection)
@@ -121,7 +121,7 @@ def test_selections_of_half_precision(options: dict[str, Any]) -> None:
         torch.testing.assert_close(found.float(), wanted, rtol=0, atol=atol)
 
 
-# Dropout between layers, and one mask a text on what a layer reads
+# Dropout between layers, and dropout with one mask per text on what a layer reads
 
 KEPT = 0.6
 
@@ -157,7 +157,7 @@ OPTIONS = covering(
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_dropout(options: dict[str, Any], drawn: list[Tensor]) -> None:
-    """All maps read the masked token and gates the masked output; what is carried is whole."""
+    """Maps read the masked token, gates also the masked output; a highway carries whole tokens."""
     rcnn, pieces = dropping(SIZE, SIZE, **options), texts(5, 0, 2)
     output, (h, c) = rcnn(torch.cat(pieces), ptr=pointers(pieces))
     parts = output.split([5, 0, 2])
@@ -197,7 +197,7 @@ def test_standard_dropout_is_between_layers() -> None:
     x = random_text(5, 3, 64)
 
     def factors(dropout: float, num_layers: int) -> Tensor:
-        """By what layers that repeat their input multiply it: order 1, decay 0, W = 1."""
+        """The factors of layers that otherwise repeat their input: order 1, decay 0, W = 1."""
         rcnn = RCNN(64, 64, num_layers, order=1, decay=0.0, act=None, dropout=dropout).double()
         for cell in rcnn.cells:
             torch.nn.init.eye_(cell.lins[0].weight)
@@ -210,7 +210,7 @@ def test_standard_dropout_is_between_layers() -> None:
         kept = (1 - dropout) ** (1 - layers)
         assert ((found == 0) | ((found - kept).abs() < 1e-12)).all()
         assert abs((found == 0).double().mean() - share) < 0.1
-        assert not torch.equal(found[0], found[1])  # every token its own mask
+        assert not torch.equal(found[0], found[1])  # each token has its own mask
 
 
 @pytest.mark.parametrize("name", ["recurrent", "max-add-learned", "both-ways-recurrent"])
@@ -233,7 +233,7 @@ def test_dropout_of_what_gates_read(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("options", [{"decay": "input"}, {"decay": "recurrent"}])
 @pytest.mark.parametrize("shape", [(20_000, 1), (200, 100)])
 def test_gradients_of_many_tokens_in_single_precision(options: Any, shape: tuple[int, int]) -> None:
-    """Those of biases are sums over all tokens: short sums of the same sign, then of these."""
+    """Bias gradients are sums over all tokens: short sums of one sign, then the sum of these."""
     torch.manual_seed(0)
     single, x = RCNN(3, 4, **options), torch.randn(*shape, 3)
     double = copy.deepcopy(single).double()

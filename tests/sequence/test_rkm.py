@@ -1,4 +1,4 @@
-"""Machines: gates, functions q, filters, special cases, initial values, parts of one's own."""
+"""Machines: gates, functions q, filters, special cases, initial values, custom parts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OTHERS = [torch.tanh, softsign, nn.ReLU(), nn.Softplus(), Scaled()]
 
 @pytest.mark.parametrize("q", [*NAMED, *OTHERS], ids=lambda q: getattr(q, "__name__", str(q)))
 def test_q(q: Any) -> None:
-    """Of eq. 8, and of eq. 6 with windows and a norm."""
+    """For eq. 8, and for eq. 6 with windows and a norm."""
     windows = {"feedback": False, "layer_norm": True, "ngram": [1, 3], "dilation": 2}
     for options in ({}, windows):
         variant = Variant(FAMILY, {"cell": "general", "q": q, **options})
@@ -59,7 +59,7 @@ def test_q(q: Any) -> None:
 @pytest.mark.parametrize("cell", STATIC)
 @torch.no_grad()
 def test_static_gates(cell: str) -> None:
-    """The table's or those given; an exponential and a sigmoid, where learned, begin with them."""
+    """They are the table's or those given; learned ones (exp and sigmoid) start from these."""
     memoryless = cell in NEVER_FED_BACK
     default, other = ((1.0, 0.0), (0.3, 0.0)) if memoryless else ((0.5, 0.5), (0.3, 0.8))
     for static, expected in [(None, default), (other[0] if memoryless else other, other)]:
@@ -74,16 +74,16 @@ def test_static_gates(cell: str) -> None:
     assert [float(s) for s in part.static] == pytest.approx(moved, rel=1e-12)
 
 
-# What the cells are special cases of: equalities with convolutions, RCNN, RAN and sums, whose
-# gradients are those of the equations, which other tests compare
+# Special cases of the cells: convolutions, RCNN, RAN and sums. Other tests compare the gradients
+# with those of the equations
 
-NEVER, ALWAYS = -1e3, 1e3  # sigmoids that are 0 and 1 to the last bit
+NEVER, ALWAYS = -1e3, 1e3  # their sigmoids are exactly 0 and 1
 X = random_text(9, 3, SIZE)
 WINDOW = {"ngram": 3, "dilation": 2}
 
 
 def machine(**options: Any) -> tuple[RKM, Any]:
-    """A machine, and its cell."""
+    """A machine and its cell."""
     rkm = random_rkm(SIZE, HIDDEN, **options)
     return rkm, rkm.cells[0]
 
@@ -98,7 +98,7 @@ def hold(cell: RKMCell, gate: str, bias: float) -> None:
 
 
 def convolution(weight: Tensor, dilation: int = 1) -> Tensor:
-    """conv1d of the texts with zeros before them."""
+    """conv1d of the texts, with zeros before the first token."""
     padded = pad(X.permute(1, 2, 0), ((weight.size(2) - 1) * dilation, 0))
     return conv1d(padded, weight, dilation=dilation).permute(2, 0, 1)
 
@@ -204,7 +204,7 @@ class Doubled(nn.Module):
 
 @pytest.mark.parametrize("part", ["recurrent.forget", "norm"])
 def test_parametrized_parts_are_read_once_a_text(part: str) -> None:
-    """Not once a step: a power iteration, or a dropout of weights, is one for the whole text."""
+    """Not once a step, so one power iteration or weight dropout holds for the whole text."""
     rkm, plain = (random_rkm(3, 4, layer_norm=True) for _ in range(2))
     doubled, weight = Doubled(), plain.get_parameter(f"cells.0.{part}.weight")
     parametrize.register_parametrization(rkm.get_submodule(f"cells.0.{part}"), "weight", doubled)
@@ -223,7 +223,7 @@ def test_parametrized_parts_are_read_once_a_text(part: str) -> None:
 @pytest.mark.parametrize("feedback", [None, False])
 @pytest.mark.parametrize("cell", CELLS)
 def test_another_norm(cell: str, feedback: bool | None) -> None:
-    """One without an epsilon, too; beside a function q of one's own."""
+    """A norm that has no epsilon; for the general cell, also with a custom function q."""
     options = {"cell": cell, "feedback": feedback, "layer_norm": True}
     variant = Variant(FAMILY, {**options, **({"q": softsign} if cell == "general" else {})})
     rkm = variant.build()
@@ -252,12 +252,12 @@ def test_one_weight_of_several_widths_is_refused_by_name() -> None:
     with pytest.raises(AttributeError, match=r"2 widths, expected weights\[b\]"):
         _ = filters.weight
     with pytest.raises(AttributeError):
-        filters.weight = torch.zeros(4, 3, 1)  # would stand beside those that are read
+        filters.weight = torch.zeros(4, 3, 1)  # would stand beside the weights that are read
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_initial_values_are_of_a_reasonable_size(cell: str) -> None:
-    """Deep in a text, outputs of white input neither vanish nor blow up; gates begin half open."""
+    """Deep in a text, outputs of white input neither vanish nor explode; gates begin half open."""
     torch.manual_seed(0)
     q = {"q": "tanh"} if cell == "general" else {}
     for ngram in (1, [1, 3]):
@@ -281,7 +281,7 @@ TABLE_2 = {  # thousands of weights with 1-grams and 3-grams, 300 inputs and 300
 
 @pytest.mark.parametrize("cell", TABLE_2)
 def test_number_of_weights(cell: str) -> None:
-    """Table 2 of the paper, which counts no biases."""
+    """Table 2 of the paper, which does not count biases."""
     for n, thousands in zip((1, 3), TABLE_2[cell], strict=True):
         rkm = RKM(300, 300, cell=cell, ngram=n, device="meta")
         assert sum(p.numel() for p in rkm.parameters() if p.dim() > 1) == 1000 * thousands
@@ -298,7 +298,7 @@ def test_beta_is_never_negative(value: float) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_wide_wavelets_in_half_precision(dtype: torch.dtype) -> None:
-    """The rounding of parameters and of the filters, and no other: 300 squared is out of range."""
+    """Only parameters and filters are rounded, although 300 squared exceeds float16's range."""
     torch.manual_seed(0)
     filters = SyncNetFilters(2, 5, [600]).to(dtype)
     (found,), (expected,) = filters(), wavelets(copy.deepcopy(filters).double(), [600])
@@ -308,7 +308,7 @@ def test_wide_wavelets_in_half_precision(dtype: torch.dtype) -> None:
 
 
 def test_initial_wavelets_keep_the_variance_of_white_inputs() -> None:
-    """And their frequencies cover half a period in the window to half a period a sample."""
+    """Their frequencies run from half a period per window to half a period per sample."""
     torch.manual_seed(0)
     for n, features in [(40, 11), (9, 1)]:
         filters = SyncNetFilters(features, 3000, [n]).double()

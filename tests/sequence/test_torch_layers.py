@@ -1,4 +1,4 @@
-"""Where the layers are torch's own: the 1-gram LSTM, and networks of known activations."""
+"""Where the layers equal torch's own: the 1-gram LSTM, and networks of known activations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Pair = tuple[Any, Any]
 
 
 def counterparts(theirs: nn.RNNBase, ours: Any) -> dict[str, list[Tensor]]:
-    """Our parameters that stand for each of theirs; one bias stands for two."""
+    """Our parameters that correspond to each of theirs; one bias corresponds to two of theirs."""
     found = {}
     for name, _ in theirs.named_parameters():
         kind, place = name.split("_l", 1)
@@ -44,7 +44,7 @@ def counterparts(theirs: nn.RNNBase, ours: Any) -> dict[str, list[Tensor]]:
 
 
 def lstms(**stack: Any) -> Pair:
-    """An nn.LSTM, and the machine made of it."""
+    """An nn.LSTM and the machine made from it."""
     torch.manual_seed(0)
     lstm = nn.LSTM(SIZE, HIDDEN, **stack).double()
     for parameter in lstm.parameters():
@@ -53,7 +53,7 @@ def lstms(**stack: Any) -> Pair:
 
 
 def rnns(**stack: Any) -> Pair:
-    """An nn.RNN of rectifiers, and a network whose functions begin as these."""
+    """An nn.RNN of rectifiers, and a network whose functions are initialised as rectifiers."""
     torch.manual_seed(0)
     of_relu = {"green": "abs", "num_centers": 41, "init": "relu", "affine": True}
     rnn = nn.RNN(SIZE, HIDDEN, nonlinearity="relu", dtype=F64, **stack)
@@ -72,7 +72,7 @@ def outputs_of(layer: nn.Module, x: Any, state: Any) -> list[Tensor]:
 
 
 def assert_same_layer(pair: Pair, x: Any, leaf: Tensor, state: list[Tensor]) -> None:
-    """Outputs, final states and the gradients of everything."""
+    """Compares outputs, final states and all gradients."""
     theirs, ours = pair
     given = (state[0] if len(state) == 1 else tuple(state)) if state else None
     expected, found = (outputs_of(layer, x, given) for layer in (theirs, ours))
@@ -90,7 +90,7 @@ def assert_same_layer(pair: Pair, x: Any, leaf: Tensor, state: list[Tensor]) -> 
 @pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
 @pytest.mark.parametrize("pair_of", [lstms, rnns])
 def test_same(pair_of: Callable[..., Pair], stack: dict[str, Any]) -> None:
-    """Of batches, one text and packed texts, from nothing and from a state."""
+    """For batches, one text and packed texts, with and without an initial state."""
     pair = pair_of(**stack)
     theirs, rows = pair[0], len(pair[1].cells)
     x, alone = random_text(7, 4, SIZE).requires_grad_(), random_text(6, SIZE).requires_grad_()
@@ -133,7 +133,7 @@ def plain() -> KBRN:
 
 
 class Doubled(KernelActivation):
-    """A subclass, which is called."""
+    """A subclass of the activation, which must be called."""
 
     def forward(self, a: Tensor) -> Tensor:
         return 2 * super().forward(a)
@@ -147,7 +147,7 @@ OF_ONES_OWN = [
 
 @pytest.mark.parametrize("act", OF_ONES_OWN, ids=["parameters", "subclass"])
 def test_any_module_in_place_of_the_activation(act: nn.Module) -> None:
-    """Called with the rows of each step: outputs, states and gradients are the recurrence's."""
+    """It is called with the rows of each step; outputs, states and gradients are as expected."""
     kbrn = plain()
     kbrn.cells[0].activation = act
     assert_equations(Variant(FAMILY, {}), kbrn, texts(5, 5, 5), ["grid"])
@@ -156,7 +156,7 @@ def test_any_module_in_place_of_the_activation(act: nn.Module) -> None:
 @pytest.mark.parametrize("act", [None, nn.Tanh()], ids=["linear", "pointwise"])
 @pytest.mark.parametrize("part", ["lin_recurrent", "lin_input"])
 def test_maps_of_ones_own_are_called(part: str, act: nn.Module | None) -> None:
-    """A map with a bias, and one that is no Linear."""
+    """The map has a bias, or is no Linear at all."""
     kbrn, x = plain(), random_text(5, 3, SIZE)
     made = nn.Linear(HIDDEN if part == "lin_recurrent" else SIZE, HIDDEN, dtype=F64)
     cell = kbrn.cells[0]
@@ -170,7 +170,7 @@ def test_maps_of_ones_own_are_called(part: str, act: nn.Module | None) -> None:
 
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 def test_functions_of_ones_own_are_kept_as_they_are(dtype: torch.dtype | None) -> None:
-    """What they have learned is not drawn anew, each layer has its own, and half precision goes."""
+    """Each layer has a copy that keeps what was learned, and half precision works."""
     learned = nn.Sequential(nn.PReLU(init=0.25))
     nn.init.constant_(learned[0].weight, 0.5)
     layers = [

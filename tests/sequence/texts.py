@@ -1,4 +1,4 @@
-"""Texts as the tests give them to layers, and comparisons of what layers make of them."""
+"""Texts in the forms in which tests give them to layers, and comparisons of the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def texts(*lengths: int) -> list[Tensor]:
 
 
 def joined(pieces: list[Tensor]) -> Tensor:
-    """The tokens of texts one after the other, also where there are no texts: (N, F)."""
+    """The tokens of all texts one after the other, (N, F), even if there are no texts."""
     return torch.cat([torch.zeros(0, SIZE, dtype=F64), *pieces])
 
 
@@ -34,7 +34,7 @@ def pointers(pieces: list[Tensor]) -> Tensor:
 
 
 def place(pieces: list[Tensor], how: str) -> tuple[Tensor, Tensor]:
-    """Texts in a grid (T, B, F) of NaN, with the mask of their tokens."""
+    """A grid (T, B, F) with the tokens of the texts and NaN elsewhere, and the tokens' mask."""
     steps = max((len(p) for p in pieces), default=0) + 2
     mask = torch.zeros(steps, len(pieces), dtype=torch.bool)
     generator = torch.Generator().manual_seed(0)
@@ -53,14 +53,14 @@ def place(pieces: list[Tensor], how: str) -> tuple[Tensor, Tensor]:
 
 
 def pointwise(function: Any) -> Callable[[Tensor], Tensor]:
-    """A function, by its name in torch where it is no function itself."""
+    """A function as it is, or the function of this name in torch; None is the identity."""
     if function in (None, "identity"):
         return lambda t: t
     return function if callable(function) else getattr(torch, function)
 
 
 def close(found: Any, expected: Any, rtol: float = 1e-10, atol: float = 1e-12) -> None:
-    """Tensors, or sequences of them."""
+    """Compares tensors, or sequences of tensors."""
     torch.testing.assert_close(found, expected, rtol=rtol, atol=atol)
 
 
@@ -73,7 +73,7 @@ def assert_close(found: list[Tensor], expected: list[Tensor], names: list[str]) 
 
 
 def gradients(outputs: list[Tensor], inputs: list[Tensor]) -> list[Tensor]:
-    """Of a weighted sum of all outputs, zero where there is none."""
+    """The gradients of a weighted sum of all outputs; zeros for inputs without a gradient."""
     total = sum((random_text(*t.shape, seed=9).to(t) * t).sum() for t in outputs)
     found = torch.autograd.grad(
         total, inputs, retain_graph=True, allow_unused=True, materialize_grads=True

@@ -1,4 +1,4 @@
-"""What the tests that hold for every layer must know of one."""
+"""What the tests that hold for every layer need to know about each layer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def named_parts(state: Any) -> dict[str, Tensor]:
 
 
 def plain(parts: Sequence[Any]) -> Any:
-    """A state of some parts, as whoever has no named tuple gives it."""
+    """A state of these parts without the named tuple: a tensor or a plain tuple."""
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
@@ -40,19 +40,19 @@ def drawn(kind: Any, *args: Any, seed: int = 0, scale: float, **kwargs: Any) -> 
 
 @dataclass(frozen=True)
 class Family:
-    """A layer, and the options with which it is tested, by name.
+    """A layer, and the sets of options with which it is tested, by name.
 
     Attributes:
-        random: The layer of given sizes and options, with ``seed`` and ``scale``, in float64, in
-            which no parameter is left at its initial value.
-        hidden_size: Its outputs, on inputs of :obj:`SIZE`.
-        shapes: The shapes of a cell's state, the texts first, of as many of its parts as do not
-            depend on the text: from the options, the number of texts and of features.
-        reads: What a cell makes of texts by its equations: see :func:`equations.reading`.
-        side_by_side: The places of the parts of the state that hold the layers of a stack in the
-            last dimension, and the texts in the one before.
+        random: Builds a layer of given sizes and options, with ``seed`` and ``scale``, in float64;
+            no parameter is left at its initial value.
+        hidden_size: The number of its outputs, on inputs of :obj:`SIZE`.
+        shapes: The shapes of those parts of a cell's state that do not depend on the text, texts
+            first, given the options, the number of texts and the number of features.
+        reads: Reads texts by the equations of a cell: see :func:`equations.reading`.
+        side_by_side: The indices of the parts of the state that hold the layers of a stack side by
+            side in the last dimension, with the texts in the dimension before it.
         uncompared: The parts of the state that depend on how texts are cut or batched.
-        in_single: The parts of the state that are in float32 where the layer is in fewer bits.
+        in_single: The parts of the state that stay in float32 when the layer has fewer bits.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Family:
         close(self.compared(found), self.compared(expected), **tolerance)
 
     def of_cell(self, state: Any) -> Any:
-        """The state of a layer of one cell, as the cell takes it."""
+        """The state of a layer of one cell, in the form that the cell takes."""
         if state is None:
             return None
         parts = enumerate(parts_of(state))
@@ -83,13 +83,13 @@ class Family:
         return plain(inner)
 
     def of_layer(self, state: Any) -> Any:
-        """The state of a cell, as a layer of this cell alone returns it."""
+        """The state of a cell, in the form that a layer of only this cell returns."""
         numbered = enumerate(parts_of(state))
         parts = [part if k in self.side_by_side else part[None] for k, part in numbered]
         return parts[0] if isinstance(state, Tensor) else type(state)(*parts)
 
     def joined(self, cells: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-        """The state of a layer from those of its cells, which have the texts first."""
+        """The state of a layer from the states of its cells, whose first dimension is the texts."""
         return [
             torch.cat([part.transpose(0, 1) for part in parts], dim=-1)
             if place in self.side_by_side
@@ -100,7 +100,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Variant:
-    """A family with one of its options."""
+    """A family with one of its sets of options."""
 
     family: Family
     options: Options
@@ -111,22 +111,22 @@ class Variant:
 
     @property
     def width(self) -> int:
-        """The features of an output."""
+        """The number of features of an output."""
         return self.hidden * (2 if self.options.get("bidirectional") else 1)
 
     def build(self, **more: Any) -> Any:
         return self.family.random(SIZE, self.hidden, **{**self.options, **more})
 
     def tiny(self) -> Any:
-        """Of two features and two channels less."""
+        """A layer with two input features, and two channels fewer than usual."""
         return self.family.random(2, self.hidden - 2, **self.options)
 
     def fresh(self) -> Any:
-        """With its initial values."""
+        """A layer with its initial values."""
         return self.family.layer(SIZE, self.hidden, **self.options)
 
     def states(self, count: int) -> list[list[Tensor]]:
-        """Any state of each cell."""
+        """An arbitrary state for each cell."""
         directions = 2 if self.options.get("bidirectional") else 1
         sizes = [SIZE, *[self.width] * (self.options.get("num_layers", 1) - 1)]
         cells = [size for size in sizes for _ in range(directions)]

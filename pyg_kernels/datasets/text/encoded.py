@@ -72,7 +72,7 @@ class EncodedTexts:
     def __init__(self, ids: Tensor, ptr: Tensor, labels: Tensor) -> None:
         ends = ptr[[0, -1]].tolist() if len(ptr) else []
         if ends != [0, len(ids)] or bool((ptr.diff() < 0).any()):
-            raise ValueError(f"ptr must lead from 0 to {len(ids)} without going back")
+            raise ValueError(f"ptr must go from 0 to {len(ids)} in steps of at least 0")
         if labels.shape != (len(ptr) - 1,):
             raise ValueError(
                 f"labels must be of shape ({len(ptr) - 1},), one a text, not {tuple(labels.shape)}"

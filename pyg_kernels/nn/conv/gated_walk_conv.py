@@ -73,7 +73,7 @@ class GatedWalkConv(WalkConv):
         **kwargs: Any,
     ) -> None:
         if "decay" in kwargs:
-            raise ValueError("decay: the gates take its place, expected none")
+            raise ValueError("decay: gates take its place, leave it out")
         checked_count(out_channels, "out_channels")
         gate = EdgeGate(checked_pair(in_channels), out_channels, checked_edge_dim(edge_dim))
         super().__init__(

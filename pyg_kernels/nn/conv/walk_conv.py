@@ -146,7 +146,7 @@ class WalkConv(FusedConv):
             return x, x
         source, target = x
         if target is None:
-            raise ValueError("x_target is None: the last step of a walk reads its node's features")
+            raise ValueError("x_target is None: the last step of a walk reads target features")
         if self.order != 2 and target is not source:
             raise ValueError(
                 f"order={self.order} with a bipartite graph: only walks of 2 nodes lead from "

@@ -86,7 +86,7 @@ def _along(
                 e = order[i]
                 other, r = far[e], edge_type[e] if len(edge_type) else e
                 if other < 0 or other >= num_far or r < 0 or r >= types:
-                    raise ValueError("an edge names a node or an edge type that is not there")
+                    raise ValueError("an edge names a node or an edge type that does not exist")
                 at[1 - side], at[EDGE], at[TYPE], at[PART] = other, e, r, part * rows + r
                 call(program, table.ctypes.data, at.ctypes.data, 0, channels)
 
@@ -97,7 +97,7 @@ def counting_sort(first, last, node, offset, order):
     for _ in range(first, last):  # there is one task
         for v in node:
             if v < 0 or v >= len(offset) - 1:
-                raise ValueError("an edge names a node that is not there")
+                raise ValueError("an edge names a node that does not exist")
             offset[v + 1] += 1
         for v in range(1, len(offset)):
             offset[v] += offset[v - 1]

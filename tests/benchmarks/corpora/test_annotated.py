@@ -1,4 +1,4 @@
-"""Texts with ratings, classes or numbers: BeerAdvocate, and files of one's own."""
+"""Texts with ratings, classes or numbers: BeerAdvocate, and the user's own files."""
 
 import json
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ def test_a_bad_line_is_named(root: Path, bad: Any, said: str) -> None:
 
 
 LETTERS = ["a", "b"] * 20
-FEW, MANY = ([str(k) for k in range(number)] for number in (20, 21))  # whole numbers that differ
+FEW, MANY = ([str(k) for k in range(number)] for number in (20, 21))  # different whole numbers
 
 
 def write(path: Path, targets: Sequence[str]) -> Path:

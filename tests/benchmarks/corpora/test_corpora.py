@@ -50,7 +50,7 @@ def test_trec_is_downloaded_once_and_read_in_latin_1(tmp_path: Path, serve, monk
     assert (fine.classes, fine.texts) == (("LOC:city", "NUM:dist"), corpus.texts)
     with pytest.raises(ValueError, match="labels must be 'coarse' or 'fine', got 'finest'"):
         TREC(tmp_path, labels="finest")
-    # Compressed, in UTF-8, under other names.
+    # The same files compressed, in UTF-8 and under other names.
     for name, other in zip(names, ("train.txt.gz", "test.txt.gz"), strict=True):
         write_file(tmp_path / other, (tmp_path / "raw" / name).read_text("latin-1"))
         (tmp_path / "raw" / name).unlink()
@@ -206,7 +206,7 @@ def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path, serve) -> 
     write_file(tmp_path / "raw" / "train.csv.gz", NEWS)
     write_file(tmp_path / "ag_news.test.csv", NEWS)
     corpus = AGNews(tmp_path)
-    # Not an escape: a line break and an n.
+    # The backslash before "no" is a line break, not the start of an escape.
     assert " ".join(corpus.texts[0]) == "gas oil falls no more < b > , smith 's firm"
     assert corpus.classes == ("Business", "Sci/Tech", "Sports", "World")
     assert corpus.labels[:5].tolist() == [0, 3, 2, 0, 1]
@@ -214,7 +214,7 @@ def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path, serve) -> 
     write_file(tmp_path / "ag_news.test.csv", NEWS + '"5","a","b"\n')
     with pytest.raises(ValueError, match=r"test.csv, line 22: class 5 has no name; there are 4"):
         AGNews(tmp_path)
-    # Without its training part it is split.
+    # Without a training part, the file of the test part is split.
     asked = serve({})
     write_file(tmp_path / "part" / "ag_news.test.csv.gz", NEWS)
     corpus = AGNews(tmp_path / "part", seed=2)

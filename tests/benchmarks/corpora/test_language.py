@@ -1,4 +1,4 @@
-"""Texts in parts as streams of word numbers, batches of them, and Python's documentation."""
+"""Corpora as streams of word numbers, their batches, and Python's documentation as a corpus."""
 
 import gzip
 import sys
@@ -57,7 +57,7 @@ def test_the_unknown_word_occurs_in_training() -> None:
     assert TextStreams(parts, min_count=1, max_size=3).vocabulary.words[-1] == "a"
     other = TextStreams(parts | {"test": [["b"], ["b"]]})
     assert corpus.digest() == TextStreams(parts).digest() != other.digest()
-    # A padding word of a text is a word.
+    # A word that is written like the padding word is an ordinary word.
     vocabulary = corpus.vocabulary.build([["<pad>", "<eos>"]]).extended(["x"])
     assert vocabulary.words == ["<unk>", "<eos>", "<pad>", "x"]
 
@@ -121,7 +121,7 @@ def test_streams_go_on_from_batch_to_batch() -> None:
     assert second.ids.t().tolist() == [[3, 4, 5], [10, 11, 12], [17, 18, 19]]
     for ids, targets in loader:
         assert torch.equal(targets, ids + 1)
-    # Words that fill no row are left out; few words make fewer streams.
+    # Words that do not fill a step of all streams are left out. Few words make fewer streams.
     ((ids, _),) = LanguageLoader(torch.arange(22), batch_size=5, steps=35)
     assert ids.t().flatten().tolist() == list(range(20))
     ((ids, _),) = LanguageLoader(torch.arange(4), batch_size=20)
@@ -135,8 +135,8 @@ def test_an_evaluation_predicts_every_word_once(words: int, batch_size: int, ste
     ids, targets = (torch.cat(each).t() for each in zip(*loader, strict=True))
     counted = targets != -100
     assert targets[counted].tolist() == stream.tolist()
-    assert ids[counted].tolist() == [1, *stream[:-1].tolist()]  # from an end of line on
-    # A stream is filled up at its end alone.
+    assert ids[counted].tolist() == [1, *stream[:-1].tolist()]  # begins with an end of line
+    # A stream is padded only at its end.
     assert bool((counted[:, 1:] <= counted[:, :-1]).all())
 
 
@@ -187,7 +187,7 @@ def lines(corpus: PythonDocumentation, part: str) -> list[str]:
 
 
 def test_docstrings_are_read_in_their_order_and_a_paragraph_once(tmp_path: Path) -> None:
-    """Of a module, 493 further paragraphs, and what is no documentation."""
+    """From two modules, with 7 and 493 paragraphs, beside files that contribute nothing."""
     write_file(tmp_path / "a.py", MODULE)
     with pytest.raises(ValueError, match=r"has 7 paragraphs .* expected at least 500"):
         PythonDocumentation(tmp_path)
@@ -203,10 +203,10 @@ def test_docstrings_are_read_in_their_order_and_a_paragraph_once(tmp_path: Path)
     assert found[7:] == [f"line {number}" for number in range(393)]
     assert lines(corpus, "valid") == lines(corpus, "test") == ["line <unk>"] * 50
     assert corpus.unknown["test"] == 50
-    # Subclasses repeat docstrings, and modules their licences.
+    # Repeated paragraphs are left out: subclasses repeat docstrings, and modules licences.
     write_file(tmp_path / "z.py", '"""line 3\n\nline 4\n\n*line* 5"""')
     assert PythonDocumentation(tmp_path, min_count=1).digest() == corpus.digest()
-    # Topics come first.
+    # The topics of pydoc come first.
     topics = "# Made\ntopics = {'b': 'Two\\n', 'a': 'One *\\n***'}\n"
     write_file(tmp_path / "pydoc_data/topics.py", topics)
     found = lines(PythonDocumentation(tmp_path, min_count=1), "train")
@@ -215,7 +215,7 @@ def test_docstrings_are_read_in_their_order_and_a_paragraph_once(tmp_path: Path)
 
 def test_the_running_python_has_it(tmp_path: Path) -> None:
     source = Path(sysconfig.get_path("stdlib"))
-    for name in ("argparse.py", "pydoc_data"):  # all of it takes seconds
+    for name in ("argparse.py", "pydoc_data"):  # reading all of it takes seconds
         if not (source / name).exists():
             pytest.skip(f"this Python has no {name}")
         (tmp_path / name).symlink_to(source / name)

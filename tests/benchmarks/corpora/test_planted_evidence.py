@@ -1,4 +1,4 @@
-"""Polar sentences among questions: every document taken apart again."""
+"""Polar sentences planted among questions: the tests take documents apart again."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def taken_apart(corpus: PlantedEvidence, document: int) -> tuple[str, list[str], list[str]]:
-    """The words that say it, and the questions before and after them."""
+    """The planted sentence of a document, and the questions before and after it."""
     words, marks = np.array(corpus.texts[document]), corpus.evidence[document].numpy()
     start, end = marks.argmax(), len(marks) - marks[::-1].argmax()
     assert marks[start:end].all()

@@ -8,7 +8,7 @@ from pyg_kernels.chem import OGBFeaturizer
 from pyg_kernels.datasets import MoleculeDataset
 
 THIOPHENE = "c1ccsc1"
-# From the drawings: the atoms in thiophene rings.
+# The atoms in thiophene rings, read off drawings of the molecules.
 IN_A_RING = {
     "CCO": [],
     "c1ccsc1": range(5),

@@ -44,7 +44,7 @@ def test_reads_ask_ubuntu(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert data.questions[0] == Question("9", BOOT, ("from", "a", "usb"))
     assert data.questions[1].body == ()
     assert data.texts("title+body")[0] == [*BOOT, "from", "a", "usb"]
-    # 11 is both similar to 9 and among its random ones.
+    # Question 11 is similar to 9 and also among its random questions.
     assert data.train == [TrainQuery(0, (1,), (2, 3)), TrainQuery(2, (4, 3), (0, 1))]
     assert data.left_out == {"training question's other that is similar": 1}
     assert data.parts["valid"] == [
@@ -100,7 +100,7 @@ def test_finds_compressed_files_the_held_out_questions_and_the_vectors(root) -> 
 )
 def test_a_bad_line_is_named(root: Path, name: str, content: str, message: str) -> None:
     (root / name).write_text(content)
-    leave_out = "30" in content  # a file that is left out as a whole
+    leave_out = "30" in content  # every line of this file is left out
     with pytest.raises(ValueError, match=message):
         AskUbuntu(root, leave_out=leave_out)
 
@@ -160,7 +160,7 @@ def test_the_digest_tells_corpora_apart() -> None:
         corpus(questions=[Question(name, [name, "?"]) for name in "abcd"]).digest(),
         corpus(parts={**corpus().parts, "valid": [Ranking(1, (0, 2), (True, False))]}).digest(),
     }
-    assert len(digests) == 5  # only the words for the split make no difference
+    assert len(digests) == 5  # only the wording of the split makes no difference
 
 
 HEADER = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"
@@ -179,14 +179,14 @@ def sentences(number: int, seed: int) -> list[str]:
 FIRST, SECOND = sentences(40, 1), sentences(40, 2)
 TRAIN: list[Row] = [(int(k % 4 > 0), FIRST[k], SECOND[k]) for k in range(28)]
 TEST: list[Row] = [(int(k % 4 > 0), FIRST[k], SECOND[k]) for k in range(28, 40)]
-# 29 and 31 (test queries) have a paraphrase in the training file, that of 29 also one of 5's; the
-# second sentence of 30 is a paraphrase of 29 too.
+# The training file has a paraphrase of each of the test queries 29 and 31. That of 29 is sentence
+# 5, which has another paraphrase. The second sentence of 30 is a paraphrase of 29, too.
 TRAIN += [(1, FIRST[5], FIRST[29]), (0, FIRST[6], SECOND[7]), (1, FIRST[31], f"T {FIRST[31]}")]
 TEST += [(1, FIRST[29], SECOND[30])]
 
 
 def write_pairs(folder: Path, train: list[Row] = TRAIN, test: list[Row] = TEST) -> Path:
-    """Writes both files; the id of a sentence is made of its words."""
+    """Writes both files; the id of a sentence is ``id-`` and its first eight characters."""
     for name, rows in (("train", train), ("test", test)):
         lines = [
             f"{label}\tid-{first[:8]}\tid-{second[:8]}\t{first}\t{second}\r\n"
@@ -233,7 +233,7 @@ def test_candidates_are_the_true_sentence_and_the_best_of_all_second_ones(msrp) 
         outside += expected[-1] in seconds
         trained += sum(relevant) > len(seconds)
     assert outside  # some true sentences are not among the best
-    assert trained  # some candidates are paraphrases by the training file
+    assert trained  # the training file labels some candidates paraphrases
 
 
 def test_training_dev_and_test_paraphrases_share_no_sentence(msrp: MSRPQuestions) -> None:
@@ -242,7 +242,7 @@ def test_training_dev_and_test_paraphrases_share_no_sentence(msrp: MSRPQuestions
         used[name] = {p for ranking in rankings for p in (ranking.query, *similar(ranking))}
     assert not used["train"] & used["valid"] and not used["train"] & used["test"]
     assert not used["valid"] & used["test"]
-    # 31 is a query to test on, and 5 is connected with one, 29: both its pairs are left out.
+    # 31 is a test query, and 5 is connected with the test query 29: both pairs of 5 are left out.
     assert msrp.left_out == {"training pairs connected with the test part": 3}
     pairs = sum(label for label, *_ in TRAIN) - 3
     assert len(msrp.parts["valid"]) == int(0.2 * pairs)
@@ -310,7 +310,7 @@ def test_sentences_of_the_same_words_are_one_question(tmp_path: Path) -> None:
 
 def test_the_published_corpus(real_data: Path) -> None:
     msrp = MSRPQuestions(present(real_data / "text" / "msrp"))
-    # Every test pair labelled a paraphrase, with 20 candidates; no two queries are one sentence.
+    # Each test pair labelled a paraphrase is a query with 20 candidates; no two queries are equal.
     assert len(msrp.parts["test"]) == 1147
     assert all(len(ranking.candidates) == 20 for ranking in msrp.parts["test"])
     assert all(any(ranking.relevant) for ranking in msrp.parts["test"])
@@ -318,5 +318,5 @@ def test_the_published_corpus(real_data: Path) -> None:
     dev, connected = len(msrp.parts["valid"]), msrp.left_out[next(iter(msrp.left_out))]
     assert (dev, connected) == (260, 144)
     assert torch.tensor([len(query.negatives) for query in msrp.train]).eq(100).all()
-    # Sentences that are first in one pair and second in another count from both sides.
+    # A pair counts twice if its second sentence is the first sentence of another pair.
     assert pairs >= 2753 - dev - connected

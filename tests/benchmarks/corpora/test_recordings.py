@@ -1,4 +1,4 @@
-"""Recordings: what is planted in made ones, and what is refused of others."""
+"""Recordings: what is planted in generated ones, and which inputs are refused."""
 
 import math
 import pickle
@@ -33,11 +33,11 @@ def test_channels_have_the_planted_phases() -> None:
             found = np.angle((parts * parts[:, :1].conj()).sum(axis=0))
             error = np.angle(np.exp(1j * (found - (phases - phases[0]))))
             assert np.abs(error).max() < 0.05
-            # The phase of a trial as a whole is anywhere on the circle.
+            # The overall phase of a trial may be anywhere on the circle.
             start = parts[:, 0] / np.abs(parts[:, 0])
             assert abs(start.mean()) < 0.35
     lag = torch.arange(5) * torch.tensor([[state.lag] for state in data.states])
-    # Phases are lags and one shift a channel, the same for all states.
+    # A phase is a lag plus a shift. Each channel has one shift, the same for all states.
     torch.testing.assert_close((data.phases - lag)[:, 0], (data.phases - lag)[:, 1])
 
 
@@ -47,7 +47,7 @@ def test_noise_has_power_one_over_f_and_the_subjects_variance() -> None:
         x = data.x[data.subject == subject].double().numpy() / data.gains[subject].numpy()[:, None]
         x /= data.noise[subject].item()
         power = (np.abs(np.fft.rfft(x)[..., 1:]) ** 2).mean(axis=(0, 1)) / 1000**2
-        # The variance is the sum over frequencies, mirror images included: 2/f each, 1/f the last.
+        # The variance sums frequencies and their mirror images: 2/f for each, 1/f for the last.
         expected = 1 / np.arange(1, 501)
         scale = 1 / (2 * expected[:-1].sum() + expected[-1])
         ratio = power / (expected * scale)

@@ -1,4 +1,4 @@
-"""Language models, their training, and running text to words as a vocabulary writes them."""
+"""Language models, their training, and splitting running text into words of a vocabulary."""
 
 import math
 import re
@@ -28,7 +28,7 @@ from tests.datasets.conftest import present
 from tests.sequence.rcnn import layer_equations
 
 WORDS = 400
-# The others are networks of these with more dropout.
+# The other presets have networks of the same kinds, with other dropout.
 NETWORKS = [name for name in PRESETS if not name.endswith(("-wt2", "-20m", "-16m"))]
 
 
@@ -42,7 +42,7 @@ def built(name: str, **changes: Any) -> models.LanguageModel:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_starts_at_chance_and_learns_everywhere(name: str) -> None:
-    # The sum of three projections, twice, has less variance at the width of the preset.
+    # Its two layers each sum three projections; the variance is less at the preset's width.
     model = built(name, hidden=250) if name == "adam-cnn" else built(name)
     ids = torch.randint(WORDS, (36, 20))
     for training in (False, True):
@@ -131,7 +131,7 @@ def test_recurrent_weights_are_dropped_once_for_all_steps(kind: str, monkeypatch
         return masked[weight.data_ptr()]
 
     def expected() -> Tensor:
-        """What the layer without dropout makes of the weights as they were read."""
+        """The output of the layer without dropout, with the weights as they were masked."""
         weights = {}
         for key, weight in layer.state_dict().items():
             name = re.sub(r"parametrizations\.(\w+)\.original", r"\1", key)
@@ -151,9 +151,9 @@ def test_recurrent_weights_are_dropped_once_for_all_steps(kind: str, monkeypatch
     assert not torch.equal(layer(x)[0], output)
 
 
-PENN = 10_000  # of the Penn Treebank
-# Thesis, table 2.4: width and millions of parameters. Its 5.2 and 16.4 of the constant decay have
-# more matrices than its formulas; they are not among these.
+PENN = 10_000  # words in the vocabulary of the Penn Treebank
+# Table 2.4 of the thesis: width and millions of parameters. Its rows of constant decay, 5.2 and
+# 16.4, are left out, as they count more matrices than its formulas have.
 TABLE_2_4 = {
     "adam-cnn": (250, 5.4),
     "adam-cnn-mul": (250, 5.4),
@@ -176,10 +176,10 @@ def test_sizes_are_those_of_the_papers_and_of_the_formulas() -> None:
         assert round(size(name) / 1e6, 1) == millions, name
 
     def gated(d: int, layers: int) -> int:
-        # Tied vectors, biases of the scores; W, U, V, U' and two biases a layer.
+        # Tied vectors and the biases of the scores; in each layer W, U, V, U' and two biases.
         return PENN * (d + 1) + layers * (4 * d * d + 2 * d)
 
-    # The widths in the README of the authors' code, which calls these 5 and 20 millions.
+    # Widths from the README of the authors' code, which calls these sizes 5 and 20 million.
     for name, width, layers, number in (
         ("rcnn-5m-tanh", 355, 3, 5_074_430),
         ("rcnn-20m-variational", 950, 3, 20_345_700),
@@ -189,7 +189,7 @@ def test_sizes_are_those_of_the_papers_and_of_the_formulas() -> None:
         assert round(number / 1e6) == (PRESETS[name].parameters or 0) / 1e6
         assert abs(fitted(PRESETS[name], PENN).hidden - width) < 0.02 * width
     assert size("lstm-5m", hidden=123) == PENN * 124 + 2 * (8 * 123 * 123 + 8 * 123)
-    # Merity et al. (2018) call it 24 M on the Penn Treebank and 33 M on WikiText-2.
+    # Merity et al. (2018) give its size as 24 M on the Penn Treebank and 33 M on WikiText-2.
     assert round(size("awd-lstm") / 1e6) == 24
     assert round(size("awd-lstm-wt2", 33_278) / 1e6) == 34
 
@@ -216,7 +216,7 @@ def data(tmp_path: Path) -> TextStreams:
 
 
 def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> Preset:
-    """A narrow network of a preset in a few streams."""
+    """A preset with a narrow network, trained on a few streams."""
     small = {"batch_size": 4, "steps": 7, "epochs": 1, **changes}
     (found,) = task.language_setups(LanguageModel(models=(name,), hidden=12), data)
     model = replace(found.model, embedding=12 if found.model.embedding else 0)
@@ -230,7 +230,7 @@ def trained(data: TextStreams, found: Preset, folder: Path) -> Run:
 
 @pytest.mark.parametrize("name", ["rcnn-5m", "lstm-5m", "awd-lstm", "awd-rkm-lstm"])
 def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, name: str) -> None:
-    """Without dropout and at no rate, the training loss is that of streams read at once."""
+    """Without dropout and at a rate of almost 0, the loss is that of streams read at once."""
     changes = {"learning_rate": 1e-30, "alpha": 0.0, "beta": 0.0, "variable_steps": False}
     found = setup(data, name, **changes)
     dropouts = [name for name in vars(found.model) if name.endswith("dropout")]
@@ -256,8 +256,8 @@ def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, na
     ("name", "changes"),
     [
         ("rcnn-5m", {}),
-        ("adam-rcnn-16m", {"learning_rate": 0.1}),  # goes back to the best epoch
-        ("rcnn-5m", {"learning_rate": 0.2, "optimizer": "nt-asgd"}),  # averages from the second on
+        ("adam-rcnn-16m", {"learning_rate": 0.1}),  # its optimizer goes back to the best epoch
+        ("rcnn-5m", {"learning_rate": 0.2, "optimizer": "nt-asgd"}),  # averages from epoch 2 on
     ],
 )
 def test_best_epoch_is_kept_as_it_was_measured(data, tmp_path, monkeypatch, name, changes) -> None:
@@ -272,7 +272,7 @@ def test_best_epoch_is_kept_as_it_was_measured(data, tmp_path, monkeypatch, name
         assert exchanges and best > 0, "the best epoch must be an averaged one"
     assert run.record["valid"] == pytest.approx(valid[best], rel=1e-5)
     assert run.record["test"] == pytest.approx(run.history[best]["test_perplexity"], rel=1e-5)
-    # Once more, from the checkpoint alone: the streams of the validation part word by word.
+    # Again, from the checkpoint alone: reads the streams of the validation part word by word.
     net, stream = load_learner(tmp_path, learner.LanguageLearner).net, data.streams["valid"]
     size = -(-len(stream) // max(1, min(10, len(stream) // 7)))
     follows = torch.cat([torch.tensor([LanguageVocabulary.end]), stream[:-1]])
@@ -324,7 +324,7 @@ def parameters() -> list[Parameter]:
 
 
 def step(optimizer: Optimizer, held: list[Parameter], number: int) -> Tensor:
-    """What parameters are after a step with gradients that depend on its number."""
+    """The parameters after a step whose gradients depend on its number."""
     generator = torch.Generator().manual_seed(number)
     for parameter in held:
         parameter.grad = torch.randn(parameter.shape, generator=generator)
@@ -333,9 +333,9 @@ def step(optimizer: Optimizer, held: list[Parameter], number: int) -> Tensor:
 
 
 def test_averaging_begins_once_the_error_is_above_one_long_before() -> None:
-    """Steps are those of SGD, and the average is over all since."""
+    """Steps are those of SGD, and the average is over all steps since averaging began."""
     optimizer = learner.NTASGD(parameters(), lr=0.1, non_monotone=2)
-    # At 6.9 the lowest but for the last two is 7; at 6.8 it is the 6 of three evaluations before.
+    # At 6.9 the lowest error before the last two is 7; at 6.8 it is 6, three evaluations earlier.
     for error in (9.0, 7.0, 8.0, 6.0, 6.5, 6.9):
         assert not optimizer.note(error)
     assert optimizer.note(6.8) and optimizer.note(1.0)
@@ -361,7 +361,7 @@ def test_an_undone_epoch_and_half_the_learning_rate() -> None:
     assert not optimizer.note(5.0)
     for number in (1, 2):
         step(optimizer, held, number)
-    assert optimizer.note(5.0)  # not lower
+    assert optimizer.note(5.0)  # the error is not lower
     assert torch.equal(parameters_to_vector(held), kept)
     assert optimizer.param_groups[0]["lr"] == 0.05
     after = step(optimizer, held, 3)

@@ -1,4 +1,4 @@
-"""Rankings by words, the re-ranker, measures; encoders of questions and their pre-training."""
+"""Rankings by words, the re-ranker and measures; question encoders and their pre-training."""
 
 import math
 import warnings
@@ -82,7 +82,7 @@ def test_stop_words_go_before_runs_are_formed(corpus) -> None:
         warnings.simplefilter("error")
         (found,) = tf_idf(corpus.texts("title"), 2, True, DEV)
     torch.testing.assert_close(found, tf_idf(pruned, 2, False, DEV)[0])
-    # "boot usb" against "boot usb stick": both words are in three of six, the pair in two.
+    # "boot usb" against "boot usb stick": each word is in three of six titles, the pair in two.
     two, three, once = (math.log(7 / (1 + n)) + 1 for n in (2, 3, 1))
     common = 2 * three**2 + two**2
     expected = common / math.sqrt(common * (common + 2 * once**2))
@@ -109,7 +109,7 @@ def rankers(seed: int, *noise: float) -> tuple[Rankers, list[Tensor]]:
 
 
 class Made(Baselines):
-    """Baselines of scores and relevance, those of both parts, in place of a corpus."""
+    """Baselines made of scores and relevance, the same for both parts, in place of a corpus."""
 
     def __init__(self, rankers: Rankers, relevance: list[Tensor]) -> None:
         self.scores = {str(k): dict.fromkeys(RANKED, one) for k, one in enumerate(rankers)}
@@ -117,9 +117,9 @@ class Made(Baselines):
 
 
 def test_the_reranker_learns_from_other_queries_however_long_their_lists_are() -> None:
-    """On dev from those of other folds; on test, here the same queries, from all of dev.
+    """On dev it learns from queries of other folds; on test, here the same ones, from all of dev.
 
-    It sees scores standardised within a query, where those of one value but for rounding are zeros.
+    It reads scores standardised within a query. Scores that are equal up to rounding become zeros.
     """
     scores, relevance = rankers(5, 0.1, 2.0)
     lengths = [2 + place % (CANDIDATES - 1) for place in range(QUERIES)]
@@ -178,11 +178,11 @@ def test_measures_are_their_definitions() -> None:
 
 
 def test_scores_of_one_value_gain_nothing_from_the_order_of_candidates() -> None:
-    """And scores that are no numbers have no measure."""
+    """Scores that include NaN have no measure."""
     number, size = 400, 4
     first = torch.arange(size) == 0
     found = evaluate([torch.zeros(size)] * number, [first] * number)
-    # The similar one is at each of the four ranks equally often.
+    # The similar candidate is at each of the four ranks equally often.
     assert found["MRR"] == pytest.approx(100 * (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4, abs=4)
     assert found["P@1"] == pytest.approx(25, abs=5)
     assert found == evaluate([torch.ones(size)] * number, [first] * number)
@@ -272,10 +272,10 @@ def test_negatives_are_without_repetition_where_there_are_enough() -> None:
 
 def test_losses_and_errors_by_hand() -> None:
     scores = torch.tensor([[0.9, 0.2, 0.5], [0.1, 0.0, -0.3], [1.0, -1.0, -0.5]])
-    expected = (0.5 - 0.9 + 0.6 + 0.0 - 0.1 + 0.6 + 0) / 3  # the best of the wrong ones
+    expected = (0.5 - 0.9 + 0.6 + 0.0 - 0.1 + 0.6 + 0) / 3  # the best wrong candidate counts
     assert tasks.hinge_losses(scores, 0.6).mean().item() == pytest.approx(expected)
     error = tasks.RankingError([torch.tensor([False, True, False]), torch.tensor([True, False])])
-    error.update(torch.tensor([0.9, 0.5, 0.1, 0.3]))  # batches end within lists
+    error.update(torch.tensor([0.9, 0.5, 0.1, 0.3]))  # a batch may end within a list
     error.update(torch.tensor([0.2]))
     assert error.compute().item() == pytest.approx(1 - (1 / 2 + 1) / 2)
     error.reset()
@@ -352,12 +352,12 @@ def task(tmp_path) -> PretrainingTask:
 
 def test_titles_are_written_from_title_body_and_similar_questions(corpus) -> None:
     titles = [*((k, k) for k in range(6)), (0, 1), (1, 0)]
-    bodies = [(6 + one, other) for one, other in titles if one != 3]  # which has none
+    bodies = [(6 + one, other) for one, other in titles if one != 3]  # question 3 has no body
     assert sorted(map(tuple, batches.written_pairs(corpus).tolist())) == sorted(titles + bodies)
     assert batches.held_out_pairs(corpus, [1, 3]).tolist() == [[7, 1], [3, 3]]
     with pytest.raises(InputError, match=r"needs at least two questions held out .* got 0"):
         PretrainingTask(question_data(corpus, Questions(), None))
-    corpus.held_out = (3,)  # occurs in no pair
+    corpus.held_out = (3,)  # a question that occurs in no pair
     places = batches.written_pairs(corpus).flatten() % 6
     assert set(places.tolist()) == {0, 1, 2, 4, 5}
 
@@ -381,7 +381,7 @@ def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
     writer = task.learner(config, OptimizerConfig()).eval()
     found = task.batches(writer, 4, seed=0)
     for batch in found.also[0]:
-        assert len(batch.question.unique()) == len(batch.question)  # read by their titles alone
+        assert len(batch.question.unique()) == len(batch.question)  # only titles are read
     loader = found.parts["valid"]
     with torch.no_grad():
         predicted = torch.cat([writer.predict_step(batch, 0) for batch in loader])

@@ -1,4 +1,4 @@
-"""A study on cells that compute nothing but numbers, its tables, and the memory of a process."""
+"""A study whose cells only compute numbers, its tables, and the memory of a process."""
 
 import json
 import os
@@ -126,7 +126,7 @@ def test_other_folders_and_data_are_left_alone(tmp_path: Path, capsys) -> None:
     assert {path.name for path in out.iterdir()} == {*left, "metrics.json", "table.md"}
     assert [path.name for path in (out / "runs").iterdir()] == ["n5"]
     assert run("--out", out, "--overwrite", "--numbers", 13) == 130
-    assert {path.name for path in out.iterdir()} == left  # nothing of the results before
+    assert {path.name for path in out.iterdir()} == left  # nothing is left of the earlier results
 
 
 def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path) -> None:
@@ -139,11 +139,11 @@ def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path) -> 
         made = parse("tests.squares", COMMAND, words)
         assert made == Squares(power=5, kind="fancy", numbers=(7,))
     (tmp_path / "next.yaml").write_text("power: 6\ntitle: null\nnumber: 8\nframed: no\n")
-    words = [*file, "--config", str(tmp_path / "next.yaml")]  # one is a list, and no a word
+    words = [*file, "--config", str(tmp_path / "next.yaml")]  # 8 is a list, and "no" a word
     expected = Squares(power=6, kind="fancy", numbers=(8,), framed="no")
     assert parse("tests.squares", COMMAND, words) == expected
 
-    for word in ("null", "None", "1", "[1]", "true"):  # a word is a word
+    for word in ("null", "None", "1", "[1]", "true"):  # all of these stay words
         assert parse("tests.squares", COMMAND, ["--title", word]).title == word
 
 
@@ -206,7 +206,7 @@ raise SystemExit(exit_status("lines", work))
 
 
 def shell(command: str) -> subprocess.CompletedProcess[str]:
-    """Three lines, not all of which can be written, in a shell."""
+    """Runs a script in a shell that prints three lines, not all of which can be written."""
     return subprocess.run(
         ["bash", "-c", f"set -o pipefail; {sys.executable} -c '{LINES}' {command}"],
         cwd=ROOT,
@@ -245,7 +245,7 @@ def test_columns_line_up_and_digits_follow_the_largest_number():
         "| wl-gated | 0.912 ± 0.010 |",
         "| mean | 2.5 |",
     ]
-    # No name breaks the columns.
+    # A name with a bar and a line break does not break the columns.
     table = Table("caption", ("model", "a|b\nc"), [["mean", "2.5"]])
     assert len({len(line) for line in table.text().splitlines()[2:]}) == 1
     assert table.markdown().splitlines()[2] == "| model | a\\|b c |"
@@ -286,7 +286,7 @@ print(memory.peak)
     free = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
     command = [sys.executable, "-c", script]
     grown = int(subprocess.check_output(command, cwd=ROOT, env=free, text=True))
-    assert grown < 60 * MIB  # 150 shapes would keep some hundreds
+    assert grown < 60 * MIB  # kept memory of 150 shapes would be some hundreds of MiB
 
 
 def test_peak_memory_counts_what_has_been_freed():
@@ -300,7 +300,7 @@ def test_peak_memory_counts_what_has_been_freed():
 
 
 def test_settings_that_one_side_does_not_know_are_off(tmp_path: Path) -> None:
-    """A folder of an earlier version, or of a later one, is continued where they are."""
+    """A folder of an earlier or a later version is continued if the unknown settings are off."""
 
     def opened(model: dict[str, object], **how: bool) -> Study:
         options = Squares(out=str(tmp_path / "out"), numbers=(1,), **how)

@@ -1,4 +1,4 @@
-"""What makes one vector of a text, and what a classifier makes of it word by word."""
+"""Encoders that make one vector of a text, and what a classifier says of it word by word."""
 
 import math
 from dataclasses import asdict, replace
@@ -57,7 +57,7 @@ def test_recurrent_layers_are_read_out_text_by_text(kind: str, readout: str, x) 
             assert len(outputs) == (1 if ngram else 3)
             whole = expected.mean(dim=0)
         else:
-            whole = torch.cat((expected[-1, :5], expected[0, 5:]))  # at both ends, if there are two
+            whole = torch.cat((expected[-1, :5], expected[0, 5:]))  # both ends, if bidirectional
         torch.testing.assert_close(row, whole, rtol=1e-10, atol=1e-12)
 
 
@@ -77,7 +77,7 @@ def test_cnn_is_the_maximum_over_windows_that_end_at_words(x) -> None:
         at_words, best = [], []
         for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
             ends = torch.zeros(width - 1, 4, dtype=torch.double)
-            windows = torch.cat([ends, text, ends]).unfold(0, width, 1)  # of features x words
+            windows = torch.cat([ends, text, ends]).unfold(0, width, 1)  # each is features x words
             values = torch.einsum("hdw,tdw->th", conv.weight, windows) + conv.bias
             at_words.append(values[: len(text)].clamp(min=0))
             best.append(values.amax(0).clamp(min=0))
@@ -89,7 +89,7 @@ TEXTS = ["a b a b", "c", "a c b", "b b", "c c c a", "b a"]
 
 
 def text_batch(texts: list[str], words: str = "abc") -> TextBatch:
-    """Classes are whether there is a word a."""
+    """A batch of texts; the class of a text says whether it has the word a."""
     ids, ptr = Vocabulary(words).encode([text.split() for text in texts])
     return TextBatch(ids, ptr, torch.tensor([int("a" in text) for text in texts]))
 
@@ -103,7 +103,7 @@ def test_ngrams_are_those_of_scikit_learn(order: int) -> None:
     assert len(made.ngrams) == x.shape[1]
     places = made.ngrams.tolist()
 
-    def key(ngram: str) -> int:  # in the base of the vocabulary, where a is 2
+    def key(ngram: str) -> int:  # digits in base 5, the size of the vocabulary; a is 2
         return sum((ord(word) - 95) * 5**k for k, word in enumerate(ngram.split()[::-1]))
 
     columns = [places.index(key(ngram)) for ngram in counts.get_feature_names_out()]
@@ -112,7 +112,7 @@ def test_ngrams_are_those_of_scikit_learn(order: int) -> None:
     torch.testing.assert_close(made(batch).double(), expected, rtol=1e-5, atol=1e-5)
     assert made(batch).argmax(1).tolist() == batch.y.tolist()
     ratios = np.diff(MultinomialNB().fit(x, batch.y.numpy()).feature_log_prob_, axis=0)[0]
-    assert not weight[np.abs(ratios) < 1e-9].any()  # no ratio, no weight
+    assert not weight[np.abs(ratios) < 1e-9].any()  # where the log-ratio is 0, so is the weight
 
 
 def test_unknown_ngrams_leave_the_bias_and_nothing_is_an_empty_batch() -> None:
@@ -139,7 +139,7 @@ def test_a_network_is_trained_without_ngrams_and_averaged_with_them() -> None:
 
 
 def test_the_paper_s_model() -> None:
-    """Appendix B.2 with vectors of 300 numbers: W1 and W2 of three layers, biases, the output."""
+    """Appendix B.2, with vectors of 300 numbers: three layers of W1, W2 and biases; the output."""
     options = {"order": 2, "decay": 0.5, "activation": "relu"}
     paper = TextModelConfig("rcnn", 9, 300, True, 5, 200, 3, 0.35, "mean", **options)
     layers = 2 * (300 * 200 + 2 * 200 * 200) + 3 * 200
@@ -158,13 +158,13 @@ def test_the_paper_s_model() -> None:
 
 @pytest.mark.parametrize("ngram", [1, 3])
 def test_weights_of_cells_are_those_of_their_layers(ngram: int) -> None:
-    """Without biases and what is around a cell, as table 2 of Liang et al. 2019 counts them."""
+    """Biases and what surrounds a cell do not count, as in table 2 of Liang et al. 2019."""
     for cell in CELLS:
         made = TextModelConfig("a", 9, 30, True, 2, hidden=20, kind=cell, ngram=ngram)
         layer = RKM(30, 20, cell=cell, ngram=ngram)
         weights = sum(p.numel() for p in layer.parameters() if p.dim() > 1)
         assert models.TextNet(made).encoder.cell_parameters() == weights
-    assert weights == 3 * ngram * 30 * 20 + 2 * 20 * 20  # of a RAN, which the paper does not have
+    assert weights == 3 * ngram * 30 * 20 + 2 * 20 * 20  # for a RAN, which is not in the paper
 
 
 def test_networks_get_about_the_same_number_of_parameters() -> None:
@@ -183,7 +183,7 @@ def classifier(kind: str = "rcnn", classes: str = "01234", **options: object) ->
     torch.manual_seed(0)
     made = TextModelConfig(kind, len(WORDS) + 2, 4, True, len(classes), 5, dropout=0.5, kind=kind)
     learner = TextClassifier(asdict(replace(made, **options)), WORDS, list(classes))
-    learner.net.embedding.weight.data[-1] = 0  # no vector of "silent"
+    learner.net.embedding.weight.data[-1] = 0  # "silent" has no vector
     return learner.eval()
 
 

@@ -1,4 +1,4 @@
-"""Resumption: an interrupted run ends where the uninterrupted one does. Checkpoints."""
+"""Resumed runs, which end where uninterrupted ones do, and checkpoints."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tests.benchmarks.small_data import write_trec
 
 @pytest.fixture
 def experiment(tmp_path):
-    """A small experiment on texts in a folder of this name, opened."""
+    """Opens a small experiment on texts, with its results in the folder of the given name."""
     root = write_trec(tmp_path / "trec", 60, 20)
     small = {"schedule": "none", "lr": 0.03, "device": "cpu", "precision": "32-true"}
     small |= {"models": ("rcnn",), "hidden": 4, "embedding": 5, "vectors": "none", "counts": 0}
@@ -44,7 +44,7 @@ def experiment(tmp_path):
 
 
 def test_mixed_precision_clips_gradients(experiment):
-    """What a GPU takes by itself; Lightning refuses to clip with Adam in one pass."""
+    """A GPU uses mixed precision by default; Lightning refuses to clip with a fused Adam."""
     assert experiment(precision="bf16-mixed", epochs=1).run()
 
 
@@ -70,12 +70,12 @@ def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
         with pytest.raises(InputError, match=f"{name} is.*remove"):
             experiment(resume=True).run()
 
-    for content in (last[:1000], b"smiles,y\nCC,1\n"):  # the latter is read as instructions
+    for content in (last[:1000], b"smiles,y\nCC,1\n"):  # the latter is read as pickle instructions
         (folder / "last.ckpt").write_bytes(content)
         refused("last.ckpt")
     (folder / "last.ckpt").write_bytes(last)
     checkpoint = torch.load(folder / "last.ckpt", weights_only=True)
-    torch.save({**checkpoint, "state_dict": {}}, folder / "last.ckpt")  # of another network
+    torch.save({**checkpoint, "state_dict": {}}, folder / "last.ckpt")  # as of another network
     refused("last.ckpt")
     (folder / "last.ckpt").write_bytes(last)
     (folder / "best.ckpt").unlink()
@@ -83,7 +83,7 @@ def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
     (folder / "best.ckpt").write_bytes(best)
     experiment(resume=True).run()
     whole = outcome(tmp_path / "out")
-    (folder / "predictions.csv").unlink()  # then it is not finished, and is trained again
+    (folder / "predictions.csv").unlink()  # the run is then unfinished and is trained again
     experiment(resume=True).run()
     assert outcome(tmp_path / "out") == whole
     (folder / "record.json").write_text("{")
@@ -125,7 +125,7 @@ def test_words_of_predictions_stay_as_they_are(tmp_path) -> None:
     assert run is not None
     assert run.predictions.to_numpy().tolist() == [["01", "NA", "007", "1.0"]]
     (tmp_path / PREDICTIONS).unlink()
-    assert Run.read(tmp_path) is None  # half of what a finished run has
+    assert Run.read(tmp_path) is None  # a finished run has both files
 
 
 class Learner(torch.nn.Module):
@@ -149,7 +149,7 @@ class Learner(torch.nn.Module):
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, content: object) -> None:
-    """Some are read as a stack of instructions, which fails in many ways."""
+    """Some are read as the instructions of a pickle, which fails in many ways."""
     path = tmp_path / "some.ckpt"
     path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
     with pytest.raises(InputError, match=r"^--checkpoint .*some.ckpt is not a checkpoint of this"):

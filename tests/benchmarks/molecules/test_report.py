@@ -1,4 +1,4 @@
-"""The networks that are compared, and gathered tables."""
+"""The networks that are compared, and the report that gathers runs into tables."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_rows_are_molecules_whatever_the_batch_and_the_order_of_atoms(name):
     whole = net(batch)
     single = torch.cat([net(molecules.batch([k])) for k in range(5)])
     other = net(again.batch(range(5)))
-    # Bond features are read as the table says.
+    # A network reads bond features unless `WITHOUT_BONDS` has its name.
     batch.edge_attr = 1 - batch.edge_attr
     assert torch.equal(net(batch), whole) == (name in WITHOUT_BONDS)
     assert whole.shape == (5, 2)
@@ -92,7 +92,7 @@ def test_fingerprints_are_compared_by_their_counts(kind):
 
 
 def chosen(*names: str, **options: object) -> list[Model]:
-    """Models as they are for ten molecules."""
+    """The models that these options give for ten molecules."""
     source = MoleculeDataset.from_smiles(["C" * k for k in range(1, 11)], torch.arange(10.0))
     split = MoleculeSet("small", source, "rmse").split("random", None)
     return models_of(Options(model=names, **options), split, "chembl")
@@ -127,7 +127,7 @@ Y = np.random.default_rng(0).normal(size=(80, 1))
 
 
 def write(folder: Path, model: str, seed: int, error: float, history=(), **more: Any) -> Path:
-    """A finished run whose predictions err by noise of this size."""
+    """Writes a finished run whose predictions have random errors of this size."""
     prediction = Y + error * np.random.default_rng([seed, len(model)]).normal(size=Y.shape)
     about = {"program": "benchmarks.molecules", "digest": "d", "molecules": "set: 80"}
     about |= {"targets": ["a<b>"], "bonds": True, "settings": {"lr": 0.1}, **more}
@@ -227,7 +227,7 @@ def test_what_is_damaged_or_unfinished_is_named(gather, call_main, tmp_path):
 
 
 def test_intervals_of_paired_differences_contain_the_true_one_as_often_as_said():
-    """Predictions that share most of their error: the difference is known well, the errors not."""
+    """Models share most of their error, so that the difference is known better than the errors."""
     random, inside, widths = np.random.default_rng(0), 0, []
     for _ in range(30):
         y, shared = random.normal(size=(2, 60, 1))
@@ -241,7 +241,7 @@ def test_intervals_of_paired_differences_contain_the_true_one_as_often_as_said()
         inside += low <= 0 <= high
         widths.append(high - low)
     assert inside >= 25
-    assert np.mean(widths) < 0.1  # of errors of about 1, whose own intervals are four times as wide
+    assert np.mean(widths) < 0.1  # errors are about 1; their own intervals are four times as wide
 
 
 def test_what_rounding_alone_makes_is_no_difference():
@@ -250,8 +250,8 @@ def test_what_rounding_alone_makes_is_no_difference():
 
 
 def test_what_a_model_has_less_than_the_best_one_on_shared_items():
-    """The best has 3 points more on every item: so in every draw. Items that one lacks do not
-    count, nor do those of other folds."""
+    """The best has 3 points more on every item, and hence in every draw. Items that one model
+    lacks do not count, nor do items of other folds."""
     values = pandas.Series(np.random.default_rng(0).random(40))
     runs = [
         Run({"model": name, "seed": seed, "more": more, "rows": rows}, [], pandas.DataFrame())

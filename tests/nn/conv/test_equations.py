@@ -1,4 +1,4 @@
-"""Equations 8 to 10 of Lei et al. 2017 and theorem 3: walks, deep layers, the relabelling."""
+"""Equations 8 to 10 and theorem 3 of Lei et al. 2017: walks, deep layers and the relabelling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.covering import covering
 from tests.graphs import SMILES, Graph, molecule, random_graph
 from tests.walk_kernels import edge_weights, walk_kernel
 
-# Theorem 3: states, summed over nodes, are the walk kernel; gates weight walks by their product
+# Theorem 3: states summed over nodes are the walk kernel; a walk's weight is its gates' product
 
 OPTIONS: dict[str, list[Any]] = {
     "order": [1, 2, 3, 4, 5],
@@ -24,7 +24,7 @@ OPTIONS: dict[str, list[Any]] = {
 
 
 def build(weights: float | str, in_channels: int = 4, **options: Any) -> RandomWalkConv:
-    """A layer in float64 whose gates or decays are not those of the start."""
+    """A layer in float64 whose gates or learned decays differ from their initial values."""
     torch.manual_seed(options["order"])
     if weights == "gated":
         conv: RandomWalkConv = GatedWalkConv(in_channels, 6, **options).double()
@@ -38,7 +38,7 @@ def build(weights: float | str, in_channels: int = 4, **options: Any) -> RandomW
 
 
 def assert_equals_its_kernel(conv: RandomWalkConv, graph: Graph) -> None:
-    """The states of every order are those of shorter walks; the last one is the output."""
+    """The state of each order is the kernel of walks that long; the last state is the output."""
     inputs = graph.x, graph.edge_index, None if conv.edge_dim is None else graph.edge_attr
     output = conv(*inputs)
     conv.return_states = True
@@ -55,7 +55,7 @@ def assert_equals_its_kernel(conv: RandomWalkConv, graph: Graph) -> None:
 
 @pytest.mark.parametrize("options", covering(3, **OPTIONS, edge_dim=[None, 3]), ids=str)
 def test_random_graphs(options: dict[str, Any]) -> None:
-    """With loops, parallel edges and edges of one direction, and with every edge both ways."""
+    """Graphs with loops, parallel edges and one-way edges, and graphs with every edge both ways."""
     conv = build(**options)
     for seed in range(3):
         graph = random_graph(seed, kinds=2 if seed == 0 else None)
@@ -75,7 +75,7 @@ def test_molecules(options: dict[str, Any]) -> None:
 
 
 def test_no_walk_of_three_nodes_turns_back() -> None:
-    """Of the six walks of three nodes on a path, two lead from end to end; loops lead on once."""
+    """Of the six 3-node walks on a path, two run from end to end; a loop may be walked once."""
     x, index = torch.ones(3, 1).double(), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     conv = RandomWalkConv(1, 1, 3, 1.0, return_states=True, non_backtracking=True).double()
     for lin in conv.lins:
@@ -86,7 +86,7 @@ def test_no_walk_of_three_nodes_turns_back() -> None:
 
 
 def test_an_explainers_mask_of_walks_that_never_turn_back() -> None:
-    """A mask of edges is a weight of edges, also in what is left out."""
+    """An edge mask acts as an edge weight, also on the walks that are left out."""
     graph, mask = random_graph(1, 6, 14), torch.rand(14, dtype=torch.float64)
     conv = RandomWalkConv(4, 5, 4, non_backtracking=True).double()
     expected = conv(graph.x, graph.edge_index, edge_weight=mask)
@@ -107,7 +107,7 @@ def test_weights_have_unit_variance() -> None:
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("combine", ["mul", "add"])
 def test_equation_9(order: int, combine: str) -> None:
-    """Written out node by node."""
+    """Equation 9 written out node by node."""
     torch.manual_seed(order)
     graph = random_graph(2)
     conv = GraphKernelConv(4, 5, order, 0.3, combine, act="tanh", edge_dim=3).double()

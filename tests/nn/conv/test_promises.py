@@ -1,4 +1,4 @@
-"""Every layer held to every promise."""
+"""Checks that every layer keeps every promise."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class TestPromises:
         promises.assert_batch_invariant(layer, GRAPHS, with_attr)
 
     def test_flow(self, layer, build, with_attr) -> None:
-        """The rows of the index the other way round."""
+        """Swapping the two rows of the index gives the same outputs with the other flow."""
         graph = GRAPHS[1]
         expected = promises.call(layer, graph, with_attr)
         other = built(build, with_attr, flow="target_to_source")
@@ -164,7 +164,7 @@ def test_hooks_and_replacements_of_the_linear_maps_are_called() -> None:
 
 
 def test_hooks_and_methods_of_messages_are_called() -> None:
-    """Those of the walk inside another layer, too."""
+    """This includes those of a walk inside another layer."""
 
     class Halved(RandomWalkConv):
         @wraps(RandomWalkConv.message)

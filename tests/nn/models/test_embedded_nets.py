@@ -17,7 +17,7 @@ Activation = Callable[[Tensor], Tensor]
 
 
 def directed(seed: int, num_nodes: int, edges: list[tuple[int, int]]) -> Graph:
-    """The edges as they are listed."""
+    """A graph with exactly the listed edges."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(num_nodes, 4, generator=generator, dtype=torch.float64)
     attr = torch.randn(len(edges), 3, generator=generator, dtype=torch.float64)
@@ -25,7 +25,7 @@ def directed(seed: int, num_nodes: int, edges: list[tuple[int, int]]) -> Graph:
 
 
 def undirected(seed: int, num_nodes: int, bonds: list[tuple[int, int]]) -> Graph:
-    """Every bond in both directions with the same features, as in molecules."""
+    """A graph with every bond in both directions, with equal features, as in molecules."""
     graph = directed(seed, num_nodes, bonds)
     index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
     return Graph(graph.x, index, graph.edge_attr.repeat(2, 1))
@@ -49,7 +49,7 @@ GRAPHS: dict[str, Graph] = {
 def mean_field(
     model: torch.nn.Module, graph: Graph, bonds: bool, act: Activation = torch.relu
 ) -> list[Tensor]:
-    """The node states of algorithm 1, one sum over neighbours after the other."""
+    """The node states of algorithm 1, computed one sum over neighbours after the other."""
     edges = graph.edge_index.t().tolist()
     arriving = [[e for e, (_, j) in enumerate(edges) if j == i] for i in range(graph.num_nodes)]
     potential = []
@@ -69,7 +69,7 @@ def mean_field(
 def loopy_bp(
     model: torch.nn.Module, graph: Graph, bonds: bool, act: Activation = torch.relu
 ) -> list[Tensor]:
-    """The node states of algorithm 2, one message after the other."""
+    """The node states of algorithm 2, computed one message after the other."""
     edges = graph.edge_index.t().tolist()
     potential = []
     for (i, _), attr in zip(edges, graph.edge_attr, strict=True):
@@ -91,7 +91,7 @@ def loopy_bp(
 
 
 def outputs(model: torch.nn.Module, states: list[Tensor], act: Activation = torch.relu) -> Tensor:
-    """From the node states of one graph to its outputs, (1, out_channels)."""
+    """The outputs (1, out_channels) computed from the node states of one graph."""
     vector = torch.zeros_like(model.bias)
     for state in states:
         vector = vector + act(model.lin_out.weight @ state)
@@ -105,7 +105,7 @@ def norm_of(model: torch.nn.Module, iteration: int) -> torch.nn.Module | None:
 
 
 def activated(rows: list[Tensor], norm: torch.nn.Module | None, act: Activation) -> list[Tensor]:
-    """Normalises the rows together where there is a norm, and activates each."""
+    """Normalises the rows together if there is a norm, then applies the activation to each."""
     if norm is not None and rows:
         rows = list(norm(torch.stack(rows)))
     return [act(row) for row in rows]
@@ -131,7 +131,7 @@ def build(net: type[torch.nn.Module], bonds: bool = True, **kwargs: object) -> t
 @with_or_without_bonds
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=list(GRAPHS))
 def test_equations(net, states, graph: Graph, bonds: bool) -> None:
-    """Outputs, and the gradients of every input and parameter."""
+    """Compares the outputs, and the gradients of every input and parameter."""
     model = build(net, bonds, num_iterations=3, act="tanh")
     graph = Graph(
         graph.x.clone().requires_grad_(), graph.edge_index, graph.edge_attr.clone().requires_grad_()
@@ -148,7 +148,7 @@ def test_equations(net, states, graph: Graph, bonds: bool) -> None:
 @both
 @pytest.mark.parametrize("norm", ["batch", "layer", "head"])
 def test_normalization_and_dropout(net, states, norm: str, monkeypatch) -> None:
-    """Every state is normalised, activated, and a channel of it dropped, in this order."""
+    """Every state is normalised, then activated, then subject to dropout."""
     monkeypatch.setattr(torch.nn.functional, "dropout", lambda x, p, training: 3.0 * x + p)
     plain = activated
 
@@ -157,7 +157,7 @@ def test_normalization_and_dropout(net, states, norm: str, monkeypatch) -> None:
 
     monkeypatch.setattr(sys.modules[__name__], "activated", dropped)
     model = build(net, num_iterations=2, norm=norm, dropout=0.25)
-    for seed in range(3):  # statistics away from 0 and 1
+    for seed in range(3):  # makes the running statistics differ from 0 and 1
         graph = random_graph(seed, 9, 30)
         batch = torch.arange(9) % 3
         model(graph.x, graph.edge_index, edge_attr=graph.edge_attr, batch=batch)
@@ -179,7 +179,7 @@ def test_training_on_little(net, states, norm: str | None, graph: str) -> None:
 
 @both
 def test_depth_keeps_the_scale(net, states) -> None:
-    """At the start, states neither vanish nor explode as iterations follow each other."""
+    """At initialisation, states neither vanish nor explode as the iterations go on."""
     torch.manual_seed(0)
     graphs = [molecule(s) for s in SMILES]
     for depth in (1, 8):

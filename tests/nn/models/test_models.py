@@ -1,4 +1,4 @@
-"""The whole models: their formulas, their kernels, and what PyG's users do with them."""
+"""The whole models: their formulas, their kernels, and how PyG's users call them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TestModels:
         assert together.shape == (3, 2)
         alone = torch.cat([predict(model, graph, bonds) for graph in graphs])
         torch.testing.assert_close(alone, together, rtol=1e-10, atol=1e-12)
-        trailing = predict(model, batch_of(graphs), bonds, batch_size=4)  # a graph without atoms
+        trailing = predict(model, batch_of(graphs), bonds, batch_size=4)  # no atoms in graph 3
         assert trailing.shape == (4, 2) and trailing.isfinite().all()
         torch.testing.assert_close(trailing[:3], together)
 
@@ -84,11 +84,11 @@ class TestModels:
         other.load_state_dict(model.state_dict())
         for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), other):
             count, found = (sum(p.numel() for p in m.parameters()) for m in (model, twin))
-            assert count == found  # sharing survives
+            assert count == found  # tied weights stay tied
             torch.testing.assert_close(predict(twin, data, bonds), expected)
             twin.reset_parameters()
             assert not torch.equal(predict(twin, data, bonds), expected)
-        if hasattr(other, "head"):  # another task begins with a head of its own
+        if hasattr(other, "head"):  # for a new task, only the head is drawn again
             other.load_state_dict(model.state_dict())
             other.head.reset_parameters()
             assert not torch.equal(predict(other, data, bonds), expected)
@@ -98,14 +98,14 @@ class TestModels:
         assert_autocasts(model, random_graph(1, 9, 20), bonds)
 
     def test_every_parameter_is_read(self, model, build, bonds) -> None:
-        """No matrix is built that nothing reads."""
+        """Every parameter that is built is used."""
         out = predict(model.train(), batch_of([random_graph(0), random_graph(1, 9, 20)]), bonds)
         out.sum().backward()
         assert all(p.grad is not None for p in model.parameters())
 
 
 def settled(norm: str | None, model: torch.nn.Module) -> torch.nn.Module:
-    """The model in evaluation mode, its batch statistics away from 0 and 1."""
+    """The model in evaluation mode, with batch statistics that differ from 0 and 1."""
     if norm in ("batch", "head"):
         model.train()
         for seed in range(3):
@@ -117,7 +117,7 @@ def settled(norm: str | None, model: torch.nn.Module) -> torch.nn.Module:
 @pytest.mark.parametrize("norm", [None, "batch", "layer", "head"])
 @pytest.mark.parametrize("gated", [False, True])
 def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch) -> None:
-    """Embedding, layers, norms, activations, dropout and head, one after the other."""
+    """Embedding, layers, norms, activations, dropout and head, each by its formula."""
     torch.manual_seed(0)
     monkeypatch.setattr(torch.nn.functional, "dropout", lambda x, p, training: 3.0 * x + p)
     graph = random_graph(0)
@@ -145,7 +145,7 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
         weights = [lin.weight for lin in conv.lins]
         return walk_kernel(x, index, weights, edge_weights(conv, Graph(x, index, bonds)))
 
-    for readout in ("sum", "concat"):  # of the kernels of each iteration (proposition 2)
+    for readout in ("sum", "concat"):  # over the kernels of all iterations (proposition 2)
         wl = settled(norm, WLKernelNet(4, 6, 2, 3, readout=readout, **common).double())
         h, terms = x @ wl.embedding.weight.t(), []
         for conv in wl.convs:
@@ -184,12 +184,12 @@ def test_tying() -> None:
     walk, relabeling = 2 * 100, 3 * 100
     assert size("all") == walk + relabeling
     assert size("relabel") == 3 * walk + relabeling
-    assert size(None) == 3 * walk + 2 * relabeling  # nothing reads the last relabelling
+    assert size(None) == 3 * walk + 2 * relabeling  # nothing reads a last relabelling
 
 
 @pytest.mark.parametrize("tie_weights", ["all", "relabel", None])
 def test_what_is_tied_is_one_submodule(tie_weights: str | None) -> None:
-    """So torch.func restores it; states of before, with a copy for each layer, are read."""
+    """This lets torch.func restore it; old state dicts, with a copy for each layer, still load."""
     graph = random_graph(0, dtype=torch.float32)
     model, other = (WLKernelNet(4, 6, 1, tie_weights=tie_weights, norm=None) for _ in range(2))
     expected, names = predict(model, graph, False), [k for k, _ in model.named_parameters()]
@@ -206,7 +206,7 @@ def test_what_is_tied_is_one_submodule(tie_weights: str | None) -> None:
             state |= {key.replace("convs.0", f"convs.{k}"): state[key] for k in layers}
     torch.nn.ModuleList([other]).load_state_dict({f"0.{key}": v for key, v in state.items()})
     unequal = state | {"convs.0.walk.lins.0.weight": torch.full((6, 6), torch.nan)}
-    if tie_weights == "all":  # a network that has diverged, and one without numbers
+    if tie_weights == "all":  # a diverged network, and lazy weights
         unequal |= {
             f"convs.{k}.walk.lins.0.weight": torch.full((6, 6), torch.nan) for k in (1, 2, 3)
         }
