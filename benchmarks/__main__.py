@@ -1,6 +1,6 @@
 """``python -m benchmarks``: the commands, what each is for and how long it typically takes.
 
-``python -m benchmarks report DIR`` shows anew what any of them has left in a results folder.
+``python -m benchmarks report DIR`` shows again what any of them has written to a results folder.
 """
 
 import json
@@ -30,7 +30,7 @@ COMMANDS = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Prints the list, or the report of a folder."""
+    """Prints the list of commands, or the report of a results folder."""
     word, *more = (sys.argv[1:] if words is None else words) or [""]
     if word == "report":
         return exit_status("benchmarks report", lambda: report(*more or ["."]))
@@ -41,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def report(folder: str, *others: str) -> NoReturn:
-    """Prints and writes the tables and pictures of what lies finished in a results folder."""
+    """Prints and writes the tables and pictures of what is finished in a results folder."""
     if others:
         raise InputError(f"report takes one folder, not {folder}, {', '.join(others)}")
     path = Path(folder, "configuration.json")

@@ -18,14 +18,14 @@ from benchmarks.harness.options import Command, Device, run_commands, setting
 PROGRAM = "benchmarks.language_model"
 PRESET_LINES = "\n".join(f"  {name:<24}  {preset.help}" for name, preset in PRESETS.items())
 DETAILS = f"""\
-presets, with test perplexities on the Penn Treebank as published:
+presets, with their published test perplexities on the Penn Treebank:
 {PRESET_LINES}
 
-Every preset has its own schedule, --epochs included; that of rcnn-5m is gradient descent at 1.0
-and 50 epochs. On a GPU the paper's run is
+Every preset has its own training schedule, including --epochs. That of rcnn-5m is gradient descent
+with learning rate 1.0 for 50 epochs. On a GPU, the paper's run is
   python -m benchmarks.language_model --data DIR --preset rcnn-5m
-Lei et al. 2017 and Lei's thesis report, at 5 M parameters, 73.6 with the gate on x and h and 74.2
-with the gate on x alone; the README of the authors' code reports 69.3, with tanh (rcnn-5m-tanh).
+With 5 M parameters, Lei et al. 2017 and Lei's thesis report 73.6 with the gate on x and h and 74.2
+with the gate on x alone. The README of the authors' code reports 69.3, with tanh (rcnn-5m-tanh).
 
 To draw words from a trained model, and to score a text:
   python -m benchmarks.language_model generate --checkpoint OUT/runs/PRESET-seedN/best.ckpt
@@ -39,12 +39,12 @@ Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 
 @dataclass(frozen=True, kw_only=True)
 class Trained(Device):
-    """A trained model.
+    """Trained model.
 
     Args:
-        checkpoint: best.ckpt of a run, its folder, or a results folder with one run
-        words: the text is written as the corpus is, words between spaces (it is split into words as
-            far as the vocabulary tells how)
+        checkpoint: trained run: its best.ckpt, its folder, or a results folder with a single run
+        words: split the text at spaces alone, since it is written as the corpus is; without this,
+            it is split into words as far as the vocabulary shows how
     """
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("checkpoint",)
@@ -55,15 +55,15 @@ class Trained(Device):
 
 @dataclass(frozen=True, kw_only=True)
 class Generate(Trained):
-    """What is drawn.
+    """Words to draw.
 
     Args:
-        prompt: to go on from
-        length: words to draw, ends of sentences included
-        temperature: divides the scores of words: below 1 prefers probable ones, 0 always takes the
-            most probable
+        prompt: text to continue; without it the words begin a sentence
+        length: number of words to draw, including ends of sentences
+        temperature: divisor of the words' scores: below 1 prefers probable words, 0 always takes
+            the most probable one
         top_k: draw from the N most probable words (all)
-        seed: of the draws
+        seed: random seed of the draws
     """
 
     prompt: str | None = setting(None)
@@ -75,13 +75,13 @@ class Generate(Trained):
 
 @dataclass(frozen=True, kw_only=True)
 class Score(Trained):
-    """What is scored.
+    """Text to score.
 
     Args:
-        data: a text file
-        text: the text itself
-        encoding: of the file
-        each_line: a row for each line as well
+        data: text file to score
+        text: text to score in place of --data, in quotes
+        encoding: character encoding of the file
+        each_line: also print a row for each line
     """
 
     ONE_OF: ClassVar[tuple[str, ...]] = ("data", "text")
@@ -166,14 +166,14 @@ COMMANDS = {
     "generate": Command(
         Generate,
         generate,
-        "Draws words from a trained language model and prints them, a line for each sentence.",
-        "The unknown word is not drawn.",
+        "Draws words from a trained language model and prints each sentence on a line.",
+        "The unknown word is never drawn.",
     ),
     "score": Command(
         Score,
         score,
         "Prints the perplexity of a text under a trained language model.",
-        "Each line ends with an end of sentence; empty ones are left out unless --words is given.",
+        "Every line ends a sentence. Empty lines are left out, unless --words is given.",
     ),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)

@@ -32,27 +32,27 @@ PRETRAINING = {
     "askubuntu": {"epochs": 40, "batch_size": 256},
 }
 DETAILS = """\
-Lei's thesis (2017), section 2.5.3. A question's vector is the mean of those of title and body, each
-pooled from the states of one encoder; candidates are ranked by the cosine. Training makes a similar
-question score above the best of random ones by a margin. Pre-training teaches the encoder, with a
-decoder of its type, to write the title of a question from the title, from the body and from similar
-questions; fine-tuning goes on from there. The epoch with the best MRR on dev is tested.
+Lei's thesis (2017), section 2.5.3. An encoder's states are pooled into a vector of the title and
+one of the body. Their mean represents the question; candidates are ranked by the cosine. Training
+makes a similar question score above the best of random ones by a margin. In pre-training, the
+encoder and a decoder of its type learn to write a question's title from the title, from the body
+and from similar questions. The epoch with the best MRR on the dev part is tested.
 
 askubuntu: https://github.com/taolei87/askubuntu. Published MAP, MRR, P@1 and P@5 on its test part:
 BM25 56.0, 68.0, 53.8, 42.5; rcnn 60.7, 72.9, 59.1, 45.0, pre-trained 62.3, 75.6, 62.0, 47.1 (means
-of five runs). --seeds 0 1 2 3 4 is that set-up, but for what docs/question_retrieval.rst names.
-msrp: the paraphrases of the Microsoft Research Paraphrase Corpus, which have no bodies: a small
-set. Your own: --data FILE, a table with a header (CSV, TSV, Parquet, also compressed) of pairs, the
-columns first, second and label (0 or 1), or those of --columns; the first text of each similar pair
-is a query, its candidates are the second texts that BM25 finds.
+of five runs). --seeds 0 1 2 3 4 is that set-up; docs/question_retrieval.rst names the differences.
+msrp: the paraphrases of the Microsoft Research Paraphrase Corpus, a small set without bodies.
+Your own pairs: --data FILE is a table with a header (CSV, TSV, Parquet, also compressed) and the
+columns first, second and label (0 or 1), or those of --columns. The first text of each similar pair
+is a query; its candidates are the second texts that BM25 finds.
 
-To rank the texts of a column for each query, with the cosine of each:
+To rank the texts of one table for each query of another, with their cosines:
   rank --checkpoint OUT/runs/rcnn-last-seed0 --data queries.csv --among texts.csv --out ranked.csv
 
 OUT (runs/questions-DATASET) holds metrics.json, predictions.csv, baselines.json, table.md,
 learning_curves.png, pretraining.png (perplexity and MRR), gates_by_position.png and
-gates_by_word.png (what an RCNN takes in of each word), configuration.json, a folder for each run,
-runs/MODEL-seedN, with its best checkpoint, and the same of pre-training in OUT/pretraining.
+gates_by_word.png (how much an RCNN takes in of each word), configuration.json and a folder for each
+run, runs/MODEL-seedN, with its best checkpoint. OUT/pretraining holds the same of pre-training.
 Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 """
 
@@ -62,9 +62,9 @@ class QuestionRetrieval(Questions, Networks, Pretraining, Training):
     """The command.
 
     Args:
-        epochs: at most (5; askubuntu 50)
-        batch_size: pairs of similar questions (20; askubuntu 40)
-        schedule: of the learning rate, with warm-up (cosine; askubuntu none, the thesis's)
+        epochs: largest number of epochs (5; askubuntu 50)
+        batch_size: pairs of similar questions per batch (20; askubuntu 40)
+        schedule: learning rate: warm-up and cosine, exponential, constant (cosine; askubuntu none)
     """
 
     epochs: int | None = setting(None, least=1)
@@ -77,11 +77,11 @@ class Rank(Application, TextColumns):
     """New queries.
 
     Args:
-        data: a table with a header of queries, CSV, TSV or Parquet
-        among: such a table of texts to rank
-        text_column: of both tables; several are joined (text)
-        out: table of query, rank, text and cosine, CSV, also compressed, or Parquet, by name
-        best: texts a query
+        data: table of the queries with a header: CSV, TSV or Parquet
+        among: table of the texts to rank, in the same form
+        text_column: columns of both tables with the text; several are joined (text)
+        out: table to write, with query, rank, text and cosine; .csv, .tsv (.gz) or .parquet
+        best: number of texts to list for each query
     """
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("checkpoint", "data", "among", "out")

@@ -23,26 +23,26 @@ from benchmarks.harness.text.options import TextModels, Texts
 
 PROGRAM = "benchmarks.text_classification"
 DETAILS = """\
-Two families of models, one in each call. rcnn, lstm, bi-lstm, cnn and bag-of-vectors, of about
-equal size. The recurrent kernel machines of Liang et al. 2019, with --ngram or where one of them
-alone is named; each cell with each width is a model, such as rkm-lstm-3gram. There lstm and cnn are
-the paper's cells of these names.
+Each call compares models of one family. The first family, at about equal size, is rcnn, lstm,
+bi-lstm, cnn and bag-of-vectors. The second is the recurrent kernel machines of Liang et al. 2019,
+chosen by --ngram or by a name in --models that only they have. Every cell with every filter width
+is then a model, such as rkm-lstm-3gram; lstm and cnn are the paper's cells of these names.
 
---preset lei2017-sst: Lei 2017 (thesis), appendix B.2. Several --layers or --decays are a model
-each, such as rcnn-3layers-decay-0.5, with two more pictures (figures 2-2 and 2-3 of the thesis):
+--preset lei2017-sst: Lei's thesis (2017), appendix B.2. Several --layers or --decays give a model
+each, such as rcnn-3layers-decay-0.5, and two more pictures (figures 2-2 and 2-3 of the thesis):
   --preset lei2017-sst --models rcnn --layers 1 2 3 --decays 0 0.3 0.5 0.7 --phrases no
 
-Your own texts: --data FILE, a table with a header (CSV, TSV, Parquet, also compressed) with the
-columns text and label, or those of --text-column and --label-column; labels are any words. Or the
-form of AG News, DBpedia, Yahoo and Yelp without a header: a class, numbered from 1, and texts. A
-folder has train.csv, test.csv and, where they have no header, perhaps classes.txt.
+Your own texts: --data FILE is a table with a header (CSV, TSV, Parquet, also compressed) and the
+columns text and label, or those of --text-column and --label-column. Labels are any words. A CSV
+without a header has the form of AG News, DBpedia, Yahoo and Yelp: a class number from 1, and texts.
+A folder has train.csv and test.csv; without headers, classes.txt may name the classes.
 
-New texts, with the probability of each class, and what a trained model makes of them, word by word:
+To classify new texts, with the probability of each class and an explanation word by word:
   predict --checkpoint OUT --data new.csv --out predicted.csv --explain explained
   predict --checkpoint OUT/runs/rcnn-seed0 --text "not a bad film"
 
-The weights of the epoch with the best validation accuracy are tested. Where a corpus has no part to
-validate on, a tenth of each class is held out of training.
+The weights of the epoch with the best validation accuracy are tested. If a corpus has no validation
+part, a tenth of each class is held out of the training part for it.
 
 OUT (runs/text-DATASET) holds metrics.json, predictions.csv, table.md, confusion.png,
 learning_curves.png, configuration.json and a folder for each run, runs/MODEL-seedN, with its best
@@ -63,13 +63,13 @@ class Predict(Application, TextColumns):
     """New texts.
 
     Args:
-        text: one or more, each in quotes, in place of --data
-        out: the table with the columns predicted and probability of CLASS: CSV, also compressed, or
-            Parquet, by name (with --text it is printed)
-        explain: also write explanation.md and explanation.png into this folder, the classifier's
-            output layer on the features at each word, and the class of the text so far; where
-            classes have an order, such as those of sst, they are one score
-        limit: texts to explain, from the first
+        text: texts to classify in place of --data, each in quotes
+        out: table to write, with the columns predicted and probability of CLASS; its name decides
+            between CSV (also .gz) and Parquet (with --text alone, it is printed)
+        explain: folder for explanation.md and explanation.png, which show, word by word, the output
+            layer applied to the features at the word, and the class of the text up to it; classes
+            with an order, such as those of sst, are shown as one score
+        limit: explain at most the first N texts
     """
 
     ONE_OF: ClassVar[tuple[str, ...]] = ("data", "text")
@@ -125,7 +125,7 @@ COMMANDS = {
         DETAILS,
     ),
     "predict": Command(
-        Predict, predict, "Classifies new texts: their classes and the probability of each class."
+        Predict, predict, "Classifies new texts and gives the probability of each class."
     ),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)

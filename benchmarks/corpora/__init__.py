@@ -1,8 +1,8 @@
-"""The published and made data that the benchmarks measure on, a module each.
+"""The published and made data that the benchmarks measure on, one module for each.
 
-Files of a folder ``root`` are used where they lie in ``root`` or ``root/raw``, as they are or
-compressed (``.gz``); those that can be are downloaded otherwise.
+A file is read from the folder ``root`` or ``root/raw``, plain or compressed (``.gz``). If it is in
+neither folder, it is downloaded where that is possible.
 
 Text classification (TREC, SST, MR, AG News), similar questions (AskUbuntu, paraphrases), beer
-reviews, running text for language models, recordings, and sets whose evidence is planted.
+reviews, running text for language models, recordings, and data sets with planted evidence.
 """

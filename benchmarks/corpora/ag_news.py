@@ -13,17 +13,17 @@ ENTITY = re.compile(r"&?#(\d+);")
 
 
 class AGNews(TextCSV):
-    r"""Titles and descriptions of 120,000 news to train on and 7,600 to test on, of four topics.
+    r"""Titles and descriptions of 120,000 training and 7,600 test articles on four topics.
 
-    AG's corpus of news as Zhang et al. 2015 sample it: World, Sports, Business, Sci/Tech. A
-    backslash stands for a line break there, whatever follows, and characters written as ``#39;`` or
-    ``&lt;`` are read as what they stand for.
+    AG's corpus of news as sampled by Zhang et al. 2015: World, Sports, Business, Sci/Tech. In its
+    files a backslash stands for a line break, whatever follows it. Characters that are written as
+    ``#39;`` or ``&lt;`` are decoded.
 
     Args:
         root: the folder of ``train.csv`` and ``test.csv`` (or ``ag_news.train.csv`` and
-            ``ag_news.test.csv``). Where only the test part lies there, nothing is downloaded: a
-            fifth of each class of it is drawn to test on, the rest trains, and ``split`` says so.
-        seed: of that draw.
+            ``ag_news.test.csv``). If only the test file is there, nothing is downloaded: a
+            fifth of each of its classes is drawn to test on; the rest trains. ``split`` says so.
+        seed: the seed of that draw.
     """
 
     train_file = PublicFile(
@@ -44,12 +44,12 @@ class AGNews(TextCSV):
         if train is None and test is not None:
             super().__init__(test, None, CLASSES, seed=seed, clean=clean)
             return
-        # The training part first: alone it is no corpus, and the next call asks for the test part.
+        # The training part comes first: if it alone is there, the next call gets the test part.
         train = train or self.train_file.obtain(root)
         test = test or self.test_file.obtain(root)
         super().__init__(train, test, CLASSES, seed=seed, clean=clean)
 
 
 def clean(text: str) -> str:
-    """A text with what it writes otherwise as it is meant."""
+    """Replaces backslashes by spaces and decodes escaped characters."""
     return html.unescape(ENTITY.sub(r"&#\1;", text.replace("\\", " ")))

@@ -1,4 +1,4 @@
-"""Texts of one's own with a class or a number each, and perhaps with what says it."""
+"""The user's own texts, each with a class or a number and, optionally, the evidence for it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,31 +15,31 @@ from pyg_kernels.datasets.text.text_table import joined
 from pyg_kernels.tables import as_numbers
 
 SEPARATOR = "|"  # between phrases of evidence
-TEST_FRACTION = 0.2  # where there is no test part
+TEST_FRACTION = 0.2  # if there is no test part
 VALID_FRACTION = 0.1  # of the rest, held out to validate on
-MOST_CLASSES = 20  # of whole numbers; more are a quantity
+MOST_CLASSES = 20  # of whole numbers; if there are more, they are a quantity
 
 
 class AnnotatedTexts(PartedTexts):
-    """M texts of tables, in parts.
+    """M texts from tables, in training, validation and test parts.
 
     Args:
         path: a table, see :func:`~pyg_kernels.datasets.text.read_text_table`.
-        test: the table to test on; a fifth of the rows is drawn (of each class) unless given.
-        text_columns: the columns of the texts, joined where there are several.
+        test: the table to test on. If None, a fifth of the rows (of each class) is drawn.
+        text_columns: the columns of the texts; several columns are joined.
         target_column: the column of classes or numbers.
-        evidence_column: a column of phrases of the text that say what its target is, several with
-            ``|`` between them; an empty cell: it is not known.
-        task: ``'classification'`` or ``'regression'``; None: the latter where all targets are
-            numbers, and one has a fraction or more than 20 differ. Words among targets that are
-            numbers for the most part are then an error.
-        seed: of the draws.
-        encoding: of the files.
+        evidence_column: a column of phrases of the text that say what its target is, separated by
+            ``|``. An empty cell means that the evidence is not known.
+        task: ``'classification'`` or ``'regression'``. None chooses regression if all targets are
+            numbers and one has a fraction or more than 20 differ, and classification otherwise.
+            With None, words among targets that are mostly numbers are an error.
+        seed: the seed of the draws.
+        encoding: the encoding of the files.
 
     Attributes:
-        classes: the names of the classes; none for numbers.
-        y: (M,), int64 numbers of classes or float64.
-        evidence: for each text (N,) bool, whether a word says it, or None.
+        classes: the names of the classes; empty for numbers.
+        y: (M,), the classes as int64 or the numbers as float64.
+        evidence: for each text (N,) bool, whether each word is evidence; None if not known.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class AnnotatedTexts(PartedTexts):
         return self.fingerprint((self.classes, evidence), self.y)
 
     def _parts(self, sizes: Sequence[int], seed: int) -> tuple[dict[str, Tensor], str]:
-        """Positions in parts, and how these came about."""
+        """The positions of the texts of each part, and how the parts came about."""
         places = torch.arange(len(self))
         groups = self.y if self.classes else torch.zeros(len(self), dtype=torch.long)
         each = " of each class" if self.classes else ""
@@ -105,7 +105,7 @@ class AnnotatedTexts(PartedTexts):
 def _targets(
     cells: Sequence[str], places: Sequence[str], task: str | None, column: str
 ) -> tuple[tuple[str, ...], Tensor]:
-    """The names of classes, none for numbers, and the classes or numbers of texts."""
+    """The names of classes (none for numbers), and the class or number of each text."""
     numbers, wrong = as_numbers(pandas.Series(cells))
     lacking = np.isnan(numbers)
     words = lacking & wrong
@@ -116,7 +116,7 @@ def _targets(
             f"{places[first]}: the target {cells[first]!r} is no number, as most are; of "
             "classes the task is classification"
         )
-    # A cell that says nothing among numbers is not a class.
+    # Among numbers, a cell without a value is not a class.
     is_whole = bool((numbers == np.floor(numbers)).all()) and len(set(cells)) <= MOST_CLASSES
     if task == "regression" or (task is None and are_numbers and not is_whole):
         bad = ~np.isfinite(numbers)
@@ -131,7 +131,7 @@ def _targets(
 
 
 def _evidence(words: Sequence[str], cell: str, where: str) -> Tensor | None:
-    """Which words stand in the phrases of a cell."""
+    """Which words are in the phrases of a cell; None if the cell is empty."""
     if not cell.strip():
         return None
     marks = torch.zeros(len(words), dtype=torch.bool)

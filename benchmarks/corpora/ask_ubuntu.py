@@ -14,35 +14,35 @@ from pyg_kernels.datasets.public_file import find_file
 SOURCE = "https://github.com/taolei87/askubuntu"
 TEXTS, TRAIN, HELD_OUT = "text_tokenized.txt", "train_random.txt", "heldout.txt"
 PARTS = {"valid": "dev.txt", "test": "test.txt"}
-BODY_WORDS = 100  # of a body that are read at most
+BODY_WORDS = 100  # of a body, at most, that are read
 VECTORS = ("vectors_pruned.200.txt", "vector/vectors_pruned.200.txt")
 
 T = TypeVar("T")
 
 
 class AskUbuntu(QuestionCorpus):
-    """Questions about Ubuntu, the similar ones marked by users and by experts (Lei et al. 2016).
+    """Questions about Ubuntu, with similar ones marked by users and by experts (Lei et al. 2016).
 
-    167,765 questions; of 12,584 to train on users have marked similar ones. For each of the 200
-    questions of either ranked part, experts have judged the 20 best candidates of a search engine.
+    There are 167,765 questions. Users have marked similar ones of 12,584 training questions. For
+    each of the 200 questions in either ranked part, experts judged a search engine's 20 best hits.
 
     Args:
-        root: the folder of ``text_tokenized.txt`` (lines of an id, the words of the title, those of
-            the body, with tabs between), ``train_random.txt`` (an id, ids of similar questions, ids
-            of others), ``dev.txt`` and ``test.txt`` (an id, ids of similar questions, ids of
-            candidates and, perhaps, the candidates' BM25 scores) and, if it is there,
+        root: the folder of these files, whose cells are separated by tabs: ``text_tokenized.txt``
+            (id, words of the title, words of the body), ``train_random.txt`` (id, ids of similar
+            questions, ids of others), ``dev.txt`` and ``test.txt`` (id, ids of similar questions,
+            ids of candidates and, optionally, the candidates' BM25 scores), and, optionally,
             ``heldout.txt`` (ids of questions that pre-training leaves out).
-        leave_out: leave out, and count in ``left_out``, questions without a title, ids of which
-            there is no question, training questions without a similar one, ranked questions without
-            candidates, similar questions that are not among the candidates and questions that are
-            similar to themselves or their own candidates, all of which are errors otherwise.
+        leave_out: whether to leave out, and count in ``left_out``: questions without a title; ids
+            without a question; training questions without a similar one; ranked questions without
+            candidates; similar questions that are not candidates; and questions listed as similar
+            to themselves or as their own candidates. Otherwise, each of these is an error.
 
     Attributes:
-        vectors: the file of word vectors ``vectors_pruned.200.txt``, which may also lie in
-            ``root/vector``, where the published corpus has it; None if it is not there.
+        vectors: the file of word vectors ``vectors_pruned.200.txt`` in ``root`` or, as in the
+            published corpus, in ``root/vector``; None if it is in neither.
 
-    A training question's others that are also similar or the question itself are left out, and
-    ``left_out`` counts them too.
+    If the others of a training question include the question itself or a similar one, these are
+    left out, and ``left_out`` counts them too.
     """
 
     def __init__(self, root: str | Path, leave_out: bool = False) -> None:
@@ -66,7 +66,7 @@ class _Reader:
         self.position: dict[str, int] = {}
 
     def some(self, name: str, found: Iterable[T]) -> list[T]:
-        """What is found in a file, which must be something."""
+        """The items found in a file as a list; it is an error if there are none."""
         kept = list(found)
         if not kept:
             path = obtain_text(self.root, name, SOURCE)
@@ -76,7 +76,7 @@ class _Reader:
     def questions(self) -> Iterator[Question]:
         """All questions that have a title."""
         for where, (id_, *texts) in self._rows(TEXTS, (3,)):
-            # Each word once: there are 11 million.
+            # Each word is stored once: there are 11 million.
             title, body = (tuple(map(sys.intern, text.split())) for text in texts)
             if id_ in self.position:
                 raise ValueError(f"{where}: there is another question {id_}")
@@ -123,7 +123,7 @@ class _Reader:
         return [place for where, (id_,) in rows for place in self._places(id_, where)]
 
     def _rows(self, name: str, widths: tuple[int, ...]) -> Iterator[tuple[str, list[str]]]:
-        """The lines of a file, cut at tabs, each with what to call it in a message."""
+        """The lines of a file, split at tabs, each after its name for error messages."""
         path = obtain_text(self.root, name, SOURCE)
         for where, line in numbered(path, needed=False):
             cells = line.split("\t")
@@ -135,8 +135,8 @@ class _Reader:
             yield where, [cells[0].strip(), *cells[1:]]
 
     def _places(self, ids: str, where: str, query: int | None = None) -> dict[int, int]:
-        """The positions of the questions of these ids, each once, and which id it is first; but for
-        the query, for which these are.
+        """The position of each question that the ids name, and the place of its first id among
+        them. If the query that the ids belong to is among them, it is left out.
         """
         places: dict[int, int] = {}
         for number, name in enumerate(ids.split()):
@@ -157,7 +157,7 @@ class _Reader:
 
 
 def _numbers(cell: str, number: int, where: str) -> list[float]:
-    """The BM25 scores of that many candidates."""
+    """The BM25 scores in a cell, one for each of `number` candidates."""
     try:
         scores = [float(score) for score in cell.split()]
     except ValueError:

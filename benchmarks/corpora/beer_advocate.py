@@ -15,26 +15,26 @@ SOURCE = "http://people.csail.mit.edu/taolei/beer"
 
 
 class BeerAdvocate(PartedTexts):
-    r"""Reviews of beer with ratings of five aspects, and where the words on each of them stand.
+    r"""Reviews of beer with ratings of five aspects, and which words are about each aspect.
 
     McAuley et al. 2012 collected the reviews and marked in some of them what each sentence is
-    about; Lei et al. 2016 published them tokenised, as they used them to measure rationales: for an
-    aspect K of the first three a part to train on and one to validate on
-    (``reviews.aspectK.train.txt.gz`` and ``reviews.aspectK.heldout.txt.gz``), picked so that the
-    ratings are less correlated (Lei's thesis, 2017, section 3.4.1, note 3). A line is
-    ``y1 .. y5 <tab> words``, with ratings from 0 to 1. ``annotations.json`` has the reviews to test
-    on, an object ``{"x": words, "y": ratings, "0": [[start, end], ...], ..., "4": [...]}`` a line,
-    where words start to end - 1 are on the aspect of that number.
+    about. Lei et al. 2016 used them to measure rationales and published them tokenised. Each aspect
+    K of the first three has a training and a validation part (``reviews.aspectK.train.txt.gz`` and
+    ``reviews.aspectK.heldout.txt.gz``), picked so that the ratings are less correlated (Lei's
+    thesis, 2017, section 3.4.1, note 3). A line is ``y1 .. y5 <tab> words``, with ratings from 0 to
+    1. ``annotations.json`` has the test reviews, one object on each line:
+    ``{"x": words, "y": ratings, "0": [[start, end], ...], ..., "4": [...]}``, where the words from
+    start to end - 1 are about the aspect of that number.
 
     Args:
         root: the folder of the three files, which cannot be downloaded by a program.
-        aspect: K, from 0: appearance, smell, palate (and taste and overall, where there are files
-            of them).
+        aspect: K, counted from 0: appearance, smell, palate (and taste and overall, if their files
+            exist).
 
     Attributes:
         ratings: (M, 5) float32, each from 0 to 1.
-        y: (M,) float64, those of ``aspect``.
-        evidence: for each text (T,) bool, whether a word is on ``aspect``; None: not annotated.
+        y: (M,) float64, the ratings of ``aspect``.
+        evidence: for each text (T,) bool, which words are about ``aspect``; None if not annotated.
     """
 
     def __init__(self, root: str | Path, aspect: int = 0) -> None:

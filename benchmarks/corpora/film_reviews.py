@@ -30,7 +30,7 @@ class MR(TextCorpus):
 
     Args:
         root: the folder of ``rt-polarity.pos`` and ``rt-polarity.neg``.
-        seed: of the folds, of which the first is the test part.
+        seed: the seed of the folds; the first fold is the test part.
     """
 
     positive_file = PublicFile(
@@ -61,17 +61,17 @@ class MR(TextCorpus):
 class SST(TextCorpus):
     """Sentences of film reviews with a sentiment, in the published parts.
 
-    The Stanford Sentiment Treebank (Socher et al. 2013): 8,544 / 1,101 / 2,210 sentences of five
-    classes, from 0 (very negative) to 4, or 6,920 / 872 / 1,821 of two, without the neutral ones.
-    Its annotators labelled the phrases of the sentences too; those of the training part can train.
+    The Stanford Sentiment Treebank (Socher et al. 2013) has 8,544 / 1,101 / 2,210 sentences of five
+    classes, from 0 (very negative) to 4, or 6,920 / 872 / 1,821 of two, without neutral ones. Its
+    phrases have labels too; the phrases of the training part can be trained on.
 
     Args:
         root: the folder of ``stsa.fine.train``, ``stsa.fine.dev`` and ``stsa.fine.test`` (or
             ``stsa.binary...``).
         labels: ``'fine'`` or ``'binary'``.
-        phrases: whether ``stsa.fine.phrases.train`` (or ``stsa.binary...``), which has the
-            sentences and their labelled phrases in the same form, takes the place of the training
-            file, as in Kim 2014. It is not downloaded. None: where it lies there.
+        phrases: whether to train on ``stsa.fine.phrases.train`` (or ``stsa.binary...``) in place
+            of the training file, as in Kim 2014. It has the sentences and their labelled phrases in
+            the same form. It is not downloaded. None uses it if it is there.
     """
 
     def __init__(

@@ -14,18 +14,18 @@ from pyg_kernels.datasets.text.vocabulary import UNKNOWN, Vocabulary, tokenize, 
 
 END = "<eos>"
 FEWEST_LINES = 10
-# By family, the names of the files of a part: Mikolov's, WikiText's, plain ones.
+# The name of a part's file in each family: Mikolov's, WikiText's, plain files.
 FILES = {"ptb": "ptb.{}.txt", "wikitext": "wiki.{}.tokens", "text": "{}.txt"}
-IGNORED = -100  # a target that stands for none; cross-entropy leaves it out
-HALVED = 0.05  # share of the batches whose mean number of steps is halved, where it is drawn
+IGNORED = -100  # marks a missing target; cross-entropy ignores it
+HALVED = 0.05  # how often the mean number of steps of a batch is halved, if steps are drawn
 SPREAD = 5.0  # standard deviation of a drawn number of steps
 FEWEST = 5
 
 
 class LanguageVocabulary(Vocabulary):
-    """V words, numbered from 0, of streams, which need no padding.
+    """The V words of streams, numbered from 0; streams need no padding.
 
-    Number 0 is the unknown word, number 1 the end of a line; then the words.
+    Number 0 is the unknown word, and number 1 is the end of a line; the words follow.
 
     Args:
         words: the words, without duplicates, in the order of their numbers.
@@ -38,24 +38,24 @@ class LanguageVocabulary(Vocabulary):
 
 
 class TextStreams:
-    """Texts of three parts, each as one stream of word numbers.
+    """Texts in three parts, each part as one stream of word numbers.
 
-    Each line of a text ends with the word ``<eos>``, an empty one as well, as the published
-    perplexities count the Penn Treebank and WikiText. The vocabulary is that of the training part.
+    Each line, even an empty one, ends with the word ``<eos>``, as in the published perplexities of
+    the Penn Treebank and WikiText. The vocabulary is that of the training part.
 
     Args:
-        parts: for ``'train'``, ``'valid'`` and ``'test'`` the lines, sequences of words.
-        name: what to call the texts.
-        min_count: how often a word must occur in the training part to be in the vocabulary. None:
-            once where that part writes ``<unk>`` for rare words, as the published corpora do, and
+        parts: the lines of ``'train'``, ``'valid'`` and ``'test'``, each a sequence of words.
+        name: the name of the texts.
+        min_count: how often a word must occur in the training part to be in the vocabulary. None
+            means once if that part has ``<unk>`` for rare words, as published corpora have, and
             twice otherwise, so that the unknown word occurs in training.
         max_size: the largest vocabulary; the most frequent words are kept. None keeps all.
 
     Attributes:
         vocabulary: V words, :class:`LanguageVocabulary`.
-        streams: for each part the numbers of its words, int64.
-        unknown: for each part, how many of its words are not in the vocabulary and stand as
-            ``<unk>`` in the stream; those that the text itself writes ``<unk>`` are not counted.
+        streams: for each part, the numbers of its words, int64.
+        unknown: for each part, how many of its words are not in the vocabulary and thus become
+            ``<unk>`` in the stream. Words that are ``<unk>`` in the text itself are not counted.
         name: as given.
 
     """
@@ -80,23 +80,23 @@ class TextStreams:
             self.unknown[part] = unknown - words.count(UNKNOWN)
 
     def digest(self) -> str:
-        """A fingerprint of vocabulary and streams: equal only if both are."""
+        """A fingerprint of vocabulary and streams: equal only if both are equal."""
         return fingerprint(self.vocabulary.words, *(self.streams[part] for part in PARTS))
 
 
 class LanguageCorpus(TextStreams):
     """The texts of a folder, in the format of the Penn Treebank or of WikiText.
 
-    Words stand between white space, as the publishers have cut and lowered them; see
-    :class:`TextStreams`. Mikolov's Penn Treebank (2010) has 10,000 words with ``<eos>``, and
-    929,589 / 73,760 / 82,430 of them in its parts; WikiText-2 (Merity et al. 2017) has 33,278, and
-    2,088,628 / 217,646 / 245,569.
+    Words are separated by white space, as published; see :class:`TextStreams`. Mikolov's Penn
+    Treebank (2010) has 10,000 different words, including ``<eos>``, and 929,589 / 73,760 / 82,430
+    words in its parts. WikiText-2 (Merity et al. 2017) has 33,278 different words, and 2,088,628 /
+    217,646 / 245,569 words in its parts.
 
     Args:
         root: a folder of ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``, or of
-            ``wiki.train.tokens`` ..., or of ``train.txt`` ...; the first of these that has a
-            training part. Files whose names end in ``.gz`` are decompressed.
-        encoding: of the files.
+            ``wiki.train.tokens`` ..., or of ``train.txt`` ...; the first of these whose training
+            file exists is read. Files whose names end in ``.gz`` are decompressed.
+        encoding: the encoding of the files.
     """
 
     def __init__(self, root: str | Path, encoding: str = "utf-8") -> None:
@@ -123,15 +123,15 @@ class LanguageCorpus(TextStreams):
 
 
 class OwnText(TextStreams):
-    """A text file of one's own: the first 80 % of its lines train, 10 % validate, the last test.
+    """The user's own text file: the first 80 % of its lines train, 10 % validate, the rest test.
 
     Lines without words are left out; see :class:`TextStreams`.
 
     Args:
-        path: the file, a sentence or a paragraph a line; decompressed if its name ends in ``.gz``.
-        encoding: of the file.
-        words: whether words stand between white space, as in published corpora;
-            :func:`~pyg_kernels.datasets.text.tokenize` splits the lines otherwise.
+        path: the file, a sentence or paragraph per line; decompressed if its name ends in ``.gz``.
+        encoding: the encoding of the file.
+        words: whether words are separated by white space, as in published corpora. Otherwise
+            :func:`~pyg_kernels.datasets.text.tokenize` splits the lines.
     """
 
     def __init__(self, path: str | Path, encoding: str = "utf-8", words: bool = False) -> None:
@@ -150,7 +150,7 @@ class OwnText(TextStreams):
 
 
 def _words(line: str) -> list[str]:
-    """The words of running text, in which the unknown word stays one."""
+    """The words of running text; the unknown word ``<unk>`` is not split."""
     first, *others = map(tokenize, line.split(UNKNOWN))
     return [*first, *(word for part in others for word in (UNKNOWN, *part))]
 
@@ -163,22 +163,22 @@ class LanguageBatch(NamedTuple):
 
 
 class LanguageLoader:
-    """A stream of N words cut into B equally long ones that are read side by side.
+    """A stream of N words cut into B equally long streams that are read side by side.
 
-    A batch goes on where the one before has ended, so that a state can be carried from batch to
-    batch. Iterating anew starts from the beginning.
+    A batch continues where the previous one ended, so that a state can be carried from batch to
+    batch. A new iteration starts from the beginning.
 
     Args:
         stream: (N,) int64, the numbers of the words.
-        batch_size: B. At most as many streams as there are words to predict are made.
+        batch_size: B, reduced to the number of words to predict if these are fewer.
         steps: T; the last batch may have fewer.
-        whole: whether every word is predicted exactly once, as an evaluation should, the first one
-            from an end of line; then streams that end early are filled up with targets of -100.
-            Otherwise the last words, fewer than B, are left out.
-        vary: whether T is drawn anew for each batch: normal with a standard deviation of 5 about
-            ``steps``, or, once in 20, about half of that, and at least 5 (Merity et al. 2018). It
-            differs from epoch to epoch; a learning rate should be scaled by T / ``steps``.
-        seed: of these draws.
+        whole: whether every word is predicted exactly once, as in an evaluation. The first word is
+            then predicted from an end of line, and streams that end early are filled up with
+            targets of -100. Otherwise the last words, fewer than B, are left out.
+        vary: whether T is drawn for each batch: normal with standard deviation 5 and mean ``steps``
+            or, once in 20, half of that; at least 5 (Merity et al. 2018). Draws differ from epoch
+            to epoch. The learning rate should be scaled by T / ``steps``.
+        seed: the seed of these draws.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class LanguageLoader:
         self._targets = _columns(stream[1:], batch_size, whole, IGNORED)
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch, counted from 0, on which drawn numbers of steps depend."""
+        """Sets the epoch, counted from 0; drawn numbers of steps depend on it."""
         self.epoch = epoch
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Paraphrases in place of similar questions."""
+"""Corpora of paraphrases, which take the place of similar questions."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,19 +18,19 @@ SOURCE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
 FILES = ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt")
 HEADER = "Quality"
 NEGATIVES = 100
-LABELS = {"0.0": "0", "1.0": "1", "false": "0", "true": "1"}  # as programs write them
-TEST_FRACTION = 0.2  # of one's own similar pairs
+LABELS = {"0.0": "0", "1.0": "1", "false": "0", "true": "1"}  # spellings that programs write
+TEST_FRACTION = 0.2  # of the user's own similar pairs
 DEV_FRACTION = 0.1  # of the pairs to train on
-NUM_CANDIDATES = 20  # of each query, the true one included; fewer where there are no more
+NUM_CANDIDATES = 20  # of each query, including the true one; fewer if there are no more
 
-# Where it stands, its label, and of both sentences id and text.
+# The row's place in its file, its label, and the id and the text of both sentences.
 Row = tuple[str, str, tuple[str, str], tuple[str, str]]
 Pair = tuple[int, int]  # the positions of two sentences that are paraphrases
 
 
 class _PairCorpus(QuestionCorpus):
-    """The corpus of the pairs of a file to train on and, perhaps, one to test on: a path and rows
-    each. `given` says how these came about.
+    """A corpus from a training file of pairs and, optionally, a test file, each a path and its
+    rows. `given` describes the split if there are two files.
     """
 
     def __init__(self, *files: tuple[str | Path, Iterable[Row]], given: str, seed: int) -> None:
@@ -57,7 +57,7 @@ class _PairCorpus(QuestionCorpus):
         index = BM25Index(reader.questions[place].title for place in pool)
 
         def rankings(pairs: Sequence[Pair]) -> Iterator[Ranking]:
-            """One of each query; of candidates with one score the earlier comes first."""
+            """One ranking per query; of candidates with equal scores, the earlier comes first."""
             found: dict[int, list[int]] = {}
             for first, second in pairs:
                 found.setdefault(first, []).append(second)
@@ -82,23 +82,23 @@ class _PairCorpus(QuestionCorpus):
 
 
 class MSRPQuestions(_PairCorpus):
-    """Sentences of news, their paraphrases to be found among what a search engine gives.
+    """News sentences whose paraphrases are to be found among the hits of a search engine.
 
-    The Microsoft Research Paraphrase Corpus (Dolan, Quirk and Brockett 2004): 4,076 and 1,725 pairs
-    of sentences, of which 2,753 and 1,147 are paraphrases. A sentence is a question with a title
-    alone; sentences of the same words are one question.
+    The Microsoft Research Paraphrase Corpus (Dolan, Quirk and Brockett 2004) has 4,076 training and
+    1,725 test pairs of sentences, of which 2,753 and 1,147 are paraphrases. A sentence is a
+    question that has only a title; sentences with the same words are one question.
 
     The first sentence of each test pair labelled a paraphrase is a query of the test part. Its
-    candidates are the true second sentence and the best of all other second sentences, of both
-    files, by BM25, in the order of these scores; the query itself is none. Every candidate that any
-    pair labels a paraphrase of the query, first or second, is relevant. Of the paraphrases of the
-    training file, those pairs are left out that share a sentence with a test paraphrase, directly
-    or through other paraphrases; some of the rest are the dev part, drawn in whole groups of
-    connected sentences; the others train, with negatives drawn from their sentences.
+    candidates are the true second sentence and, of all other second sentences in both files, those
+    with the best BM25 scores, in the order of these scores, without the query itself. A candidate
+    is relevant if any pair, in either order, labels it a paraphrase of the query. Training
+    paraphrases that share a sentence with a test paraphrase, directly or through other paraphrases,
+    are left out. Some of the rest are the dev part, drawn in whole groups of connected sentences;
+    the others train, with negatives drawn from their sentences.
 
     Args:
         root: the folder of ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``.
-        seed: of the dev part and of the 100 negatives of each training query.
+        seed: the seed of the dev part and of the 100 negatives of each training query.
     """
 
     def __init__(self, root: str | Path, seed: int = 0) -> None:
@@ -108,18 +108,18 @@ class MSRPQuestions(_PairCorpus):
 
 
 class OwnPairs(_PairCorpus):
-    """Pairs of texts of one's own, similar ones to be found among what a search engine gives.
+    """The user's own pairs of texts, the similar ones to be found among a search engine's hits.
 
-    Queries, candidates and parts are as in :class:`MSRPQuestions`; a text is its own id. A first
-    text of several similar pairs is one query, with all of their second texts.
+    Queries, candidates and parts are as in :class:`MSRPQuestions`; a text is its own id. If
+    several similar pairs have the same first text, it is one query with all of their second texts.
 
     Args:
         path: a table of pairs, see :func:`~pyg_kernels.datasets.text.read_text_table`.
-        test: the pairs to test on. Where there are none, a share of the similar pairs is drawn, in
-            whole groups of connected texts.
-        columns: those of the first text, the second one, and whether they are similar, 0 or 1.
-        seed: of the draws.
-        encoding: of the files.
+        test: a table of pairs to test on. If None, a share of the similar pairs is drawn, in whole
+            groups of connected texts.
+        columns: the columns of the first text, the second text, and their similarity, 0 or 1.
+        seed: the seed of the draws.
+        encoding: the encoding of the files.
     """
 
     def __init__(
@@ -137,17 +137,17 @@ class OwnPairs(_PairCorpus):
 
 
 class _Reader:
-    """Reads pairs of sentences and gives each sentence its number."""
+    """Reads pairs of sentences and numbers the different sentences."""
 
     def __init__(self) -> None:
         self.questions: list[Question] = []
-        self.seconds: dict[int, None] = {}  # of all pairs, paraphrases or not
+        self.seconds: dict[int, None] = {}  # second sentences of all pairs, paraphrases or not
         self.identical = 0
         self._by_id: dict[str, str] = {}
         self._by_words: dict[tuple[str, ...], int] = {}
 
     def read(self, path: str | Path, rows: Iterable[Row]) -> list[Pair]:
-        """The paraphrases of a file that are not of one and the same sentence, each once."""
+        """The paraphrases of a file, each once, without pairs of a sentence with itself."""
         labels: dict[Pair, str] = {}
         for where, label, *sentences in rows:
             if label not in ("0", "1"):
@@ -188,7 +188,7 @@ def _published(path: Path) -> Iterator[Row]:
 
 
 def _own(path: str | Path, columns: Sequence[str], encoding: str) -> Iterator[Row]:
-    """The rows of a table with these columns, each text its own id."""
+    """The rows of a table with these columns; each text is its own id."""
     table = read_text_table(path, columns, encoding)
     for line, first, second, label in table[list(columns)].itertuples():
         label = LABELS.get(label.strip().lower(), label.strip())
@@ -205,7 +205,7 @@ def _paraphrases(pairs: Iterable[Pair]) -> dict[int, dict[int, None]]:
 
 
 def _groups(pairs: Sequence[Pair], number: int) -> np.ndarray:
-    """(number,) the group of each sentence; paraphrases are of one group."""
+    """(number,) the group of each sentence; paraphrases are in the same group."""
     edges = np.array(pairs, dtype=int).reshape(-1, 2).T
     graph = coo_matrix((np.ones(edges.shape[1]), edges), shape=(number, number))
     groups: np.ndarray = connected_components(graph, directed=False)[1]
@@ -215,7 +215,7 @@ def _groups(pairs: Sequence[Pair], number: int) -> np.ndarray:
 def _divided(
     pairs: Sequence[Pair], groups: np.ndarray, fraction: float, seed: int
 ) -> tuple[list[Pair], list[Pair]]:
-    """A dev part of whole groups, as large as can be without exceeding its share, and the rest."""
+    """Pairs of whole groups, drawn as long as they fit into the share, and the other pairs."""
     sizes = list(Counter(groups[first] for first, _ in pairs).items())
     order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
     room, held = int(fraction * len(pairs)), set()

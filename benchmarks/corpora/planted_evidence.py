@@ -1,4 +1,4 @@
-"""Documents in which it is known where their label comes from."""
+"""Documents whose label comes from a known part of their words."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,36 +12,36 @@ from benchmarks.corpora.published_text import fingerprint
 from benchmarks.corpora.trec import TREC
 from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
 
-VALID_SHARE = 0.1  # of the training questions, kept for the documents to validate on
+VALID_SHARE = 0.1  # of the training questions, kept for the validation documents
 
 
 class PlantedEvidence(TextCorpus):
     r"""Documents of one polar sentence at a random place among questions without a polarity.
 
-    Every sentence of :class:`MR` makes one document, which has its class, negative or positive. The
-    questions around it are those of :class:`TREC`. How many there are, which ones, and before or
-    between which of them the polar sentence stands is drawn without a look at the class, so that
-    nothing but the polar sentence says it: whatever words a model gives as its reasons, they are
-    right where they stand there.
+    Every sentence of :class:`MR` makes one document, which has the sentence's class, negative or
+    positive. The questions around it come from :class:`TREC`. Their number, the questions and the
+    place of the polar sentence among them are drawn without regard to the class, so that only the
+    polar sentence tells the class. The words that a model gives as its reasons are right if they
+    are in that sentence.
 
-    The parts are those of :class:`MR`. Documents to train on have training questions of TREC,
-    those to test on its test questions, and a tenth of the training questions, drawn at random,
-    stands in the documents to validate on alone. A sentence or a question that occurs in two parts
-    is left out of the one to train on (or to validate on, if it is tested on), and of several equal
-    questions of a part one is kept. So no two parts share a sentence.
+    The parts are those of :class:`MR`. Test documents have TREC's test questions. A tenth of TREC's
+    training questions, drawn at random, is in validation documents only; the others are in training
+    documents. A sentence or question that occurs in two parts is left out of the training part (or
+    of the validation part, if the other one is the test part). Of equal questions within a part,
+    one is kept. So no two parts share a sentence.
 
     Args:
         mr_root: the folder of :class:`MR`.
         trec_root: the folder of :class:`TREC`; it may be the same.
-        questions: the smallest and the largest number of questions in a document. Each number
-            between them is as probable. With 3 to 6 a document has 66 words on average. 32% of the
-            words are in polar sentences, 38% of those of the test part (TREC's test questions are
-            shorter), and 15% of a document's words fit into its polar sentence in 92 of 100
-            documents.
-        seed: of the folds of MR, of the questions to validate on, and of the draw.
+        questions: the smallest and the largest number of questions in a document; all numbers in
+            this range are equally probable. With 3 to 6, a document has 66 words on average. 32% of
+            the words are in polar sentences (38% in the test part, since TREC's test questions are
+            shorter). In 92 of 100 documents, the polar sentence has room for 15% of the document's
+            words.
+        seed: the seed of the folds of MR, of the validation questions, and of the other draws.
 
     Attributes:
-        evidence: for each text (T,) bool, whether a word is in the polar sentence.
+        evidence: for each text (T,) bool, whether each word is in the polar sentence.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ def _question_pools(trec: TREC, generator: Random) -> dict[str, list[list[str]]]
 
 
 def _apart(parts: dict[str, list[int]], texts: Sequence[Sequence[str]]) -> dict[str, list[int]]:
-    """The positions of each part less those of texts that a later part has too."""
+    """The positions of each part, without those of texts that a later part has too."""
     apart: dict[str, list[int]] = {}
     later: set[tuple[str, ...]] = set()
     for part in reversed(PARTS):

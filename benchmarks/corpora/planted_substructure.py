@@ -1,4 +1,4 @@
-"""Real molecules with a target of which it is known which atoms make it."""
+"""Real molecules with a target that comes from known atoms."""
 
 import torch
 from rdkit import Chem, rdBase
@@ -15,24 +15,24 @@ def planted_substructure(
 ) -> tuple[MoleculeDataset, list[Tensor]]:
     """Real molecules whose target is how often a functional group occurs in them.
 
-    So it is known which atoms the target comes from: those of the group. Whatever atoms a model
-    gives as its reasons, they are right where they belong to one.
+    The atoms that the target comes from are therefore known: those of the group. The atoms that a
+    model gives as its reasons are right if they belong to such a group.
 
-    A group is worth looking for where its number varies and no kind of atom gives it away. The
-    default does: of the molecules of :class:`~pyg_kernels.datasets.ChEMBLSulfonamides` 516, 313,
-    161 and 27 have 0, 1, 2 and 3 fluorine atoms on aromatic rings (4.3% of all atoms are one of
-    them or its carbon), and 247 have fluorine in a trifluoromethyl group, which does not count. For
-    :class:`~pyg_kernels.datasets.CEP` thiophene, ``'c1ccsc1'``, is such a group: 0 to 7 rings, a
-    fifth of all atoms, beside thiadiazoles and thiazoles.
+    A group is a useful target if its number varies and no kind of atom gives it away. The default
+    is one: in :class:`~pyg_kernels.datasets.ChEMBLSulfonamides`, 516, 313, 161 and 27 molecules
+    have 0, 1, 2 and 3 fluorine atoms on aromatic rings; these and their carbons are 4.3% of all
+    atoms. 247 molecules have fluorine in a trifluoromethyl group, which does not count. In
+    :class:`~pyg_kernels.datasets.CEP`, thiophene, ``'c1ccsc1'``, is such a group: molecules have 0
+    to 7 of its rings, a fifth of all atoms, beside thiadiazoles and thiazoles.
 
     Args:
-        molecules: any data set of molecules, or a view of one; its targets are not looked at.
+        molecules: any data set of molecules, or a view of one; its targets are ignored.
         smarts: the group as a SMARTS pattern. Matches with the same atoms count once; matches may
             overlap, as fused rings do.
 
     Returns:
-        molecules: the same ones with that target.
-        evidence: for each molecule (N,) bool, whether an atom belongs to the group.
+        molecules: the same molecules with this target.
+        evidence: for each molecule (N,) bool, whether each atom belongs to the group.
     """
     with rdBase.BlockLogs():
         pattern = Chem.MolFromSmarts(smarts)

@@ -15,7 +15,7 @@ FOLDS = 10
 
 
 def obtain_text(root: str | Path, name: str, source: str) -> Path:
-    """A file in ``root`` or ``root/raw``, also compressed (``.gz``)."""
+    """The path of a file in ``root`` or ``root/raw``, plain or compressed (``.gz``)."""
     path = find_file(root, name)
     if path is None:
         raise FileNotFoundError(f"{name} or {name}.gz is not in {root}; {source} has it")
@@ -23,7 +23,7 @@ def obtain_text(root: str | Path, name: str, source: str) -> Path:
 
 
 def numbered(path: Path, needed: bool = True) -> Iterator[tuple[str, str]]:
-    """The lines of a file of texts, each after what a message calls it."""
+    """The lines of a file of texts, each after its name for error messages."""
     lines = read_lines(path)
     if needed and not lines:
         raise ValueError(f"{path} has no texts")
@@ -35,7 +35,7 @@ def labelled(
     paths: Mapping[str, Path], parse: Callable[[str, str], tuple[str, str]]
 ) -> tuple[list[list[str]], list[str], dict[str, range]]:
     """The texts of several files in lower case, as GloVe's vectors are, the names of their classes,
-    and the positions of each file's.
+    and the positions of each file's texts.
     """
     texts: list[list[str]] = []
     names: list[str] = []
@@ -51,20 +51,20 @@ def labelled(
 
 
 def in_folds(texts: Sequence[Sequence[str]], fold: int, seed: int) -> tuple[dict[str, Tensor], str]:
-    """The parts of texts in ten random folds, and what that split is called.
+    """The parts of texts by ten random folds, and a description of the split.
 
-    One fold is the test part, the next one (after the last, the first) validates, the other eight
-    train. Equal texts are in one fold.
+    One fold tests, the next one (after the last, the first) validates, and the other eight train.
+    Equal texts are in the same fold.
 
     Args:
         texts: all texts.
-        fold: which tests, from 0 to 9.
-        seed: of the folds.
+        fold: the fold to test on, from 0 to 9.
+        seed: the seed of the folds.
     """
     order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
-    # The text at place i of the random order is in fold i modulo ten, or where its first like is.
+    # The text at place i of the random order is in fold i modulo ten; equal texts join the first.
     folds = torch.empty_like(order)
-    folds[order] = (torch.arange(len(order)) - fold) % FOLDS  # from the one to test on
+    folds[order] = (torch.arange(len(order)) - fold) % FOLDS  # counted from the one to test on
     first: dict[tuple[str, ...], int] = {}
     alike = [first.setdefault(tuple(text), place) for place, text in enumerate(texts)]
     folds = folds[torch.tensor(alike, dtype=torch.long)]
@@ -74,13 +74,13 @@ def in_folds(texts: Sequence[Sequence[str]], fold: int, seed: int) -> tuple[dict
 
 
 def use_fold(corpus: TextCorpus, fold: int, seed: int) -> None:
-    """Divides the texts of a corpus anew, as :func:`in_folds`; what does not fit is an error."""
+    """Splits the texts of a corpus again, by :func:`in_folds`; an invalid split is an error."""
     names = [corpus.classes[place] for place in corpus.labels.tolist()]
     TextCorpus.__init__(corpus, corpus.texts, names, *in_folds(corpus.texts, fold, seed))
 
 
 def fingerprint(words: Any, *numbers: Tensor) -> str:
-    """Of plain values and of numbers: equal only if all are."""
+    """A fingerprint of plain values and of numbers: equal only if all are equal."""
     content = hashlib.sha256(repr(words).encode())
     for each in numbers:
         content.update(each.contiguous().numpy().tobytes() + b";")
@@ -91,9 +91,9 @@ class PartedTexts:
     """M texts, lists of words, in parts."""
 
     texts: list[list[str]]
-    parts: dict[str, Tensor]  # of 'train', 'valid' and 'test' the positions of its texts, int64
+    parts: dict[str, Tensor]  # positions, int64, of the texts of 'train', 'valid' and 'test'
     split: str  # how the parts came about, in a few words
-    classes: tuple[str, ...] = ()  # their names; none where numbers are predicted
+    classes: tuple[str, ...] = ()  # their names; empty if numbers are predicted
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -102,6 +102,6 @@ class PartedTexts:
         return [self.texts[i] for i in self.parts[name].tolist()]
 
     def fingerprint(self, words: Any, *numbers: Tensor) -> str:
-        """Of texts, what words and numbers belong to them, and parts: equal only if all are."""
+        """A fingerprint of texts, what belongs to them, and parts: equal only if all are."""
         parts = (self.parts[name] for name in sorted(self.parts))
         return fingerprint((self.texts, words), *numbers, *parts)

@@ -1,4 +1,4 @@
-"""The documentation that ships with Python, as a text to model."""
+"""The documentation that ships with Python, as a text for language models."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from pyg_kernels.datasets.text.vocabulary import tokenize
 TOPICS = "pydoc_data/topics.py"
 MARKUP = str.maketrans("", "", "*`")  # of emphasis and of code
 BLOCK = 50  # lines
-TURN = 10  # of so many consecutive blocks the last two are for validation and testing
+TURN = 10  # of this many consecutive blocks, the last two validate and test
 MAX_SIZE = 10_000  # of the vocabulary
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -22,14 +22,14 @@ Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 class PythonDocumentation(TextStreams):
     """The language reference and the docstrings of the standard library.
 
-    Some 270,000 words for those who have no corpus at hand: they are read from the files of the
-    Python that runs, without importing any of them. The topics of ``help()`` come first, then the
-    modules that are in no package, each in order of their names. A paragraph is a line, without
-    marks of emphasis and underlines; :func:`~pyg_kernels.datasets.text.tokenize` splits it into
-    words, in lower case. Of paragraphs with the same words only the first is kept, since many are
-    in several docstrings. Of every ten blocks of 50 lines the ninth is for validation and the tenth
-    for testing. The text differs from one version of Python to the next, and is the same wherever a
-    version is installed whole. The vocabulary has the 10,000 most frequent words.
+    These are some 270,000 words for users without a corpus at hand. They are read from the files of
+    the running Python, without importing them. The topics of ``help()`` come first, then the
+    modules that are in no package, both in order of name. Each paragraph is a line, without marks
+    of emphasis and underlines; :func:`~pyg_kernels.datasets.text.tokenize` splits it into words in
+    lower case. Of paragraphs with the same words only the first is kept, since many are in several
+    docstrings. Of every ten blocks of 50 lines, the ninth is for validation and the tenth for
+    testing. The text differs between versions of Python, but is the same in all complete
+    installations of one version. The vocabulary has the 10,000 most frequent words.
 
     Args:
         root: the folder of the standard library; that of the running Python by default.
@@ -52,8 +52,8 @@ class PythonDocumentation(TextStreams):
 
 
 def _texts(root: Path) -> Iterator[str]:
-    """The topics, and the docstrings of each module, but of files that are no Python of this
-    version.
+    """The topics and the docstrings of each module, without files that this version of Python
+    cannot parse.
     """
     topics = root / TOPICS
     for path in (*filter(Path.is_file, [topics]), *sorted(root.glob("*.py"))):
@@ -65,7 +65,7 @@ def _texts(root: Path) -> Iterator[str]:
 
 
 def _topics(module: ast.Module) -> Iterator[str]:
-    """The texts of a module that assigns a dictionary of them, by their names."""
+    """The texts of a module that assigns a dictionary of them, in order of name."""
     for statement in module.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict):
             topics = ast.literal_eval(statement.value)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from benchmarks.corpora.published_text import fingerprint
 
-SATURATION, LENGTH_WEIGHT = 1.2, 0.75  # k_1 and b as Lucene has them
+SATURATION, LENGTH_WEIGHT = 1.2, 0.75  # k_1 and b as in Lucene
 HELD_OUT = 2000
 RANKED = ("valid", "test")  # parts with candidates to rank
 
@@ -29,42 +29,42 @@ class TrainQuery(NamedTuple):
 
     query: int  # the question
     positives: tuple[int, ...]  # the similar questions, at least one
-    # questions to draw from that count as not similar; never the query or one of the similar ones.
-    # May be empty
+    # questions that count as not similar, from which training draws; possibly empty, never the
+    # query or one of the similar questions
     negatives: tuple[int, ...] = ()
 
 
 class Ranking(NamedTuple):
-    """A question and the C candidates to be put in order for it.
+    """A question and the C candidates to rank for it.
 
     Questions are positions in :attr:`QuestionCorpus.questions`.
     """
 
     query: int  # the question
     candidates: tuple[int, ...]  # the C others, each once, without the query
-    relevant: tuple[bool, ...]  # C times, whether the candidate is similar. None may be
-    # the C scores that the search engine gave which found the candidates, if they are known
+    relevant: tuple[bool, ...]  # for each candidate, whether it is similar; possibly none is
+    # the C scores of the search engine that found the candidates, if they are known
     bm25: tuple[float, ...] | None = None
 
 
 def questions_of(rankings: Iterable[Ranking]) -> list[int]:
-    """The questions that are asked for or candidates, in the order of positions."""
+    """The positions of all questions that are queries or candidates, in order."""
     return sorted({place for each in rankings for place in (each.query, *each.candidates)})
 
 
 class QuestionCorpus:
-    """M questions, similar ones among them to train on, and candidates to rank (Lei et al. 2016).
+    """M questions, with similar ones to train on and candidates to rank (Lei et al. 2016).
 
-    Subclasses read them, and see to it that ids differ and titles have words.
+    Subclasses read the questions and ensure that ids differ and titles have words.
 
     Attributes:
         questions: list of M :class:`Question`.
         train: list of :class:`TrainQuery`.
-        parts: for ``'valid'`` (dev) and ``'test'`` the list of its :class:`Ranking`.
+        parts: for each of ``'valid'`` (dev) and ``'test'``, its list of :class:`Ranking`.
         split: how the parts came about, in a few words.
         held_out: sorted positions of questions that pre-training is to leave out, so that its
-            perplexity can be measured on them; none where that does not matter.
-        left_out: what a reader left out at the caller's request, from a reason to a number.
+            perplexity can be measured on them; empty if that does not matter.
+        left_out: how many items a reader left out, by reason.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class QuestionCorpus:
         return len(self.questions)
 
     def texts(self, fields: str = "title") -> list[list[str]]:
-        """The words of each of the M questions: ``'title'``, or ``'title+body'`` in one."""
+        """The words of each of the M questions: its ``'title'``, or ``'title+body'`` joined."""
         if fields == "title":
             return [list(question.title) for question in self.questions]
         return [[*question.title, *question.body] for question in self.questions]
@@ -96,8 +96,8 @@ class QuestionCorpus:
         return [torch.tensor(ranking.relevant, dtype=torch.bool) for ranking in self.parts[part]]
 
     def hold_out(self, seed: int = 0) -> None:
-        """Draws questions that pre-training is to leave out, a tenth of all or :data:`HELD_OUT`,
-        where the corpus names none.
+        """Draws the questions that pre-training leaves out, if the corpus names none: a tenth of
+        all, but at most :data:`HELD_OUT`.
         """
         if not self.held_out:
             if len(self) < 10:
@@ -106,7 +106,7 @@ class QuestionCorpus:
             self.held_out = tuple(sorted(order[: min(HELD_OUT, len(self) // 10)].tolist()))
 
     def digest(self) -> str:
-        """A fingerprint of questions, parts and those held out: equal only if all are."""
+        """A fingerprint of questions, parts and held-out questions: equal only if all are."""
         return fingerprint((self.questions, self.train, self.parts, self.held_out))
 
 
@@ -118,9 +118,9 @@ class BM25Index:
         \sum_{w \in \text{query}} \log\Big(1 + \frac{M - M_w + 0.5}{M_w + 0.5}\Big)
         \frac{\text{tf}_w(d)}{\text{tf}_w(d) + k_1 \big(1 - b + b |d| / \overline{|d|}\big)},
 
-    :math:`M_w` the number of texts that contain the word, :math:`k_1 = 1.2`, :math:`b = 0.75`; a
-    word that the query contains twice counts twice, one that no text contains not at all
-    (Robertson and Zaragoza 2009; computed by the package bm25s).
+    where :math:`M_w` is the number of texts that contain the word, :math:`k_1 = 1.2` and
+    :math:`b = 0.75`. A word that occurs twice in the query counts twice; one that no text contains
+    does not count (Robertson and Zaragoza 2009; computed by the package bm25s).
 
     Args:
         texts: M sequences of words, at least one of which has words.

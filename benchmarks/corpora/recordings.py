@@ -37,7 +37,7 @@ class Recordings:
         x: (M, C, T) float32, as given.
         y: (M,) int64, the position in ``classes`` of each trial's class.
         subject: (M,) int64, the position in ``subjects`` of each trial's subject.
-        classes: the K names of the classes; numbers in their order, strings in alphabetical order.
+        classes: the K names of the classes; numbers in ascending, strings in alphabetical order.
         subjects: the S names of the subjects, in the same order.
         rate: samples a second, in Hz.
     """
@@ -73,7 +73,7 @@ class Recordings:
         """Every channel of every trial with mean 0 and standard deviation 1 over time.
 
         Nothing but the trial itself is used: no class, no other trial, no other subject. A gain or
-        an offset of a channel leaves no trace. A constant channel becomes zeros.
+        an offset of a channel has no effect. A constant channel becomes zeros.
         """
         x = self.x.double()
         x = x - x.mean(dim=2, keepdim=True)
@@ -88,10 +88,10 @@ class Recordings:
 def read_recordings(path: str | Path, rate: float = 1000.0) -> Recordings:
     """Recordings in a file of ``numpy.savez(path, x=x, y=y, subject=subject)``.
 
-    ``x`` is (trials, channels, time), the others (trials,); further arrays are left alone.
+    ``x`` has shape (trials, channels, time), the others (trials,). Further arrays are ignored.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:  # which has no objects, then
+        with np.load(path, allow_pickle=False) as file:  # so that no objects are unpickled
             arrays = {key: np.asarray(file[key]) for key in KEYS}
     except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
@@ -105,18 +105,18 @@ def read_recordings(path: str | Path, rate: float = 1000.0) -> Recordings:
 
 @dataclass(frozen=True)
 class PlantedState:
-    """What tells the trials of one class: an oscillation that travels across the channels."""
+    """What marks the trials of one class: an oscillation that travels across the channels."""
 
     name: str  # of the class
     frequency: float  # of the oscillation, in Hz
-    # phase of each channel ahead of the one before it, in radians; channel c (from 0) has the phase
-    # ``c * lag``. Its sign is the direction of travel.
+    # how far each channel's phase is ahead of the one before it, in radians: channel c (from 0) has
+    # the phase ``c * lag``. The sign gives the direction of travel.
     lag: float
     strength: float = 1.0  # its amplitude relative to those of the other states
 
 
-# The power of 1/f noise at 40 Hz is twice that at 80 Hz: with strength 1/sqrt(2) an oscillation at
-# 80 Hz stands out of it as much as one at 40 Hz.
+# The power of 1/f noise at 40 Hz is twice that at 80 Hz. With strength 1/sqrt(2), an oscillation at
+# 80 Hz therefore stands out from the noise as much as one at 40 Hz.
 STATES = (
     PlantedState("forward", 40.0, math.pi / 6),
     PlantedState("backward", 40.0, -math.pi / 6),
@@ -127,7 +127,7 @@ STATES = (
 class PlantedRecordings(Recordings):
     r"""Made recordings: oscillations of known frequency and phase in 1/f noise.
 
-    Trial m, of state k and subject s, is on channel c at time t (seconds)
+    Trial m, of state k and subject s, has on channel c at time t (in seconds) the value
 
     .. math::
         x_{mc}(t) = g_{sc} \left( \sqrt{2}\, a_m \cos(2 \pi f_{sk} t + \theta_{skc} + \psi_m)
@@ -140,26 +140,26 @@ class PlantedRecordings(Recordings):
       (:math:`f_k` and the lag :math:`\ell_k` are the state's),
     - :math:`a_m = A\, r_k \exp(0.3\, \epsilon)`, one :math:`\epsilon` a trial (:math:`r_k` the
       state's strength),
-    - :math:`\psi_m` uniform on the circle: no sample has a mean that differs between states,
+    - :math:`\psi_m` uniform on the circle, so that no sample's mean differs between states,
     - gains :math:`g_{sc} = \exp(0.5\, \epsilon)` and noise levels
       :math:`\sigma_s = \exp(0.2\, \epsilon)`,
     - :math:`n_{mc}` normal noise of power 1/f from the lowest frequency of the trial to half the
       rate, of expected variance 1, independent over trials and channels,
 
-    every :math:`\epsilon` a standard normal draw. The first two states of the default differ in
-    phase alone: the oscillation travels one way or the other; so no channel by itself tells them
-    apart.
+    where every :math:`\epsilon` is a standard normal draw. The default states ``'forward'`` and
+    ``'backward'`` differ in phase alone: their oscillations travel in opposite directions. So no
+    single channel tells these two states apart.
 
     Args:
-        num_subjects: S subjects, named ``'s01'``, ``'s02'``, ...; those of more subjects begin with
-            those of fewer.
+        num_subjects: S, the number of subjects, named ``'s01'``, ``'s02'``, .... A larger number
+            adds subjects and leaves the others as they are.
         trials: trials of each state and subject.
         num_channels: C channels.
         seconds: length of a trial.
         rate: samples a second, in Hz.
         states: K classes.
-        amplitude: A, root mean square of an oscillation of strength 1, that of the noise being 1.
-        seed: of all draws.
+        amplitude: A, the root mean square of an oscillation of strength 1; the noise has 1.
+        seed: the seed of all draws.
 
     Attributes:
         states: as given.
@@ -214,22 +214,22 @@ class PlantedRecordings(Recordings):
 
 
 def _pink_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Normal noise along the last axis of power 1/f, mean 0, expected variance 1."""
+    """Normal noise of power 1/f along the last axis, with mean 0 and expected variance 1."""
     samples = shape[-1]
     steps = np.arange(1, samples // 2 + 1)
     power = 1 / steps
-    # A frequency stands for itself and its mirror image, but half the rate for itself alone.
+    # A coefficient stands for a frequency and its mirror image, but half the rate has no image.
     copies = np.where(2 * steps == samples, 1, 2)
     power = power / (copies * power).sum()
     real, imaginary = generator.standard_normal((2, *shape[:-1], len(steps)))
-    # A frequency without mirror image has a real coefficient.
+    # A frequency without a mirror image has a real coefficient.
     parts = np.where(copies == 1, real, (real + 1j * imaginary) * math.sqrt(0.5))
     spectrum = np.concatenate([np.zeros((*shape[:-1], 1)), parts * np.sqrt(power)], axis=-1)
     return np.asarray(np.fft.irfft(spectrum * samples, n=samples))
 
 
 def _numbered(key: str, values: Any, trials: int) -> tuple[Tensor, tuple[str, ...]]:
-    """The position of each name among the different names, and these."""
+    """The position of each value among the different values, and the names of these."""
     names = np.asarray(values)
     if names.shape != (trials,):
         raise ValueError(

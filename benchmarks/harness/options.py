@@ -62,7 +62,7 @@ MODE = "options"  # the name of the loader below
 LARGEST = 2**31 - 1
 LARGEST_WIDTH = 2**16
 MOST_LAYERS = 1000
-FACTOR = 0.9  # of the learning rate, each epoch
+FACTOR = 0.9  # on the learning rate, every epoch
 BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "least": ("of at least", operator.ge),
     "most": ("of at most", operator.le),
@@ -133,11 +133,11 @@ class Results(Options):
     """The results folder.
 
     Args:
-        out: results folder
-        resume: continue what was interrupted in --out; the result is that of an uninterrupted run
-        overwrite: replace the results that lie in --out
-        report: compute nothing: the tables and the pictures of what lies finished in --out
-        quiet: print the final tables only
+        out: folder for the results (one below runs/)
+        resume: continue an interrupted command in --out; results are those of an uninterrupted one
+        overwrite: replace the results in --out
+        report: only print the tables and write the pictures of what is finished in --out
+        quiet: print only the final tables
     """
 
     EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = (("resume", "overwrite", "report"),)
@@ -161,7 +161,7 @@ class Device(Options):
     """Where to compute.
 
     Args:
-        device: auto, cpu, cuda, cuda:N or mps
+        device: auto (cuda if it is available, else cpu), cpu, cuda, cuda:N or mps
     """
 
     device: str = setting("auto", free=True)
@@ -172,15 +172,15 @@ class Runs(Device, Results):
     """Training.
 
     Args:
-        seeds: of the initial weights, the order of the training part and dropout
-        epochs: at most
-        batch_size: items a batch
-        lr: the highest learning rate of Adam
-        clip: largest norm of the gradient, 0 for any
-        patience: stop after N epochs without a better validation error (a third of --epochs, at
+        seeds: random seeds of weights, data order and dropout; every network is trained with each
+        epochs: largest number of epochs
+        batch_size: items per batch
+        lr: peak learning rate of Adam
+        clip: largest norm of the gradient; larger gradients are scaled down to it; 0: no limit
+        patience: stop after N epochs without a lower validation error (a third of --epochs, at
             least 10)
-        precision: of products; auto is bf16-mixed on a GPU that has it, otherwise 32-true
-        logger: log every epoch in the run's folder besides, as metrics.csv or for TensorBoard
+        precision: numerical precision; auto is bf16-mixed on a GPU that has it, otherwise 32-true
+        logger: also log every epoch in the run's folder, as metrics.csv or for TensorBoard
     """
 
     seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
@@ -195,13 +195,13 @@ class Runs(Device, Results):
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Runs):
-    """The learning rate.
+    """Learning rate and penalty.
 
     Args:
-        schedule: of the learning rate: short warm-up and cosine over --epochs; times --lr-factor
-            every epoch; constant
-        lr_factor: of the schedule exponential (0.9)
-        weight_decay: L2 penalty
+        schedule: course of the learning rate: short warm-up and cosine over --epochs (cosine),
+            times --lr-factor after every epoch (exponential), or constant (none)
+        lr_factor: factor on the learning rate after every epoch, with --schedule exponential (0.9)
+        weight_decay: weight of Adam's L2 penalty
     """
 
     schedule: Literal["cosine", "exponential", "none"] | None = setting("cosine")
@@ -242,8 +242,8 @@ class TextColumns(Options):
     """Texts of your own.
 
     Args:
-        text_column: of the texts of your file; several are joined (text)
-        encoding: of your CSV file
+        text_column: columns of your file with the text; several are joined (text)
+        encoding: character encoding of your CSV or TSV file
     """
 
     text_column: tuple[str, ...] = setting(())
@@ -252,14 +252,14 @@ class TextColumns(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Application(Options):
-    """What a trained run is applied to.
+    """Trained run, input and output.
 
     Args:
-        checkpoint: best.ckpt of a run, its folder, or a results folder with one run
-        data: a table with a header: CSV, TSV or Parquet
-        out: what is written
-        batch_size: items at a time
-        overwrite: replace what lies there
+        checkpoint: trained run: its best.ckpt, its folder, or a results folder with a single run
+        data: input table with a header: CSV, TSV or Parquet
+        out: folder to write
+        batch_size: number of texts that are processed at once
+        overwrite: replace output that exists
     """
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("checkpoint", "data", "out")

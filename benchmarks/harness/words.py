@@ -39,7 +39,7 @@ class Words:
         return {"number": len(self.corpus), "digest": self.corpus.digest(), "vectors": vectors}
 
     def sizes(self, embedding: int | None) -> dict[str, Any]:
-        """A network configuration's fields on words; `embedding` is the size of learned vectors."""
+        """A configuration's fields about words; `embedding` is the size of learned vectors."""
         fields = {"num_words": len(self.vocabulary), "fixed_embedding": False}
         if self.vectors is None:
             return {**fields, "embedding_dim": embedding or EMBEDDING}
@@ -54,7 +54,7 @@ class Words:
             embedding.load_state_dict({"weight": self.vectors.vectors})
 
     def describe_vectors(self, named: str | None, more: str = "") -> str:
-        """A line on word vectors, requested as `named`; `more` is added for those of a file."""
+        """A line on the word vectors that `named` requests; `more` follows their file's name."""
         if self.vectors is None or self.file is None:
             why = "" if named else " (no file of word vectors at hand; --vectors FILE names one)"
             return f"{len(self.vocabulary):,} words with learned vectors{why}"
@@ -93,8 +93,8 @@ def vector_file(root: str, vectors: str | None) -> Path | None:
 def read_words(corpus: Any, file: Path | None, tuned: bool = False) -> Words:
     """The words of the training part and, with word vectors, words of other parts that have one.
 
-    The latter keep their vector, as every word of the file would for new texts. Without vectors,
-    words that only other parts have become the unknown word.
+    Words of other parts keep the vector of the file, as they would in new texts. Without a file,
+    words that are not in the training part become the unknown word.
     """
     # Words that occur once train the vector of the unknown word.
     trained = Vocabulary.build(corpus.part("train"), min_count=2 if file is None else 1)

@@ -1,1 +1,1 @@
-"""Time, memory and values of the exact kernels beside GraKeL, and random features beside them."""
+"""Time, memory and values of exact kernels beside GraKeL's, and random features beside them."""

@@ -17,18 +17,18 @@ from benchmarks.kernels.options import MUTAG, TASKS, Kernels, planned
 PROGRAM = "benchmarks.kernels"
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "rdkit", "grakel")
 DETAILS = """\
-wl-gram: the Gram matrix of Weisfeiler-Lehman subtrees, by inner products; wl-min, by minima, which
-is optimal assignment; wl-minmax, by the ratio of minima and maxima. sequences: label sequences of
-walks without turning back. paths: shortest paths. walk-gram: the Gram matrix of labelled random
-walks. wl-features: subtree counts, as a sparse matrix, of the whole data set and of its copies with
-permuted atoms. gp: an exact Gaussian process with the min-max kernel on --molecules training
-molecules. accuracy: classification by nested cross-validation on --sets. regression: ridge
-regression by random features of the random-walk kernel, and by its exact Gram matrix on a few
-molecules.
+wl-gram: the Gram matrix of Weisfeiler-Lehman subtrees, by inner products; wl-min: the same by
+minima, which is optimal assignment; wl-minmax: by the ratio of minima and maxima. sequences: the
+Gram matrix of label sequences of walks without turning back; paths: of shortest paths; walk-gram:
+of labelled random walks. wl-features: subtree counts of the whole data set, as a sparse matrix, and
+of copies of it with permuted atoms. gp: an exact Gaussian process with the min-max kernel on
+--molecules training molecules. accuracy: classification by nested cross-validation on --sets.
+regression: ridge regression by random features of the random-walk kernel, and by its exact Gram
+matrix on a few molecules.
 
-An atom's label is its element. Both libraries compute each Gram matrix from their own input, and
-the largest difference of the values is shown. Without GraKeL (pip install grakel) its rows say so.
-Every measurement is made in a process of its own; finished ones are kept for --resume.
+An atom's label is its element. Both libraries compute each Gram matrix from their own input; the
+largest difference between their values is shown. If GraKeL is missing (pip install grakel), its
+rows say so. Every measurement runs in a process of its own; --resume keeps finished ones.
 
 OUT holds metrics.json, table.md, configuration.json and runs/.
 Exit status: 0 done, 1 a measurement failed, 2 bad input, 130 interrupted.
@@ -60,7 +60,7 @@ def carry_out(asked: Kernels) -> None:
         is_done=lambda cell, record: "failed" not in record,
         outcome=report.outcome,
     )
-    if not options.report:  # those of a study that still runs are needed
+    if not options.report:  # a study that still runs needs them
         for path in out.glob(f"runs/*/{measure.VALUES}"):
             path.unlink()
     records = sorted(study.records(), key=lambda one: TASKS.index(one["task"]))
@@ -68,7 +68,7 @@ def carry_out(asked: Kernels) -> None:
     study.finish(Report(tables))
 
 
-PURPOSE = "Measures the exact kernels beside GraKeL, and random features beside them."
+PURPOSE = "Measures the exact kernels beside GraKeL, and random features beside exact kernels."
 main = partial(run_commands, PROGRAM, {"": Command(Kernels, carry_out, PURPOSE, DETAILS)})
 
 if __name__ == "__main__":

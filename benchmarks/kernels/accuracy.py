@@ -37,7 +37,7 @@ KERNELS: dict[str, Callable[[int], Any]] = {
 
 
 def accuracies(name: str, seed: int) -> dict[str, Any]:
-    """Mean and deviation of the accuracy over the outer folds, of every kernel."""
+    """The mean and deviation over the outer folds of every kernel's accuracy."""
     graphs, y = mutag() if name == MUTAG else _of_file(name, seed)
     scores = {}
     for kernel, build in KERNELS.items():
@@ -49,7 +49,7 @@ def accuracies(name: str, seed: int) -> dict[str, Any]:
 
 
 def nested(grams: Sequence[NDArray[Any]], y: NDArray[Any], seed: int) -> NDArray[Any]:
-    """The accuracy on each outer fold; depth and penalty are chosen by folds within the rest."""
+    """The accuracy on each outer fold; inner folds of the rest choose depth and penalty."""
     folds = StratifiedKFold(OUTER, shuffle=True, random_state=seed)
     inner = StratifiedKFold(INNER, shuffle=True, random_state=seed)
     search = GridSearchCV(SVC(kernel="precomputed"), {"C": PENALTIES}, cv=inner)
@@ -63,7 +63,7 @@ def nested(grams: Sequence[NDArray[Any]], y: NDArray[Any], seed: int) -> NDArray
 
 
 def mutag() -> tuple[list[Data], NDArray[Any]]:
-    """The 188 molecules that GraKeL's own tests have, with labels of atoms."""
+    """The 188 molecules of GraKeL's own tests, with atom labels, and their classes."""
     package = find_spec("grakel")
     if package is None or package.origin is None:
         raise InputError("GraKeL is not installed: pip install grakel")

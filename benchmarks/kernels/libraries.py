@@ -27,16 +27,16 @@ from pyg_kernels.datasets import CEP, ChEMBLSulfonamides, random_split
 
 Call = Callable[[], Any]
 SPLIT_SEED = 0
-PARTS = ("train", "valid", "test")  # task.PARTS, repeated: no process here imports Lightning
+PARTS = ("train", "valid", "test")  # task.PARTS again, so that no process here imports Lightning
 
 
 def load(options: Kernels) -> Any:
-    """The molecules that are asked for."""
+    """The data set that the options name."""
     return CEP(options.root) if options.data == "cep" else ChEMBLSulfonamides()
 
 
 def parts_of(number: int) -> dict[str, Tensor]:
-    """The places of training, validation and test molecules, as in ``benchmarks.molecules``."""
+    """The positions of training, validation and test molecules, as in ``benchmarks.molecules``."""
     return random_split(number, seed=SPLIT_SEED)._asdict()
 
 
@@ -68,8 +68,8 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
 
 
 def labeled(molecules: Any, indices: Tensor | None = None) -> Batch:
-    """Molecules with the labels ``atom`` and ``bond``, a number for each combination of features
-    that one of them has, and ``element``, of an atom's first feature alone.
+    """Molecules with labels: ``atom`` and ``bond`` number the combinations of features that occur,
+    and ``element`` numbers the values of an atom's first feature alone.
     """
     batch = molecules.batch(torch.arange(len(molecules)) if indices is None else indices)
 
@@ -89,15 +89,15 @@ def labeled(molecules: Any, indices: Tensor | None = None) -> Batch:
 
 
 def drawn(number: int, size: int, seed: int) -> Tensor:
-    """Places of `size` molecules drawn at random; a smaller draw is part of a larger one."""
+    """Positions of `size` random molecules; a larger draw contains a smaller one."""
     return torch.randperm(number, generator=torch.Generator().manual_seed(seed))[:size]
 
 
 def walk_gram(batch: Batch, bonds: str | None) -> np.ndarray:
     """GraKeL's ``RandomWalkLabeled(p=edges)`` in terms of the random-walk kernel.
 
-    GraKeL sums walks of 1 to p edges whose atoms have the same labels, each with ``lamda`` to the
-    number of its edges, and counts every pair of atoms, whatever their labels, as a walk of none.
+    GraKeL sums over walks of 1 to p edges whose atoms have the same labels; a walk of k edges has
+    the weight ``lamda ** k``. Every pair of atoms, whatever their labels, counts as a walk of none.
     """
     walk_kernel = partial(kernels.RandomWalkKernel, node_feature="element", verbose=False)
     walks = walk_kernel(EDGES + 1, DECAY, sum_orders=True, edge_feature=bonds)
@@ -107,7 +107,7 @@ def walk_gram(batch: Batch, bonds: str | None) -> np.ndarray:
 
 
 def repeated(batch: Batch, copies: int, seed: int) -> Batch:
-    """The graphs of a batch, and copies of each with its nodes in other orders, `copies` in all."""
+    """`copies` copies of each graph: the first as it is, the others with their nodes permuted."""
     generator, found = torch.Generator().manual_seed(seed), []
     for copy in range(copies):
         for graph in as_list(batch):
@@ -122,7 +122,7 @@ def repeated(batch: Batch, copies: int, seed: int) -> Batch:
 
 
 def as_list(batch: Batch) -> list[Data]:
-    """The graphs of a batch one by one."""
+    """The graphs of a batch as a list."""
     owner = batch.batch[batch.edge_index[0]]
     found = zip(
         unbatch(batch.element, batch.batch),
@@ -147,7 +147,7 @@ def grakel_graphs(batch: Batch) -> list[list[Any]]:
 
 
 def grakel_kernel(task: str) -> Any:
-    """GraKeL's kernel of a task."""
+    """GraKeL's kernel for a task."""
     try:
         theirs = import_module("grakel.kernels")
     except ImportError as error:

@@ -18,16 +18,16 @@ from benchmarks.harness.study import in_own_process
 from benchmarks.kernels import accuracy, libraries, regression
 from benchmarks.kernels.options import GRAKEL, RANDOM_FEATURES, SEED, Kernels, Measurement
 
-MOST_SECONDS = 10.0  # of calls, after which there are no more
+MOST_SECONDS = 10.0  # once calls have taken this long, there are no more
 MIB = 2**20
 VALUES = "values.npy"  # a Gram matrix, until it has been compared
 Result = dict[str, Any]
 
 
 def measured(options: Kernels, measurement: Measurement, folder: Path) -> Result:
-    """The record of a measurement, beside the difference from GraKeL's values."""
+    """The record of a measurement, with the difference from GraKeL's values if there are any."""
     if options.threads:
-        os.environ["OMP_NUM_THREADS"] = str(options.threads)  # read by the process
+        os.environ["OMP_NUM_THREADS"] = str(options.threads)  # read by the new process
     try:
         found = in_own_process(outcome, options, measurement, folder)
     except RunError as error:
@@ -47,7 +47,7 @@ def measured(options: Kernels, measurement: Measurement, folder: Path) -> Result
 
 
 def outcome(options: Kernels, measurement: Measurement, folder: Path) -> Result:
-    """The result of a measurement, or, as ``failed``, why there is none."""
+    """The result of a measurement; if there is none, ``failed`` says why."""
     if options.threads:
         torch.set_num_threads(options.threads)
     try:
@@ -63,7 +63,7 @@ def measure(options: Kernels, measurement: Measurement, folder: Path) -> Result:
     task, size = measurement.task, measurement.size
     device = torch.device("cpu" if task in ("gp", "accuracy") else options.device)
     work: Callable[[], Any]
-    # Molecules are read before the clock and the memory are looked at.
+    # Except for accuracy, molecules are read before time and memory are measured.
     if task == "gp":
         work = partial(regression.regress_with_process, libraries.load(options), size)
     elif task == "accuracy":
@@ -90,7 +90,7 @@ def measure(options: Kernels, measurement: Measurement, folder: Path) -> Result:
 
 
 def _facts(task: str, found: Any, copies: int, folder: Path) -> Result:
-    """The shape of features, and whether every copy has those of the original; keeps a matrix."""
+    """The size of a result; compares the features of all copies, or saves a Gram matrix."""
     if task != "wl-features":
         np.save(folder / VALUES, np.asarray(found))
         return {"molecules": len(found)}

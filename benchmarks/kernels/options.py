@@ -25,8 +25,8 @@ DECAY = 0.1  # for each edge of a walk, GraKeL's lamda
 ORDER = 6  # nodes in a walk of the regression's kernel
 SEED = 0  # of what is drawn at random
 EXACT_SIZES = (250, 500, 1000, 1750)  # molecules of the regression's exact Gram matrices
-FEWER = 300  # molecules of the Gram matrices that GraKeL is slow at
-# What GraKeL's random walks need grows with the product of the molecules' sizes, cubed.
+FEWER = 300  # molecules of the Gram matrices that are slow with GraKeL
+# The cost of GraKeL's random walks grows with the cube of the product of two molecules' sizes.
 WALK_MOLECULES = {"chembl": 10, "cep": 30}
 
 
@@ -35,19 +35,19 @@ class Kernels(Device, Results):
     """What is measured.
 
     Args:
-        data: 1,017 sulfonamides from inside RDKit, or 29,978 molecules of the Clean Energy
-            Project, downloaded
-        root: folder of the latter
-        tasks: what to measure
-        sets: of accuracy, MUTAG, which comes with GraKeL, and FILE:COLUMN with classes beside a
-            column smiles
-        bond_labels: label bonds by all of their features, which GraKeL's kernels cannot read
-        molecules: of the Weisfeiler-Lehman Gram matrices, drawn at random
-        walk_molecules: of the random-walk Gram matrix (10 for chembl, 30 for cep)
-        copies: features of the data set so many times
-        features: numbers of random features
-        rounds: calls at most, of which the median counts; none after 10 seconds
-        threads: of the CPU (all that torch takes)
+        data: 1,017 sulfonamides from inside RDKit, or 29,978 molecules of the Clean Energy Project,
+            downloaded
+        root: folder of cep
+        tasks: what to measure, see below
+        sets: data sets of accuracy: MUTAG, which comes with GraKeL, or FILE:COLUMN, a table with a
+            column smiles and classes in COLUMN
+        bond_labels: label bonds by all of their features; GraKeL cannot read these and is left out
+        molecules: largest number of molecules in Weisfeiler-Lehman Gram matrices, drawn at random
+        walk_molecules: the same for random-walk Gram matrices beside GraKeL (chembl 10, cep 30)
+        copies: numbers of copies of the data set in wl-features
+        features: numbers of random features in regression
+        rounds: largest number of calls, whose median time counts; none starts after 10 seconds
+        threads: number of CPU threads (all that torch takes)
     """
 
     data: Literal["chembl", "cep"] = setting("chembl", "dataset")
@@ -70,7 +70,7 @@ class Kernels(Device, Results):
 
 @dataclass(frozen=True)
 class Measurement:
-    """One thing that is measured in a process of its own."""
+    """One measurement, made in a process of its own."""
 
     task: Task  # one of :data:`TASKS`
     method: str  # A library, a set, or a way to do regression
@@ -90,8 +90,8 @@ class Measurement:
 
 
 def planned(options: Kernels, number: int, train: int) -> Iterator[Measurement]:
-    """All measurements on a number of molecules, of which `train` are trained on; GraKeL's come
-    before those they are compared to.
+    """All measurements on `number` molecules, of which `train` are for training; GraKeL's come
+    before the measurements that are compared with them.
     """
     beside = not options.bond_labels
     largest = min(options.molecules, number)

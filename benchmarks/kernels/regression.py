@@ -1,8 +1,8 @@
 r"""Ridge regression with the random-walk kernel, by random features and by the Gram matrix.
 
-Both have the same kernel, are centred (an intercept that is not penalised) and choose their penalty
-on the validation part from the same fractions of the mean of :math:`K(G, G)`, centred, over the
-training molecules: as the number of random features grows, they become the same method.
+Both use the same kernel, centred (an intercept that is not penalised). Both choose the penalty on
+the validation part, from the same fractions of the mean of the centred :math:`K(G, G)` over the
+training molecules. As the number of random features grows, they become the same method.
 """
 
 from typing import Any
@@ -24,11 +24,11 @@ from pyg_kernels.kernels import KernelGP, RandomWalkKernel, WLSubtreeKernel
 
 Numbers = NDArray[np.float64]
 FRACTIONS = tuple(10.0**k for k in range(-10, 1))
-MOST_VALID = 1000  # molecules of the validation part that choose the penalty
+MOST_VALID = 1000  # validation molecules on which the penalty is chosen
 
 
 class Parts:
-    """The molecules of a split and their first target; of the validation part at most 1,000."""
+    """The molecules of a split and their first target; at most 1,000 are for validation."""
 
     def __init__(self, molecules: Any, device: torch.device, size: int | None = None) -> None:
         places = parts_of(len(molecules))
@@ -41,7 +41,7 @@ class Parts:
 
 
 def walk_kernel() -> RandomWalkKernel:
-    """The kernel of both: all atom and bond features, walks of exactly `order` atoms."""
+    """The kernel of both methods: all atom and bond features, walks of exactly ``ORDER`` atoms."""
     return RandomWalkKernel(ORDER, decay=1.0, verbose=False)
 
 
@@ -74,22 +74,22 @@ def regress_with_gram(parts: Parts) -> dict[str, Any]:
 def _fitted(
     parts: Parts, x: dict[str, Numbers], mean_kernel: float, seconds: float, ridge: Any
 ) -> dict[str, Any]:
-    """Errors by the penalty with the lowest validation error; seconds of the kernel, and of one fit
-    with its predictions.
+    """The errors with the penalty that has the lowest validation error, and the seconds of the
+    kernel and of one fit with its predictions.
     """
     penalties = np.array(FRACTIONS) * mean_kernel
     mean = parts.y["train"].mean()
     y, valid = parts.y["train"] - mean, parts.y["valid"] - mean
 
     def errors_of(alpha: Numbers) -> Numbers:
-        """One target for each penalty: products are made once."""
+        """Errors of all penalties in one fit, so that products are made once."""
         each = clone(ridge).set_params(alpha=alpha)
         each.fit(x["train"], np.tile(y[:, None], len(alpha)))
         return np.square(each.predict(x["valid"]) - valid[:, None]).mean(axis=0)
 
     try:
         errors = errors_of(penalties)
-    except LinAlgError:  # KernelRidge solves singular equations for one penalty alone
+    except LinAlgError:  # KernelRidge solves singular equations for a single penalty only
         errors = np.concatenate([errors_of(penalties[k : k + 1]) for k in range(len(penalties))])
     best = clone(ridge).set_params(alpha=float(penalties[errors.argmin()]))
 
@@ -109,7 +109,7 @@ def _fitted(
 
 
 def regress_with_process(molecules: Any, size: int) -> dict[str, Any]:
-    """A Gaussian process with the min-max kernel on subtrees, on as many training molecules."""
+    """A Gaussian process with the min-max kernel on subtrees, on `size` training molecules."""
     places = parts_of(len(molecules))
     chosen = drawn(len(places["train"]), size, SEED)
     rows, number = torch.cat([places["train"][chosen], places["test"]]), len(chosen)

@@ -92,7 +92,7 @@ def _gram_table(results: Sequence[Result], options: Kernels, number: int) -> Tab
 def _features_table(results: Sequence[Result], options: Kernels, number: int) -> Table:
     same = all(result["copies_equal"] for result in results)
     growth = ""
-    if len(results) > 1:  # the exponent b of seconds = a molecules^b that fits best, by logarithms
+    if len(results) > 1:  # fits seconds = a molecules^b by least squares on logarithms
         sizes, seconds = (np.log([r[key] for r in results]) for key in ("molecules", "seconds"))
         growth = f"seconds grow as molecules^{np.polyfit(sizes, seconds, 1)[0]:.2f}; "
 

@@ -16,7 +16,7 @@ PACKAGES = ("torch", "torch-geometric", "lightning", "rdkit", "numpy", "scikit-l
 DETAILS = """\
 To gather all results below a folder into one Markdown and one HTML page:
   python -m benchmarks.molecules report DIR
-To predict or explain new molecules with a run:
+To predict or explain new molecules with a trained run:
   pyg-kernels predict OUT/runs/DATA-SPLIT-MODEL-seedN new.csv --out predicted.csv
 
 OUT holds metrics.json, predictions.csv, table.md, report.html, pictures, configuration.json and a
@@ -87,8 +87,8 @@ COMMANDS = {
     "report": Command(
         Gather,
         gather,
-        "Gathers all runs below a folder into table.md, with pictures beside it, and report.html, "
-        "which needs nothing besides itself.",
+        "Gathers all runs below a folder into table.md, with pictures beside it, and into "
+        "report.html, a single file.",
     ),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)

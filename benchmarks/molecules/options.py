@@ -39,33 +39,33 @@ class Models(Device, Results):
     """Models and their training.
 
     Args:
-        seeds: of weights, orders and what else is drawn
-        epochs: at most (60; cep 15; sets of OGB 100, large ones 30)
-        batch_size: molecules a batch (64; cep 128; sets of OGB 32, large ones 128)
-        lr: learning rate (0.001; cep 0.005)
-        patience: epochs without a lower validation loss that end training (a third, at least 10)
-        schedule: of the learning rate, warm-up and cosine, or times 0.9 every epoch
-        resample: draw training molecules so that all bins of this width of the target are equally
-            likely
-        model: auto, gp, pooled, wl-gp, fingerprint-gp, random-walk-gp, wl-ridge, wl-forest, wl,
-            wl-gated, graph-kernel, random-walk, gated-walk, gin, gine, attentive-fp,
+        seeds: random seeds of weights, data order and other draws
+        epochs: largest number of epochs (60; cep 15; sets of OGB 100, large ones 30)
+        batch_size: molecules per batch (64; cep 128; sets of OGB 32, large ones 128)
+        lr: peak learning rate (0.001; cep 0.005)
+        patience: stop after N epochs without a lower validation loss (a third of all, at least 10)
+        schedule: course of the learning rate: warm-up and cosine, or times 0.9 after every epoch
+        resample: width of bins of the target; training molecules are drawn so that all bins are
+            equally likely
+        model: models to compare: auto, gp, pooled, wl-gp, fingerprint-gp, random-walk-gp, wl-ridge,
+            wl-forest, wl, wl-gated, graph-kernel, random-walk, gated-walk, gin, gine, attentive-fp,
             neural-fingerprint, embedded-mean-field, embedded-loopy-bp, mean, wl-subtree-3,
-            wl-subtree-6 (wl-ridge of so many iterations), gin-relu, gin-prelu, gin-kernel,
-            chemprop, or package.module:Net
-        ensemble_size: members of each model
-        featurizer: features of networks, default, duvenaud or ogb (duvenaud; sets of OGB ogb)
-        parameters: networks get the largest width within this number of parameters (260,000)
-        hidden: this width instead
-        layers: layers, iterations or nodes in a walk (networks 4, kernel methods 3)
-        norm: normalization of networks' states and of their heads' input, over the batch or each
-            row; head, of the latter alone, over the batch
-        dropout: probability of dropping a channel
-        distill: of networks and auto, one network, in place of the members, learns what they
-            predict of so many analogues a molecule
-        hurdle: a target that is often one value is learned as two, what it is elsewhere and
-            whether it is elsewhere, as pyg-kernels does
-        gp_molecules: Gaussian processes see at most so many molecules of the training part, drawn
-            at random (random-walk-gp 2,000, others all)
+            wl-subtree-6 (wl-ridge with so many iterations), gin-relu, gin-prelu, gin-kernel,
+            chemprop, or your own package.module:Net
+        ensemble_size: members per model
+        featurizer: features of networks: default, duvenaud or ogb (duvenaud; sets of OGB ogb)
+        parameters: give networks the largest width with at most this many parameters (260,000)
+        hidden: width of networks, in place of --parameters
+        layers: number of layers, iterations or nodes in a walk (networks 4, kernel methods 3)
+        norm: normalisation of networks' states and their heads' input, over the batch (batch) or
+            each row (layer), or of the heads' input alone, over the batch (head)
+        dropout: probability of dropping a channel in networks
+        distill: for networks and auto: keep one network in place of the members, which learns what
+            they predict for so many analogues of each molecule; 0: keep the members
+        hurdle: learn a target that often has one value as two targets: whether it has another
+            value, and which; pyg-kernels does so by default, and auto always
+        gp_molecules: fit Gaussian processes to at most N training molecules, drawn at random
+            (random-walk-gp 2,000, others all)
     """
 
     EXCLUSIVE = (("hidden", "parameters"),)
@@ -95,21 +95,21 @@ class Options(Models):
     """Molecules.
 
     Args:
-        data: chembl, 1,017 sulfonamides from inside RDKit; cep, 29,978 molecules of the Clean
-            Energy Project, downloaded; a molecule set of the Open Graph Benchmark by its name,
-            ogbg-molesol to ogbg-molchembl, downloaded; or a CSV with a header
+        data: data sets: chembl (1,017 sulfonamides from inside RDKit), cep (29,978 molecules of the
+            Clean Energy Project, downloaded), a molecule set of the Open Graph Benchmark by its
+            name, ogbg-molesol to ogbg-molchembl (downloaded), or a CSV with a header
         root: folder of cep (data/cep), or of all sets of OGB (data/ogb)
-        smiles_column: of a CSV
-        target_columns: of a CSV (every other column of numbers)
-        subset_column: of a CSV, 1 for molecules whose test score is also shown by itself
-        task: of a CSV, numbers, or classes 0 and 1
-        skip_invalid: leave out SMILES that do not parse, and list them, instead of stopping
-        shards: keep the molecules of a CSV, or of cep, in this folder and not in memory; written
-            there first as far as they are not there
-        split: 80/10/10 at random or by Bemis-Murcko scaffold, or as a column says (random);
-            official, that of the sets of OGB, which have no other
-        split_column: column of train, valid, test in a CSV, for --split column
-        split_seed: of the random split (0), or of the order of scaffolds (largest first)
+        smiles_column: column of a CSV with the SMILES
+        target_columns: columns of a CSV to predict (every other column of numbers)
+        subset_column: column of a CSV, 1 for molecules whose test score is also shown by itself
+        task: what a CSV's targets are: numbers, or classes 0 and 1
+        skip_invalid: leave out and list SMILES that cannot be read, instead of stopping
+        shards: folder that keeps the molecules of a CSV or of cep in place of memory; those that
+            are not there yet are written first
+        split: 80/10/10 at random or by Bemis-Murcko scaffold, by --split-column, or official, the
+            only split of OGB's sets (random; with --split-column column; OGB official)
+        split_column: column of a CSV with the words train, valid and test, for --split column
+        split_seed: seed of the random split (0), or of the order of scaffolds (largest first)
     """
 
     data: tuple[str, ...] = setting(("chembl",), free=True)
@@ -167,8 +167,8 @@ class Gather(Base):
     """Results.
 
     Args:
-        folder: searched with all below it
-        out: folder of the report (the folder searched)
+        folder: folder to search, with all folders below it
+        out: folder for the report (the folder searched)
     """
 
     folder: str = setting("", positional=True)

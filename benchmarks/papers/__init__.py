@@ -1,1 +1,1 @@
-"""The studies of the papers that this library's layers come from, a command each."""
+"""The studies of the papers that this library's layers come from, one command for each."""

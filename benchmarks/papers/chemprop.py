@@ -1,7 +1,7 @@
-"""The rival of another package: Chemprop's network, trained by Chemprop's own command.
+"""A rival from another package: Chemprop's network, trained by Chemprop's own command.
 
-``--model chemprop`` of ``benchmarks.molecules``, where the command is found, in this environment or
-in another one on the path. It has Chemprop's defaults; parts and seed are the comparison's.
+This is ``--model chemprop`` of ``benchmarks.molecules``. The command must be in this environment or
+in another one on the path. Chemprop's defaults are used, with the comparison's parts and seed.
 """
 
 import shutil
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pyg_kernels.molecules.methods import Examples, KernelMethod, Outputs, certain
 
-LINES = 3  # of what Chemprop says that stand in an error
+LINES = 3  # of Chemprop's output that an error quotes
 
 
 class ChempropMethod(KernelMethod):
@@ -44,10 +44,10 @@ class ChempropMethod(KernelMethod):
             self.checkpoint = np.frombuffer((out / "model_0" / "best.pt").read_bytes(), np.uint8)
 
     def condition(self, y: Any, weight: Any) -> None:
-        """Nothing is left to fit."""
+        """Does nothing, since nothing is left to fit."""
 
     def outputs(self, molecules: Any) -> Outputs:
-        """What Chemprop predicts: probabilities of classes."""
+        """What Chemprop predicts: numbers, or the probabilities of classes."""
         with TemporaryDirectory() as folder:
             data, model, out = (Path(folder, name) for name in ("data.csv", "best.pt", "out.csv"))
             pd.DataFrame({"smiles": molecules.smiles}).to_csv(data, index=False)
@@ -60,10 +60,10 @@ class ChempropMethod(KernelMethod):
 
 
 def command() -> str:
-    """Where Chemprop's command is.
+    """The path of Chemprop's command.
 
     Raises:
-        ValueError: Where it is not found.
+        ValueError: If it is not found.
     """
     found = shutil.which("chemprop")
     if found is None:

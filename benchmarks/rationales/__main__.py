@@ -12,29 +12,29 @@ from benchmarks.harness.options import Command, run_commands
 from benchmarks.rationales.options import PROGRAM, Explain, Rationales, defaults_text
 
 DETAILS = f"""\
-Lei's thesis (2017), chapter 3. A generator selects some words and an encoder predicts from them
-alone. With --rate the price of a word is moved until that share is selected. dependent: each
-selection depends on those before; independent: it does not; attention, svm: the words with the
-largest weights of a model that reads all of them; full: a model that reads all words; title: titles
-of questions.
+Lei's thesis (2017), chapter 3. A generator selects some words and an encoder predicts from these
+words alone. The price of a word is adjusted until the share --rate is selected. Models: dependent
+(each selection depends on those before it), independent (it does not), attention and svm (the words
+with the largest weights of a model that reads all words), full (a model that reads all words),
+title (a model that reads titles of questions).
 
-planted: a sentence of a film review among questions, so that it is known where its polarity is said
-(DIR/mr and DIR/trec, downloaded where they are not there); beer: ratings of one aspect, measured
-against annotations; molecules: how often a functional group occurs (RDKit's ChEMBL assay, or CEP
-with --root); chembl: the potency of that assay; askubuntu, msrp: similar questions or sentences,
-found by what is selected of their bodies. Your own: --data FILE, a table with a header (CSV, TSV,
-Parquet, also compressed) of texts and targets, classes or numbers, and perhaps of the phrases that
-say it, against which selections are then measured, on the texts that have some.
+planted: a sentence of a film review among questions, so that the words that say its polarity are
+known (files in DIR/mr and DIR/trec of --root DIR, downloaded if missing). beer: ratings of one
+aspect; selections are compared with annotations. molecules: how often a functional group occurs (in
+RDKit's ChEMBL assay, or in CEP with --root). chembl: the potency in that assay. askubuntu, msrp:
+similar questions or sentences, found by the words selected from bodies (msrp: sentences). Your own:
+--data FILE is a table with a header (CSV, TSV, Parquet, also compressed) of texts, their targets
+(classes or numbers) and, optionally, the phrases that say the target, to compare selections with.
 
-What is not given is of the data:
+Defaults that depend on the data:
 {defaults_text()}
 
 To predict new texts, with the words that the predictions are made from:
   explain --checkpoint OUT/runs/dependent-seed0 --data new.csv --out explained
 
 OUT holds metrics.json, predictions.csv, table.md, rationales.html (selections in color), pictures,
-configuration.json and runs/, with the checkpoint of each run's epoch with the lowest cost on the
-validation part, which knows nothing of evidence.
+configuration.json and runs/. Each run keeps the checkpoint of the epoch with the lowest cost on the
+validation part; this cost does not use the annotated evidence.
 Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 """
 
@@ -68,7 +68,7 @@ COMMANDS = {
         DETAILS,
     ),
     "explain": Command(
-        Explain, explain, "Predicts new texts and marks the words that say what is predicted."
+        Explain, explain, "Predicts new texts and marks the words that predictions are made from."
     ),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)

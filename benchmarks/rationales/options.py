@@ -77,21 +77,21 @@ def defaults_text() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Networks(Training):
-    """Models; what is not given depends on the data.
+    """Models; defaults depend on the data set.
 
     Args:
-        models: all that the data set has, unless given
-        rates: shares of words or atoms to select, a model for each; attention and svm take the
-            first
-        coherence: price of a transition between a word that is selected and one that is not, of a
-            bond between atoms
-        warm_up: fraction of the training in which the encoder reads everything and the generator
-            waits
-        estimator: of the gradient, selections are drawn, or relaxed in training
-        samples: selections drawn of each text or molecule in training
+        models: models to compare (all that the data set has)
+        rates: shares of words or atoms to select, a model for each; attention and svm use the first
+        coherence: price of each pair of neighbouring words, or of bonded atoms, of which exactly
+            one is selected
+        warm_up: fraction of the training in which the encoder reads everything, before the
+            generator starts to learn
+        estimator: gradient of selections: they are drawn (reinforce) or relaxed in training
+            (others)
+        samples: number of selections drawn per text or molecule in training
         hidden: width of generator and encoder
-        layers: of the encoder; iterations on molecules
-        dropout: of word vectors and of the vector of what is read
+        layers: number of layers of the encoder; on molecules, number of iterations
+        dropout: dropout probability of word vectors and of the vector of what is read
         embedding: size of learned word vectors (100)
     """
 
@@ -115,16 +115,16 @@ class Rationales(TextColumns, Source, Networks):
     """Texts and molecules.
 
     Args:
-        data: planted, beer, molecules, chembl, askubuntu, msrp, or a file of your own, of which a
-            fifth is drawn to test on, or a training and a test file
-        target_column: of classes or numbers in your file
-        evidence_column: of phrases of a text that say what its target is, | between several
-        task: what the targets of your file are (regression where all are numbers, and one has a
-            fraction or more than 20 differ)
-        root: folder of a data set with a name
-        aspect: of beer (appearance)
-        smarts: the group that is counted in molecules (fluorine on an aromatic ring; thiophene in
-            those of CEP)
+        data: planted, beer, molecules, chembl, askubuntu, msrp (see below), or your own texts: a
+            file, of which a fifth is drawn to test on, or a training and a test file
+        target_column: column of your file with the classes or numbers to predict
+        evidence_column: column of your file with phrases that say a text's target, separated by |
+        task: what your targets are (regression if all are numbers, and one has a fraction or more
+            than 20 differ; otherwise classification)
+        root: folder of the data set (data/NAME; planted: data); for molecules, the folder of CEP
+        aspect: aspect of beer to predict (appearance)
+        smarts: SMARTS of the group to count in molecules (fluorine on an aromatic ring; for CEP
+            thiophene)
     """
 
     NAMED, OWN = NAMED, OWN

@@ -1,1 +1,1 @@
-"""How much time layers and training take, and beside what."""
+"""Times layers and training beside their bare matrix products."""

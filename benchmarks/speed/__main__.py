@@ -1,4 +1,4 @@
-"""``python -m benchmarks.speed``: how much time layers and training take, and beside what."""
+"""``python -m benchmarks.speed``: times layers and training beside their matrix products."""
 
 import json
 import sys
@@ -26,15 +26,15 @@ python -m {PROGRAM} graph rkm          some of {", ".join(TABLES)}
 python -m {PROGRAM} scale --help       featurising and training by number of molecules
 python -m {PROGRAM} compare A B        ratios of the times in two metrics.json
 
-Every figure is a median over rounds of a forward and backward; in each round all layers of a table
-run once, one after the other in a random order, so that a slow moment of the machine falls on all.
-A layer stands beside its own bare matrix products: torch.mm of its weights with inputs of the same
-shapes, weights that share an input in one product, and the two products of each one's backward.
+Every figure is a median over rounds of the time of a forward and backward. In each round all layers
+of a table run once, in a random order, so that a slow moment of the machine falls on all of them. A
+layer stands beside its own bare matrix products: torch.mm of its weights with inputs of the same
+shapes (one product for weights that share an input), and the two products of each one's backward.
 
-scan: the bytes that must move, beside a copy. activation: MiB are the memory at the peak of a step,
-above that before it. language: steps of training presets of benchmarks.language_model, and their
-recurrent layers alone. epoch: the first epoch of benchmarks.molecules through its own Trainer, and
-after it its products alone, on random factors of the same shapes.
+scan: the bytes that must move, beside a copy. activation: MiB is the peak memory of a step, above
+that before it. language: steps of training presets of benchmarks.language_model, and of their
+recurrent layers alone. epoch: the first epoch of benchmarks.molecules through its own Trainer, then
+its products alone, on random factors of the same shapes.
 
 OUT/metrics.json has the rows, the machine and the versions.
 """
@@ -45,15 +45,15 @@ class Speed(Options):
     """What is timed.
 
     Args:
-        tables: which tables
-        device: cpu, cuda or cuda:N
-        threads: of the CPU
-        rounds: at most
-        seconds: after which no further round of a table begins
-        shapes: TxBxD, such as 35x20x640, steps, texts and channels of scan, sequence, rkm and kbrn
-            (by table and device)
-        models: networks of benchmarks.molecules, of epoch
-        out: folder for metrics.json
+        tables: tables to measure
+        device: device to time: cpu, cuda or cuda:N
+        threads: number of CPU threads
+        rounds: largest number of rounds
+        seconds: seconds after which no further round of a table begins
+        shapes: sizes TxBxD, such as 35x20x640, in scan, sequence, rkm and kbrn: T steps, B texts, D
+            channels (by table and device)
+        models: networks of benchmarks.molecules to train in epoch
+        out: folder to write metrics.json to
     """
 
     tables: tuple[TableName, ...] = setting(TABLES[:6], positional=True)
@@ -87,7 +87,7 @@ class Compare(Options):
 
     Args:
         before: metrics.json of one run, or its folder
-        after: that of another one
+        after: metrics.json of another run, or its folder
     """
 
     before: str = setting("", positional=True)
@@ -95,7 +95,7 @@ class Compare(Options):
 
 
 def carry_out(options: Speed) -> None:
-    """Measures and prints, table by table, and writes ``metrics.json``."""
+    """Measures and prints one table after another, and writes ``metrics.json``."""
     with as_input_error():
         if options.out:
             Path(options.out).mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def carry_out(options: Speed) -> None:
     if device.type == "mps":
         raise InputError("--device mps: expected cpu or cuda")
     torch.set_num_threads(options.threads)
-    torch.backends.cudnn.allow_tf32 = False  # as products outside of cuDNN by default
+    torch.backends.cudnn.allow_tf32 = False  # as is the default for products outside of cuDNN
     on_cuda = device.type == "cuda"
     content: dict[str, Any] = {
         "device": torch.cuda.get_device_name(device) if on_cuda else str(device),
@@ -152,7 +152,7 @@ def compare(options: Compare) -> None:
 def _measured(
     name: str, options: Speed, device: Any
 ) -> Iterator[tuple[str, list[dict[str, Any]], Table]]:
-    """The tables of a name: what was measured, the rows, and the rows as text."""
+    """The tables of this name: for each, what was measured, its rows, and the rows as text."""
     from benchmarks.speed.cases import cases
     from benchmarks.speed.timing import table
 
@@ -185,7 +185,7 @@ def _read(name: str) -> dict[str, Any]:
         content = dict(json.loads(text))
         _described(content)
         if not all(time > 0 for time in _times(content).values()):
-            raise ValueError("times are above 0")
+            raise ValueError("expected times above 0")
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged or no result of {PROGRAM}") from error
     return content
@@ -203,7 +203,7 @@ PURPOSE = "Times layers beside their bare matrix products and the layers that th
 COMMANDS = {
     "": Command(Speed, carry_out, PURPOSE, DETAILS),
     "scale": SCALE,
-    "compare": Command(Compare, compare, "Ratios of the times in two metrics.json."),
+    "compare": Command(Compare, compare, "Compares the times in two metrics.json."),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)
 

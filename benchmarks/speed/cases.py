@@ -27,9 +27,9 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import Form, walk_scan
 from pyg_kernels.sequence import KBRN, RCNN, RKM, RKMCell
 
-Layers = list[tuple[str, nn.Module, tuple[int, ...]]]  # with their products, see Contestant
+Layers = list[tuple[str, nn.Module, tuple[int, ...]]]  # name, layer, and products as in Contestant
 Shape = tuple[int, int, int]  # steps, texts, channels
-#: By table and type of device.
+#: The shapes of each table, by type of device.
 SHAPES: dict[str, dict[str, tuple[Shape, ...]]] = {
     "scan": {"cpu": ((256, 32, 300),), "cuda": ((256, 128, 512), (2048, 32, 1024))},
     "sequence": {
@@ -52,16 +52,16 @@ RECURRENT = ("lstm", "rkm-lstm", "rkm-cifg", "ran", "linear-gated", "linear")
 WITHOUT_FEEDBACK = ("lstm", "rkm-lstm", "rkm-cifg", "ran", "gated-cnn", "cnn")
 CHANNELS = 175  # of graph layers
 MOLECULES = {"cpu": 512, "cuda": 16_384}
-ATOMS, RINGS, BOND_FEATURES = 27, 6, 7  # of a random molecule, about those of one of CEP
-#: Inputs of a unit and units, and centres of a unit; on a GPU the direct sum allows no more.
+ATOMS, RINGS, BOND_FEATURES = 27, 6, 7  # of a random molecule, about as many as in one of CEP
+#: Inputs of a unit, units, and centres of a unit; on a GPU the direct sum limits the centres.
 INPUTS = {"cpu": (10_000, 20), "cuda": (50_000, 64)}
 CENTERS: dict[str, tuple[int, ...]] = {"cpu": (10, 100, 300, 1000), "cuda": (10, 100)}
 LANGUAGE_MODELS = ("rcnn-5m", "lstm-5m")
-WORDS = 10_000  # as the Penn Treebank has
+WORDS = 10_000  # in the vocabulary, as in the Penn Treebank
 
 
 def cases(name: str, shapes: Sequence[Shape], device: torch.device) -> Iterator[Case]:
-    """The cases of a table, of its own shapes where none are given."""
+    """The cases of a table; if no shapes are given, those of :data:`SHAPES` are used."""
     torch.manual_seed(0)
     if name in SHAPES:
         for shape in shapes or SHAPES[name][device.type]:
@@ -76,7 +76,7 @@ def cases(name: str, shapes: Sequence[Shape], device: torch.device) -> Iterator[
 
 
 def sequence_layers(channels: int) -> Layers:
-    """RCNNs and their rivals, of one hidden size; ``sru`` only where it is installed."""
+    """RCNNs and their rivals, all of one hidden size; ``sru`` only if it is installed."""
     found: Layers = [
         ("RCNN order 1, input gate", RCNN(channels, channels, order=1, decay="input"), (2,)),
         ("RCNN order 2, input gate", RCNN(channels, channels, order=2, decay="input"), (3,)),
@@ -91,7 +91,7 @@ def sequence_layers(channels: int) -> Layers:
     ]
     if importlib.util.find_spec("sru") is not None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it tries to compile its CUDA sources
+            warnings.simplefilter("ignore")  # sru tries to compile its CUDA sources
             import sru
 
         found.append(("sru", sru.SRU(channels, channels, num_layers=1), (3,)))
@@ -143,7 +143,7 @@ def text_case(name: str, shape: Shape, device: torch.device) -> Case:
 
 
 def text_step(layer: nn.Module, x: Tensor) -> Step:
-    """One forward and backward of a layer, gradients of its input and parameters."""
+    """One forward and backward pass of a layer, with gradients of its input and parameters."""
 
     def read(x: Tensor) -> Tensor:
         with warnings.catch_warnings():
@@ -156,9 +156,9 @@ def text_step(layer: nn.Module, x: Tensor) -> Step:
 def backward_step(
     read: Callable[[Tensor], Any], x: Tensor, parameters: Iterable[Tensor], *seeds: Tensor
 ) -> Step:
-    """One forward and backward: gradients of the input and the parameters.
+    """One forward and backward pass, with gradients of the input and the parameters.
 
-    `seeds` are the gradients of the outputs, random ones where they are not given.
+    `seeds` are the gradients of the outputs. If none are given, the first call draws them.
     """
     x = x.detach().clone().requires_grad_()
     inputs = [x, *(p for p in parameters if p.requires_grad)]
@@ -175,9 +175,9 @@ def backward_step(
 
 
 def scan_case(shape: Shape, device: torch.device) -> Case:
-    """The bytes that the scan has to move, over its time, beside a copy on the device.
+    """The bytes that the scan has to move a second, beside those of a copy on the device.
 
-    It reads a decay and an input of each order, and writes the states of each and the outputs.
+    It reads one decay and an input of each order; it writes states of each order and outputs.
     """
     steps, texts, channels = shape
     source = torch.randn(steps * texts, channels, device=device)
@@ -197,7 +197,7 @@ def scan_case(shape: Shape, device: torch.device) -> Case:
 
 
 def graph_layers(channels: int, edge_dim: int) -> Layers:
-    """Our layers with bond features, and PyG's nearest."""
+    """Our layers with bond features, and the most similar layers of PyG."""
     mlp = nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels))
     both: dict[str, Any] = {"edge_dim": edge_dim}
     return [
@@ -232,7 +232,7 @@ def graph_case(number: int, device: torch.device, channels: int = CHANNELS) -> C
 
 
 def sum_case(number: int, device: torch.device, channels: int = CHANNELS) -> Case:
-    """Gated sums over the bonds of random molecules, and the same by PyTorch's ops."""
+    """Gated sums over the bonds of random molecules, and the same sums by PyTorch's ops."""
     generator, nodes = torch.Generator().manual_seed(0), number * ATOMS
     edge_index, edge_attr = random_molecules(number, generator)
     source, target = edge_index.to(device)
@@ -269,7 +269,7 @@ def sum_case(number: int, device: torch.device, channels: int = CHANNELS) -> Cas
 
 
 def random_molecules(number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Chains of atoms that random bonds close to rings of six, and each bond's one-hot type."""
+    """Chains of atoms with random bonds that close rings of six, and each bond's one-hot type."""
     first = ATOMS * torch.arange(number).unsqueeze(1)
     closed = torch.rand(number, ATOMS - 5, generator=generator).argsort()[:, :RINGS]
     chain = torch.arange(ATOMS - 1).expand(number, -1)
@@ -281,7 +281,7 @@ def random_molecules(number: int, generator: torch.Generator) -> tuple[Tensor, T
 
 
 def activation_case(shape: tuple[int, int], centers: tuple[int, ...], device: torch.device) -> Case:
-    """Learned activations, each beside the direct sum of the same parameters, and fixed ones."""
+    """Learned activations, each beside the direct sum with its parameters, and fixed ones."""
     inputs = torch.randn(shape, device=device)
     seed = torch.randn_like(inputs)
     units = shape[1]
@@ -293,7 +293,7 @@ def activation_case(shape: tuple[int, int], centers: tuple[int, ...], device: to
     for green in GREENS:
         for count in centers:
             ours = KernelActivation(units, count, green).to(device)
-            # As after training: centres are where they came to lie, neither sorted nor even.
+            # As after training, the centres are neither sorted nor evenly spaced.
             ours.centers.data += 4.0 / count * torch.randn_like(ours.centers)
             parameters = (ours.centers, ours.coefficients)
             name = f"{green}, {count} centres"

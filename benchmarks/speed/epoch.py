@@ -1,4 +1,4 @@
-"""Training of molecules beside its matrix products alone, batch by batch."""
+"""Times training on molecules, batch by batch, beside its matrix products alone."""
 
 import math
 import statistics
@@ -23,13 +23,13 @@ from pyg_kernels.molecules import NETWORKS, training
 from pyg_kernels.molecules.methods import Task, standardization
 
 BATCH_SIZE = 128
-CLIP = 5.0  # the largest norm of the gradient, as by default in the benchmark
-WARM_BATCHES = 2  # the ops' kernels are compiled in these, off the record
-Product = tuple[tuple[int, ...], tuple[int, ...]]  # the shapes of its factors
+CLIP = 5.0  # the largest norm of the gradient; the benchmark's default
+WARM_BATCHES = 2  # not recorded: the ops' kernels are compiled in these
+Product = tuple[tuple[int, ...], tuple[int, ...]]  # the shapes of the two factors
 
 
 class RecordProducts(FlopCounterMode):
-    """Notes the factors of every product of two dense matrices, forward and backward."""
+    """Records the factors' shapes of every dense matrix product, forward and backward."""
 
     def __init__(self) -> None:
         self.products: list[Product] = []
@@ -46,18 +46,18 @@ class RecordProducts(FlopCounterMode):
 
 
 def flop(product: Product) -> int:
-    """Multiplications and additions."""
+    """The number of multiplications and additions of a product."""
     return 2 * math.prod(product[0]) * product[1][-1]
 
 
 def products_alone(products: Sequence[Product], device: torch.device) -> Step:
-    """Products of these shapes, of random factors."""
+    """A step that computes products of these shapes with random factors."""
     random = partial(torch.randn, device=device)
     return multiply([(random(left), random(right)) for left, right in products])
 
 
 class BatchClock(Callback):
-    """Times batch by batch: loader, network, loss, backward, clipping, Adam, schedule, Trainer."""
+    """Times each batch: loader, network, loss, backward, clipping, Adam, schedule and Trainer."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -76,7 +76,7 @@ class BatchClock(Callback):
 
 
 def check_networks(names: Iterable[str]) -> None:
-    """Refuses models that are no networks trained on batches."""
+    """Raises an error for models that are not networks trained on batches."""
     for name in names:
         if name not in NETWORKS:
             raise InputError(f"--models {name}: expected one of {', '.join(NETWORKS)}")
@@ -97,7 +97,7 @@ def train_batches(
     device: str = "cpu",
     batch_size: int = BATCH_SIZE,
 ) -> None:
-    """Trains an untrained network on the first batches of its first epoch; keeps nothing.
+    """Trains a fresh network on the first batches of its first epoch, and discards it.
 
     Equal arguments give equal weights and equal batches.
     """
@@ -121,7 +121,7 @@ def train_batches(
 
 
 def _prepared(split: Split, model: Model, batch_size: int) -> tuple[Any, Any]:
-    """What the package trains, and the batches of the training part."""
+    """The learner that the package trains, and the batches of the training part."""
     arguments, train, y = model.arguments, split.parts["train"], split.data.targets
     task, featurizer = Task("regression", y.shape[1]), arguments["featurizer"]
     sizes = {name: arguments[name] for name in ("hidden_channels", "num_layers", "dropout")}
@@ -147,8 +147,8 @@ def measure_epochs(
 ) -> list[Row]:
     """Times an epoch of each network, and its products alone, in interleaved rounds.
 
-    Every round trains each network once, in a random order, on the same batches from the same
-    weights, and then computes the products. One round before the others does not count.
+    Every round takes the networks in a random order. It trains each one once, from the same weights
+    on the same batches, and then computes its products. The first round does not count.
     """
     check_networks(names)
     split, models = comparison(Options(model=names))

@@ -16,7 +16,7 @@ from benchmarks.harness.study import Record, Report, Study, in_own_process, rows
 PROGRAM = "benchmarks.speed scale"
 FULL = 2_300_000  # molecules of the Clean Energy Project
 BATCH_SIZE = 128
-WARM_BATCHES = 10  # at most so many of the first do not count
+WARM_BATCHES = 10  # at most this many batches at the start do not count
 MIB = 2**20
 DETAILS = """\
 Writes the molecules of a data set many times over, their atoms in other orders, featurises the file
@@ -50,7 +50,7 @@ class Scale(Results):
 
 
 class Molecules(NamedTuple):
-    """A number of molecules."""
+    """A number of molecules to measure."""
 
     number: int
     name: str
@@ -58,7 +58,7 @@ class Molecules(NamedTuple):
 
 
 def carry_out(options: Scale) -> None:
-    """Measures the numbers of molecules that are not measured yet and prints the table."""
+    """Measures the numbers of molecules that are not yet measured, and prints the table."""
     with naming_extras("mol,bench"):
         from benchmarks.speed.epoch import check_networks
     check_networks([options.model])
@@ -84,11 +84,11 @@ def carry_out(options: Scale) -> None:
 
 
 def measured(options: Scale, cell: Molecules, folder: Path) -> Record:
-    """The three stages of a number of molecules; half of one is begun anew."""
+    """Runs the three stages for a number of molecules; if interrupted, they start again."""
     path, shards = folder / "molecules.csv", folder / "shards"
     for old in (path, shards):
         shutil.rmtree(old, ignore_errors=True) if old.is_dir() else old.unlink(missing_ok=True)
-    os.environ["OMP_NUM_THREADS"] = str(options.threads)  # of the processes
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)  # read by the processes of the stages
     root = str(Path(options.root).expanduser().resolve())
     began = time.perf_counter()
     _carried_out(replicate, path, options.dataset, root, cell.number)
@@ -102,7 +102,7 @@ def measured(options: Scale, cell: Molecules, folder: Path) -> Record:
 
 
 def _carried_out(stage: Callable[..., Record], *arguments: object) -> Record:
-    """What a stage gives in a fresh process, with the peaks of its memory in bytes."""
+    """The result of a stage, run in a fresh process, with its peak memory in bytes."""
     try:
         return in_own_process(_with_peaks, stage, *arguments)
     except (InputError, RunError) as error:
@@ -118,7 +118,7 @@ def _with_peaks(stage: Callable[..., Record], *arguments: object) -> Record:
 
 
 def replicate(path: Path, dataset: str, root: str, number: int) -> Record:
-    """Writes so many molecules of a data set, copies side by side with other orders of atoms."""
+    """Writes `number` molecules: copies of a data set's, side by side, with shuffled atoms."""
     import pandas
     from rdkit import Chem
 
@@ -137,7 +137,7 @@ def replicate(path: Path, dataset: str, root: str, number: int) -> Record:
 
 
 def _source(dataset: str, root: str) -> Any:
-    """The molecules that are written many times over."""
+    """The data set whose molecules are written many times over."""
     from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
 
     return CEP(root) if dataset == "cep" else ChEMBLSulfonamides()
@@ -157,7 +157,7 @@ def featurise(path: Path, shards: Path, number: int, workers: int) -> Record:
 
 
 def train(path: Path, shards: Path, model: str, steps: int) -> Record:
-    """Trains some batches of the shards through the benchmark; the first few do not count."""
+    """Trains on batches of the shards by the molecule benchmark; the first few do not count."""
     from benchmarks.molecules.options import Options
     from benchmarks.speed.epoch import BatchClock, comparison, train_batches
 

@@ -1,4 +1,4 @@
-"""Medians over interleaved rounds, bare matrix products, and the one table of what was timed."""
+"""Median times over interleaved rounds, bare matrix products, and the table of the results."""
 
 import math
 import random
@@ -21,13 +21,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Contestant:
-    """What is timed."""
+    """One thing that is timed."""
 
     name: str  # what it is
-    step: Step  # does it once
-    # how many square weights multiply one input, input by input; none: no products
+    step: Step  # runs it once
+    # for each input, how many square weights multiply it; empty if there are no products
     products: tuple[int, ...] = ()
-    work: float = 0.0  # what a step does, in units of its table
+    work: float = 0.0  # the work of a step, in the unit of its table
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class Case:
 
     table: str  # its name on the command line
     size: str
-    contestants: Sequence[Contestant]  # what is timed, in interleaved rounds
-    rivals: Sequence[str] = ()  # names of contestants over whose time all others are shown
-    # an input of the products, of shape (N, channels)
+    contestants: Sequence[Contestant]  # timed in interleaved rounds
+    rivals: Sequence[str] = ()  # contestants by whose times all times are divided
+    # a tensor like the inputs of the products, of shape (N, channels)
     like: Tensor = field(default_factory=lambda: torch.empty(0, 1))
     unit: str = ""  # of the contestants' work
-    memory: bool = False  # also the memory at the peak of a step, above that before it
+    memory: bool = False  # whether to show a step's peak memory, above that before it
 
     def measure(self, rounds: int, device: torch.device, limit: float = math.inf) -> list[Row]:
-        """A row for each contestant, timed with the bare products of all in the same rounds."""
+        """A row for each contestant; bare products are timed in the same rounds."""
         counts = sorted({c.products for c in self.contestants if c.products})
         steps = [multiply(layer_factors(count, self.like)) for count in counts]
         steps += [c.step for c in self.contestants]
@@ -70,7 +70,7 @@ class Case:
 
 
 def table(caption: str, rows: Sequence[Row]) -> Table:
-    """The rows of a case as text, in the order of their keys."""
+    """The rows of a case as a table whose columns have the order of the keys."""
     keys = list(dict.fromkeys(key for row in rows for key in row))
     titles = {"milliseconds": "ms", "products_milliseconds": "products", "peak_mebibytes": "MiB"}
     header = [
@@ -82,7 +82,7 @@ def table(caption: str, rows: Sequence[Row]) -> Table:
 def medians(
     steps: Sequence[Step], rounds: int, device: torch.device, limit: float = math.inf
 ) -> list[float]:
-    """The median seconds of each step, over interleaved rounds after two that do not count."""
+    """The median seconds of each step over interleaved rounds; two more come first, uncounted."""
     seconds: list[list[float]] = [[] for _ in steps]
     for k, counts in interleaved(len(steps), rounds, limit, warm=2):
         taken = seconds_of(steps[k], device)
@@ -92,10 +92,10 @@ def medians(
 
 
 def interleaved(number: int, rounds: int, limit: float, warm: int) -> Iterator[tuple[int, bool]]:
-    """What to do next, round by round, and whether it counts: not in the first, `warm` rounds.
+    """The next step, round by round, and whether it counts; the first `warm` rounds do not.
 
-    Every round has an order of its own, because a step finds memory as the one before left it.
-    After `limit` seconds no further round begins, except the first that counts.
+    Each round has its own random order, because a step finds memory as the previous one left it.
+    After `limit` seconds no further round begins, but the first round that counts always runs.
     """
     shuffled = random.Random(0)
     began = time.perf_counter()
@@ -107,7 +107,7 @@ def interleaved(number: int, rounds: int, limit: float, warm: int) -> Iterator[t
 
 
 def seconds_of(step: Step, device: torch.device) -> float:
-    """How long a step takes, from an idle device until it is idle again."""
+    """The seconds that a step takes, from an idle device until the device is idle again."""
     start = now(device)
     if device.type != "cuda":
         step()
@@ -122,7 +122,7 @@ def seconds_of(step: Step, device: torch.device) -> float:
 
 
 def layer_factors(counts: Sequence[int], like: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Those of the forward product and the backward's two, for each input."""
+    """For each input, the factors of the forward product and of the two backward products."""
     channels = like.size(1)
     found = []
     for k in counts:
@@ -133,7 +133,7 @@ def layer_factors(counts: Sequence[int], like: Tensor) -> list[tuple[Tensor, Ten
 
 
 def multiply(factors: Sequence[tuple[Tensor, Tensor]]) -> Step:
-    """Products of pairs of matrices, or of batches of them."""
+    """A step that multiplies pairs of matrices, or of batches of matrices."""
 
     def run() -> None:
         for left, right in factors:

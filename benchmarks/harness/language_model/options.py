@@ -108,12 +108,12 @@ class Corpus(Options):
     """Texts.
 
     Args:
-        data: folder of ptb.train.txt, ptb.valid.txt and ptb.test.txt, of wiki.train.tokens ..., or
-            of train.txt ..., also compressed (.gz), or a text file of your own, of which the first
-            80 % of the lines train, 10 % validate and the last are tested (the documentation
-            inside this Python)
-        words: the file is written as a corpus is, words between spaces
-        encoding: of the file, or of the files of the folder
+        data: folder of a corpus, with ptb.train.txt, ptb.valid.txt and ptb.test.txt, with
+            wiki.train.tokens ..., or with train.txt ..., also compressed (.gz); or a text file of
+            your own: the first 80 % of its lines train, the next 10 % validate and the last 10 %
+            test (the documentation inside this Python)
+        words: split your file at spaces alone, as the files of a corpus are
+        encoding: character encoding of the file, or of the files in the folder
     """
 
     data: str | None = setting(None, free=True)
@@ -137,11 +137,11 @@ class LanguageModels(Options):
     """Models.
 
     Args:
-        models: one or more of the presets below
-        parameters: each model gets the largest width within this number of parameters (the
+        models: presets to compare, from the list below
+        parameters: give each model the largest width with at most this many parameters (the
             preset's; 1000000 without --data)
-        hidden: this width instead; word vectors of a size of their own keep their proportion to it
-        layers: of each model (the preset's)
+        hidden: width in place of --parameters; word vectors of another size change with it
+        layers: number of layers of each model (the preset's)
     """
 
     EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = (("hidden", "parameters"),)
@@ -163,11 +163,11 @@ class LanguageModel(Corpus, LanguageModels, Runs):
     """Batches of training.
 
     Args:
-        epochs: at most (the preset's; 5 without --data)
-        batch_size: streams side by side (the preset's)
-        steps: words of a stream through which gradients flow (the preset's)
-        lr: first learning rate (the preset's)
-        clip: largest norm of the gradient, 0 for any (the preset's)
+        epochs: largest number of epochs (the preset's; 5 without --data)
+        batch_size: streams of text side by side in a batch (the preset's)
+        steps: words of each stream in a batch, through which gradients flow (the preset's)
+        lr: learning rate of the first epoch (the preset's)
+        clip: largest norm of the gradient; larger ones are scaled down; 0: no limit (the preset's)
         patience: stop after N epochs without a lower validation perplexity (the preset's)
     """
 

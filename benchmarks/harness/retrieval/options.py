@@ -18,13 +18,13 @@ class Source(Options):
     """Files of the data.
 
     Args:
-        root: folder of a data set with a name (data/NAME)
-        vectors: word vectors in GloVe's or word2vec's text format, also compressed (.gz); none,
-            learn them (askubuntu's own, or glove*.txt or glove*.txt.gz in DIR, DIR/glove or
-            DIR/../glove; learned where there is none)
-        leave_out: leave out, and count, lines of askubuntu's files that are errors otherwise, such
-            as those of an id without a question
-        split_seed: of parts and draws
+        root: folder of the data set (data/NAME)
+        vectors: file of word vectors in GloVe's or word2vec's text format, also .gz; none: learn
+            them (askubuntu's own, or glove*.txt or glove*.txt.gz in DIR, DIR/glove or DIR/../glove
+            with DIR the folder of the data set or of your file; learned if there is none)
+        leave_out: leave out and count lines of askubuntu's files that are otherwise errors, such as
+            an id without a question
+        split_seed: random seed of the parts and of what else is drawn from the data
     """
 
     NAMED: ClassVar[tuple[str, ...]]  # data sets with a name
@@ -64,12 +64,12 @@ class Questions(Source):
     """Questions.
 
     Args:
-        data: msrp, paraphrases of sentences of news; askubuntu, questions about Ubuntu; or your own
-            pairs, a table with a header: a file, of which a fifth of the similar ones is drawn to
-            test on, or a training and a test file
-        columns: of your pairs, two texts and whether they are similar, 0 or 1
-        encoding: of your CSV file
-        tune_vectors: train these vectors too
+        data: msrp (paraphrases of sentences of news), askubuntu (questions about Ubuntu), or your
+            own pairs as a table with a header: a file, of which a fifth of the similar pairs is
+            drawn to test on, or a training and a test file
+        columns: columns of your pairs: first text, second text, whether they are similar (0 or 1)
+        encoding: character encoding of your CSV or TSV file
+        tune_vectors: also train the word vectors that were read from a file
     """
 
     NAMED, OWN = ("msrp", "askubuntu"), "pairs"
@@ -91,17 +91,17 @@ class Networks(Options):
     """Encoders.
 
     Args:
-        models: encoders
-        pooling: how a text's states become its vector (last for rcnn and gru, mean for lstm and
-            cnn)
-        fields: what is read of a question (title+body)
-        parameters: each encoder gets the largest width within this number, besides word vectors
-            (100000; askubuntu 401000, the thesis's, a width of 400 for rcnn)
-        hidden: this width instead
+        models: encoders to compare
+        pooling: how the states at the words become the vector of a text (last for rcnn and gru,
+            mean for lstm and cnn)
+        fields: fields of a question that are read (title+body)
+        parameters: give each encoder the largest width with at most this many parameters, besides
+            word vectors (100000; askubuntu 401000, as in the thesis, where rcnn has a width of 400)
+        hidden: width of all encoders, in place of --parameters
         embedding: size of learned word vectors (100)
-        dropout: of word vectors and of texts' vectors, in pre-training too
-        negatives: random questions for each similar one, drawn anew each epoch
-        margin: by which the similar one is to be closer than the best of these
+        dropout: dropout probability of word vectors and of texts' vectors, also in pre-training
+        negatives: number of random questions per similar question, drawn anew each epoch
+        margin: margin by which a similar question's cosine should exceed that of all random ones
     """
 
     EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = (("hidden", "parameters"),)
@@ -122,9 +122,9 @@ class Pretraining(Options):
     """Pre-training.
 
     Args:
-        pretraining: which networks to compare, none pre-trained, all, or each with and without
-        pretraining_epochs: at most (3; askubuntu 40)
-        pretraining_batch_size: titles a batch (64; askubuntu 256)
+        pretraining: whether networks are pre-trained; both compares each network with and without
+        pretraining_epochs: largest number of epochs of pre-training (3; askubuntu 40)
+        pretraining_batch_size: titles per batch of pre-training (64; askubuntu 256)
     """
 
     pretraining: Literal["no", "yes", "both"] = setting("both", free=True)

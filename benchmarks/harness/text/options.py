@@ -71,23 +71,23 @@ class Texts(TextColumns):
     """Texts.
 
     Args:
-        data: trec: questions, 6 classes; trec-fine: the same, 50 classes; sst-fine (or sst),
-            sst-binary: sentences of film reviews, 5 or 2 classes; mr: the same, 2 classes, random
-            split; ag_news: news, 4 classes; or your own, see below: a file, of which a fifth of
-            each class is drawn to test on, or a training and a test file, or a folder of both
-        root: folder of the files of a corpus, downloaded where they are not there (data/trec,
-            data/sst, data/mr, data/ag_news)
-        label_column: of the classes of your file (label)
-        vectors: word vectors in GloVe's or word2vec's text format, also compressed (.gz); none:
-            learn them (glove*.txt or glove*.txt.gz in DIR, DIR/glove or DIR/../glove, where DIR is
-            that of --root or of your file; learned where there is none)
-        tune_vectors: train these vectors too
-        unit_norm: scale these vectors to length 1
-        phrases: train on the labelled phrases of sst too, stsa.fine.phrases.train or
-            stsa.binary.phrases.train in DIR; auto: where they are there
-        split_seed: of the texts held out of training, of folds, or of the texts drawn (0)
-        folds: how many of ten random folds of all texts are the test part, in turn; 1: the parts
-            above, of mr the first fold
+        data: corpus: trec, trec-fine (questions, 6 and 50 classes), sst-fine or sst, sst-binary
+            (sentences of film reviews, 5 and 2 classes), mr (the same, 2 classes, random split) or
+            ag_news (news, 4 classes); or your own, see below: a file, of which a fifth of each
+            class is drawn to test on, a training and a test file, or a folder with both
+        root: folder of the corpus; missing files are downloaded (data/trec, data/sst, data/mr,
+            data/ag_news)
+        label_column: column of your file with the class (label)
+        vectors: file of word vectors in GloVe's or word2vec's text format, also .gz; none: learn
+            them (glove*.txt or glove*.txt.gz in DIR, DIR/glove or DIR/../glove with DIR the folder
+            of the corpus or of your file; learned if there is none)
+        tune_vectors: also train the word vectors that were read from a file
+        unit_norm: scale word vectors that were read from a file to length 1
+        phrases: train on the labelled phrases of sst too, from stsa.fine.phrases.train or
+            stsa.binary.phrases.train in the folder of the corpus; auto: if this file exists
+        split_seed: random seed of folds and of texts drawn to validate or to test on (0)
+        folds: test in turn on the first N of ten random folds of all texts; 1: on the parts above,
+            of mr on the first fold
     """
 
     data: tuple[str, ...] = setting(("trec",), free=True, repeats=True)
@@ -139,25 +139,25 @@ class TextModels(Options):
     """Models.
 
     Args:
-        models: which (the first three; all that are recurrent kernel machines with --ngram)
-        ngram: one or more widths of the filters of recurrent kernel machines, in words (1)
-        parameters: each model gets the largest width within this number of parameters besides word
-            vectors (300000, but for recurrent kernel machines)
-        hidden: this width instead (300 for recurrent kernel machines)
-        rcnn_hidden: this width of rcnn, unless --hidden or --parameters is given; others get the
-            largest within the number of parameters of an rcnn with the decay input
-        layers: of rcnn, lstm, bi-lstm; several are a model each; the others have one
-        decays: of rcnn, a number from 0 to below 1, learned, input or recurrent; several
-            are a model each
-        order: words in an n-gram of rcnn
-        activation: of rcnn
-        rcnn_readout: of rcnn, what it activates: n-grams up to a word, those that end at it, or the
-            first summed over all orders
-        readout: of rcnn, lstm, bi-lstm: the last layer at the last word, or the means over words of
-            all layers, side by side (mean for rcnn)
-        counts: beside each network a linear classifier of which n-grams of up to so many words a
-            text has; their log-probabilities are averaged; 0: none (2 for rcnn, 0 for others)
-        dropout: of word vectors, between layers, and of the text's vector
+        models: models to compare (the first three; with --ngram all recurrent kernel machines)
+        ngram: filter widths of recurrent kernel machines in words, each for every machine (1)
+        parameters: give each model the largest width with at most this many parameters, besides
+            word vectors (300000, except for recurrent kernel machines)
+        hidden: width of all models, in place of --parameters (300 for recurrent kernel machines)
+        rcnn_hidden: width of rcnn without --hidden and --parameters; other models get the largest
+            width with at most as many parameters as such an rcnn with --decays input
+        layers: numbers of layers of rcnn, lstm and bi-lstm, a model for each; others have one layer
+        decays: decays of rcnn, a model for each: numbers from 0 to below 1, learned, input or
+            recurrent
+        order: number of words in the n-grams of rcnn
+        activation: activation function of rcnn
+        rcnn_readout: n-grams that rcnn activates at a word: those up to the word (c), those that
+            end at it (z), or those up to it, summed over all orders (sum)
+        readout: vector of a text in rcnn, lstm and bi-lstm; last: last layer at the last word;
+            mean: means over words of all layers, concatenated (mean for rcnn, last for others)
+        counts: average each network's log-probabilities with those of a linear classifier of the
+            n-grams of up to N words in a text; 0: network alone (2 for rcnn, 0 for others)
+        dropout: dropout probability of word vectors, between layers, and of the text's vector
         embedding: size of learned word vectors (100)
     """
 

@@ -15,31 +15,31 @@ from benchmarks.papers.activations.options import Charging, LongTerm, Xor
 PROGRAM = "benchmarks.papers.activations"
 XOR = """\
 One unit, y = f(w z + b), reads all patterns of bits, -1 or 1, and learns their parity by least
-squares: solved when the nearest of 0 and 1 is right for every pattern. All trials are trained for
-the same number of iterations, so that the learned functions can be compared: how bent one is, is
-the total variation of its slope, the sum of the changes of slope at its kinks.
+squares. It is solved when, for every pattern, the nearest of 0 and 1 is right. All trials have the
+same number of iterations, so that the learned functions can be compared. The bend of a function is
+measured by the total variation of its slope, the sum of the changes of slope at its kinks.
 """
 CHARGING = """\
-Sequences of 30 steps; 3 of them, drawn at random, hold an integer drawn from 0 to 9, the others 0.
+In each sequence of 30 steps, 3 random steps hold an integer drawn from 0 to 9, the others 0.
 h_t = x_t + [h_{t-1} > 1] (h_{t-1} - 1); the target at each step is whether h_t > 0. Every network
-has one hidden unit and an affine read-out. Accuracy is that of all steps of 25,000 test sequences,
-the same for every seed, at iterations spaced evenly in their logarithm, ten a decade. A trial ends
-early when three checks in a row find no error.
+has one hidden unit and an affine read-out. Accuracy is measured on all steps of 25,000 test
+sequences, the same for every seed, at iterations spaced evenly in their logarithm, ten per decade.
+A trial ends early when three checks in a row find no error.
 """
 LONG_TERM = """\
-Sequences of T random bits, -1 or 1, one a step; the class is a function of the first two. Every
-iteration draws fresh sequences. A trial is learned when all of 2,000 test sequences, the same for
-every seed, are classified right; this is looked at every 50 iterations and ends the trial.
+Sequences of T random bits, -1 or 1, one per step; the class is a function of the first two bits.
+Every iteration draws fresh sequences. A trial ends, as learned, when it classifies all of 2,000
+test sequences, the same for every seed, correctly; this is checked every 50 iterations.
 
-A KBRN normalises, in training, by the statistics of each step, and so is the test set; the column
-"running" has the accuracy in evaluation mode, by the running ones, at the end.
+In training, a KBRN normalises by the statistics of each step, and does so on the test set too; the
+column "running" has the accuracy at the end in evaluation mode, by the running statistics.
 
-Without a preset it takes minutes; --preset practical, hours on two cores; --preset paper is the
-paper's grid.
+Without a preset this takes minutes, and --preset practical takes hours on two cores; --preset paper
+is the grid of the paper.
 """
 STATUS = """
-The grid of a folder may grow: --resume with other seeds, sizes or models adds trials, with more
---max-iterations goes on with those that had not learned. --report may be asked while another
+The grid of a folder may grow: --resume with other seeds, sizes or models adds trials, and with more
+--max-iterations it continues the trials that had not learned. --report also works while another
 process trains. OUT holds metrics.json, table.md, the pictures, configuration.json and runs/, with a
 record and a checkpoint of each trial. A trial whose loss is no longer a number ends there, as not
 learned. Exit status: 0 done, 2 bad input, 130 interrupted.
@@ -73,7 +73,7 @@ COMMANDS = {
     "long-term": Command(
         LongTerm,
         carry_out,
-        "Bits at the beginning of a long sequence, KBRN and LSTM.",
+        "Learns a function of the first two bits of a long sequence, by KBRN and LSTM.",
         LONG_TERM + STATUS,
     ),
 }

@@ -1,4 +1,4 @@
-"""What the three experiments ask for; nothing here imports torch."""
+"""The options of the three experiments; nothing here imports torch."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -18,16 +18,16 @@ class Activation(Device, Results):
     """The learned activation and its training.
 
     Args:
-        seeds: of the weights and of the training data
-        max_iterations: of each trial, after which one that has not learned has failed
-        init: what it is at the start, small random coefficients or near a function
-        init_range: of the centres at the start
-        affine: add a learned affine part
-        learning_rate: of Adam
+        seeds: random seeds of the weights and of the training data, a trial for each
+        max_iterations: most iterations of a trial; one that has not learned by then has failed
+        init: activation at the start: small random coefficients, or close to a function
+        init_range: range of the centres at the start
+        affine: add a learned line to the function
+        learning_rate: learning rate of Adam
     """
 
     green: ClassVar[Literal["relu", "abs"]] = "relu"  # function around a centre
-    normalize: ClassVar[bool] = False  # what enters the activation
+    normalize: ClassVar[bool] = False  # whether to normalise the activation's input
 
     seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
     max_iterations: int = setting(10_000, "iterations", least=1, free=True)
@@ -48,8 +48,8 @@ class Xor(Activation):
 
     Args:
         inputs: numbers of bits
-        centers: numbers of centres
-        l1: weights of the sum of absolute coefficients
+        centers: numbers of centres of the learned activation
+        l1: weights of the L1 penalty, the sum of absolute coefficients
     """
 
     green = "abs"
@@ -67,8 +67,8 @@ class Recurrent(Activation):
     """Recurrent networks on fresh sequences.
 
     Args:
-        centers: of each learned activation
-        batch_size: fresh sequences an iteration
+        centers: number of centres of each learned activation
+        batch_size: fresh sequences per iteration
     """
 
     centers: int = setting(100, least=1, most=LARGEST_WIDTH)
@@ -81,7 +81,7 @@ class Charging(Recurrent):
     """The charging problem.
 
     Args:
-        models: networks
+        models: networks to compare
     """
 
     models: tuple[Literal["kbrn", "rnn", "lstm"], ...] = setting(MODELS, "model", free=True)
@@ -96,12 +96,12 @@ class LongTerm(Recurrent):
     """The first two bits of long sequences.
 
     Args:
-        models: networks
-        functions: of the first two bits
-        lengths: bits a sequence
-        longer: lengths at which equivalence alone is learned, by the KBRN alone
-        hidden: units
-        clip: largest norm of the gradient, 0 for any
+        models: networks to compare
+        functions: functions of the first two bits to learn
+        lengths: numbers of bits in a sequence
+        longer: further numbers of bits, at which the KBRN alone learns, and only equivalence
+        hidden: number of hidden units
+        clip: largest norm of the gradient; larger gradients are scaled down to it; 0: no limit
     """
 
     normalize = True

@@ -32,7 +32,7 @@ COMMON: Columns = {
 
 
 def xor_report(options: Any, records: Group, study: Study) -> Report:
-    """Figure 2 of the paper, and its numbers: a row a kind of unit."""
+    """Figure 2 of the paper, and its numbers: one row for each kind of unit."""
     keys = ("inputs", "l1", "centers")
     records = sorted(records, key=lambda r: (*(r[key] for key in keys), r["seed"]))
     caption = (
@@ -62,7 +62,7 @@ def xor_report(options: Any, records: Group, study: Study) -> Report:
     }
 
     def picture(of_inputs: Group) -> Figure:
-        """Learned functions over the data's inputs, with what the patterns are to give."""
+        """Learned functions over the range of w z + b, with the targets of the patterns."""
         first = [kind[0] for kind in grouped(of_inputs, "l1", "centers")]
         title = f"One unit, parity of {of_inputs[0]['inputs']} bits; dots: targets"
         number = len({record["centers"] for record in first})
@@ -92,7 +92,7 @@ def xor_report(options: Any, records: Group, study: Study) -> Report:
 
 
 def charging_report(options: Any, records: Group, study: Study) -> Report:
-    """Figure 3 of the paper, and its numbers: a row a model."""
+    """Figure 3 of the paper, and its numbers: one row for each model."""
     records = sorted(records, key=lambda r: (list(NAMES).index(r["model"]), r["seed"]))
     caption = (
         f"{trials.LENGTH} steps, {trials.ENTRIES} of them charge by 0 to {trials.VALUES - 1};"
@@ -104,7 +104,7 @@ def charging_report(options: Any, records: Group, study: Study) -> Report:
     )
 
     def after_1000(record: Record) -> float:
-        """NaN where a trial gave up before."""
+        """The accuracy at iteration 1,000; NaN if a trial gave up earlier."""
         gave_up = not record["learned"] and record["iterations"] < 1000
         return math.nan if gave_up else accuracy_at(record, 1000)
 
@@ -126,7 +126,7 @@ def charging_report(options: Any, records: Group, study: Study) -> Report:
 
 
 def long_term_report(options: Any, records: Group, study: Study) -> Report:
-    """Figures 4 to 6 of the paper, and their numbers: a row a function, length and model."""
+    """Figures 4 to 6 of the paper, and their numbers: one row per function, length and model."""
 
     def order(record: Record) -> tuple[Any, ...]:
         place = FUNCTIONS.index(record["function"])
@@ -154,7 +154,7 @@ def long_term_report(options: Any, records: Group, study: Study) -> Report:
         "seconds": COMMON["seconds"],
     }
     solved = [r for r in records if r["model"] == KBRN and r["learned"]]
-    # equivalence where it was learned, the longest sequences, the smallest seed
+    # prefers equivalence, then the longest sequences, then the smallest seed
     hardest = max(solved, key=lambda r: (*order(r)[:2], -int(r["seed"])), default=None)
 
     def functions(record: Record) -> Figure:
@@ -175,12 +175,12 @@ REPORTS = {"xor": xor_report, "charging": charging_report, "long-term": long_ter
 
 
 def accuracy_at(record: Record, iteration: int) -> float:
-    """The test accuracy by the last check until an iteration."""
+    """The test accuracy at the last check up to an iteration."""
     return float([c["accuracy"] for c in record["history"] if c["iteration"] <= iteration][-1])
 
 
 def over_successes(group: Group, key: str) -> str:
-    """The mean over successes, with the smallest and the largest if they differ."""
+    """The mean over successful trials, with the smallest and the largest if they differ."""
     numbers = [record[key] for record in group if record["learned"]]
     if not numbers:
         return "-"
@@ -206,7 +206,7 @@ def _training(options: Any) -> str:
 
 
 def activation_plot(functions: Sequence[trials.Expansion], title: str) -> Figure:
-    """The functions of all units; red where the slope is steeper than 1, their frames dashed."""
+    """The functions of all units; if steeper than 1, red parts and a red, dashed frame say so."""
     figure, each = panels(len(functions), COLUMNS, (2.2, 1.6), title)
     for axes, function in zip(each, functions, strict=True):
         ends, slopes = function.slopes(*DRAWN)
@@ -223,7 +223,7 @@ def activation_plot(functions: Sequence[trials.Expansion], title: str) -> Figure
 
 
 def accuracy_plot(records: Group) -> Figure:
-    """Test accuracy by iteration: the mean of each model's trials, and thin lines of single ones.
+    """Test accuracy by iteration: the mean of each model's trials, and each trial as a thin line.
 
     A trial that ended early keeps its last accuracy.
     """
@@ -245,5 +245,5 @@ def accuracy_plot(records: Group) -> Figure:
 
 
 def steep(function: trials.Expansion) -> bool:
-    """Whether the slope is steeper than 1 somewhere where the function is drawn."""
+    """Whether the function is steeper than 1 anywhere in the drawn range."""
     return bool((np.abs(function.slopes(*DRAWN)[1]) > 1).any())

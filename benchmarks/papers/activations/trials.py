@@ -1,6 +1,6 @@
-"""What is learned: parity, a system that is charged, the first two bits; the networks and the
-functions that they have learned, read in float64; and the training of one network with one seed
-until it has learned, with a checkpoint every minute.
+"""Trials on parity, a system that is charged, and the first two bits: the networks; the functions
+that they have learned, in float64; and the training of one network with one seed until it has
+learned, with a checkpoint every minute.
 """
 
 import copy
@@ -32,12 +32,12 @@ from pyg_kernels.nn import KernelActivation
 
 Floats = NDArray[np.float64]
 CHECKPOINT = "checkpoint.pt"
-CHECKPOINT_SECONDS = 60.0  # what an interruption costs at most
+CHECKPOINT_SECONDS = 60.0  # between checkpoints
 TEST_SEED = 2**31 - 1
 XOR_CHECKED_EVERY, BITS_CHECKED_EVERY = 100, 50
-LENGTH, ENTRIES, VALUES = 30, 3, 10  # of a sequence that charges; entries are below the last
+LENGTH, ENTRIES, VALUES = 30, 3, 10  # of a charging sequence; its entries are below VALUES
 CHECKS_PER_DECADE = 10
-RIGHT_CHECKS = 3  # so many checks in a row without an error end a trial that charges
+RIGHT_CHECKS = 3  # a charging trial ends after this many checks in a row without an error
 OF_TWO_BITS = {
     "or": operator.or_,
     "and": operator.and_,
@@ -64,7 +64,7 @@ class Unit(nn.Module):
 
 
 class SequenceNetwork(nn.Module):
-    """A recurrent layer on one number a step, and an affine read-out of its state to a logit."""
+    """A recurrent layer on one number per step, and an affine read-out of its state to a logit."""
 
     def __init__(self, recurrent: nn.Module, hidden_size: int, every_step: bool) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class SequenceNetwork(nn.Module):
         return self.readout(output if self.every_step else output[-1]).squeeze(-1)
 
     def activation(self) -> KernelActivation:
-        """That of a KBRN."""
+        """The learned activation of a KBRN."""
         activation = self.recurrent.get_submodule("cells.0").activation
         assert isinstance(activation, KernelActivation)
         return activation
@@ -140,14 +140,14 @@ class Expansion:
         return terms @ self.coefficients + self.slope * np.asarray(a) + self.intercept
 
     def kinks(self) -> tuple[Floats, Floats]:
-        """Where the function changes its slope, and by how much; in order."""
+        """The places where the slope changes, in order, and by how much it changes."""
         places, inverse = np.unique(self.centers, return_inverse=True)
         factor = 2.0 if self.green == "abs" else 1.0
         jumps = np.bincount(inverse, factor * self.coefficients)
         return places, np.asarray(jumps, np.float64)
 
     def slopes(self, low: float, high: float) -> tuple[Floats, Floats]:
-        """The pieces of ``[low, high]`` and the slope of each."""
+        """The ends of the linear pieces in ``[low, high]``, and the slope of each piece."""
         places, jumps = self.kinks()
         first = self.slope - (self.coefficients.sum() if self.green == "abs" else 0.0)
         slopes = first + np.concatenate([[0.0], np.cumsum(jumps)])
@@ -163,7 +163,7 @@ class Expansion:
 
 
 def expansions(activation: KernelActivation) -> list[Expansion]:
-    """The function of every unit."""
+    """The learned function of every unit."""
     units, d = activation.num_units, activation.num_centers
 
     def rows(parameter: Tensor | None, columns: int) -> Floats:
@@ -178,16 +178,16 @@ def expansions(activation: KernelActivation) -> list[Expansion]:
 
 @dataclass(frozen=True)
 class Trial(ABC):
-    """What is trained and when it is learned."""
+    """What is trained, and when it counts as learned."""
 
     options: Any  # of the experiment
     device: str  # A name that torch knows
     model: str  # the network
     seed: int  # of the weights and of the training data
-    # what else tells it from others: sizes, function, length
+    # what else distinguishes it from other trials: sizes, function, length
     place: Mapping[str, Any] = field(default_factory=dict)
 
-    stops = True  # with success, before the last iteration
+    stops = True  # whether success ends it before the last iteration
     test_sequences = 0
     checked_every = 1
 
@@ -210,7 +210,7 @@ class Trial(ABC):
         """Fresh inputs and their targets."""
 
     def is_checked(self, iteration: int) -> bool:
-        """Whether the test set is read after an iteration; after the last one it always is."""
+        """Whether accuracy is measured after an iteration; after the last one, it always is."""
         return iteration % self.checked_every == 0
 
     def test_set(self) -> tuple[Tensor, Tensor]:
@@ -219,7 +219,7 @@ class Trial(ABC):
         return self.sequences(self.test_sequences, generator)
 
     def loss(self, network: nn.Module, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean loss, and what is minimised."""
+        """The mean loss, and the objective that is minimised."""
         loss = nn.functional.binary_cross_entropy_with_logits(output, target)
         return loss, loss
 
@@ -232,13 +232,13 @@ class Trial(ABC):
         return bool(history[-1]["accuracy"] == 1)
 
     def details(self, network: Any, history: Sequence[Record]) -> Record:
-        """What the record says besides of the trained network and of its checks."""
+        """Further entries of the record, from the trained network and its checks."""
         return {}
 
 
 def parity(network: Unit, inputs: int) -> tuple[Expansion, Floats, Floats]:
-    """The function of a unit on this many bits, what the patterns give before it, and their
-    targets, 0 or 1, in float64.
+    """The learned function of a unit, its argument for each pattern of bits, and the targets of the
+    patterns, 0 or 1, in float64.
     """
     z, targets = patterns(inputs, "cpu")
     weight, bias = (p.detach().to("cpu", torch.float64) for p in network.lin.parameters())
@@ -250,7 +250,7 @@ class XorTrial(Trial):
     """One unit on the parity of some bits; its place has ``inputs``, ``centers`` and ``l1``."""
 
     checked_every = XOR_CHECKED_EVERY
-    stops = False  # the functions are compared after as much training
+    stops = False  # functions are compared after equally long training
 
     def network(self) -> nn.Module:
         activation = KernelActivation(1, self.place["centers"], **activation_options(self.options))
@@ -261,7 +261,7 @@ class XorTrial(Trial):
         return patterns(self.place["inputs"], self.device)
 
     def loss(self, network: Any, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Least squares, and the sum of absolute coefficients by its weight."""
+        """Least squares; and the same plus the weighted sum of absolute coefficients."""
         loss, weight = (output - target).square().mean(), self.place["l1"]
         return loss, loss + weight * network.activation.l1() if weight else loss
 
@@ -321,7 +321,7 @@ def charged(x: Tensor) -> Tensor:
 
 @cache
 def log_spaced(most: int) -> set[int]:
-    """Iterations at which accuracy is measured: 1, 2, 3, ..., ten a decade, the last one."""
+    """Iterations at which accuracy is measured: 1, 2, 3, ..., ten per decade, and the last one."""
     spaced = (round(10 ** (power / CHECKS_PER_DECADE)) for power in count())
     return {most, *takewhile(lambda iteration: iteration < most, spaced)}
 
@@ -369,8 +369,8 @@ class Training:
         rate = trial.options.learning_rate
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
         self.generator = torch.Generator(trial.device).manual_seed(trial.seed)
-        # Seconds with checks; those of the processor, which other programs do not change, too; one
-        # dictionary a check.
+        # Seconds include checks. CPU seconds do too, and other programs do not change them. The
+        # history has one dictionary for each check.
         self.progress: Record = {"iteration": 0, "seconds": 0.0, "cpu_seconds": 0.0, "history": []}
         self._test_set = trial.test_set()
         if self.checkpoint.exists():
@@ -404,7 +404,7 @@ class Training:
         return self._record(learned)
 
     def iterate(self) -> Tensor:
-        """One step of the optimiser; gives the loss before it."""
+        """Takes one step of the optimiser and returns the loss before it."""
         trial = self.trial
         x, y = trial.sequences(getattr(trial.options, "batch_size", 0), self.generator)
         loss, minimised = trial.loss(self.network, self.network(x), y)
@@ -417,7 +417,7 @@ class Training:
         return loss.detach()
 
     def _accuracy(self, batch_statistics: bool) -> float:
-        """On the test set, normalised by its own statistics or the running ones."""
+        """The accuracy on the test set, normalised by its own statistics or the running ones."""
         network, (x, y) = copy.deepcopy(self.network).train(batch_statistics), self._test_set
         with torch.no_grad():
             return self.trial.right(network(x), y).double().mean().item()
@@ -455,7 +455,7 @@ class Training:
 
 
 def trained(trial: Trial, folder: Path) -> Record:
-    """The record of a trial, trained on one thread."""
+    """Trains a trial on one thread and returns its record."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -478,14 +478,14 @@ def outcome(record: Record) -> str:
 
 
 def check(trials: Sequence[Trial]) -> None:
-    """Builds the first network of each model: a mistake costs no training."""
+    """Builds one network of each model, so that a mistake costs no training."""
     with as_input_error():
         for trial in {trial.model: trial for trial in trials}.values():
             fresh_network(trial)
 
 
 def fresh_network(trial: Trial) -> nn.Module:
-    """The network of a trial before training, by its seed alone."""
+    """The network of a trial before training, initialised from its seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(trial.seed)
         return trial.network().to(trial.device)

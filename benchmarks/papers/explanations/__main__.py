@@ -13,14 +13,14 @@ from benchmarks.papers.explanations.options import Explanations
 
 PROGRAM = "benchmarks.papers.explanations"
 DETAILS = """\
-A Weisfeiler-Lehman kernel network learns the number of a functional group in molecules; several
-methods explain its predictions and are compared by the atoms that they find. What adds up to
-predictions is drawn: of that network, of one of measured targets and, with --text-root, of an RCNN
-that classifies sentences.
+A Weisfeiler-Lehman kernel network learns the number of a functional group in molecules. Several
+methods explain its predictions and are compared by the atoms that they find. The contributions that
+add up to a prediction are drawn: for that network, for one of measured targets and, with
+--text-root, for an RCNN that classifies sentences.
 
 OUT holds metrics.json, table.md, explanations.html, planted.png, molecules.png, sentence-N.png,
-configuration.json and runs/ with the trained networks and what each method says of each molecule.
---resume with other --methods adds them.
+configuration.json and runs/, with the trained networks and the explanation of each molecule by each
+method. --resume with other --methods adds them.
 Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 """
 
@@ -46,7 +46,7 @@ def carry_out(options: Explanations) -> None:
 
 
 COMMAND = Command(
-    Explanations, carry_out, "Compares explanations of networks by what was planted.", DETAILS
+    Explanations, carry_out, "Compares explanations of networks with what was planted.", DETAILS
 )
 main = partial(run_commands, PROGRAM, {"": COMMAND})
 

@@ -1,5 +1,5 @@
-"""The explainers that are compared, all of PyTorch Geometric's kind, and how good they are; and a
-text classifier with exact attributions of what it says: tokens, n-grams and gates.
+"""The compared explainers, all in PyTorch Geometric's interface, and measures of their quality; and
+a text classifier with exact attributions of its scores: tokens, n-grams and gates.
 """
 
 import copy
@@ -34,21 +34,21 @@ from pyg_kernels.explain import TextNet, WalkExplainer
 from pyg_kernels.explain.ngrams import cell_of, ngram_sum
 from pyg_kernels.explain.text_net import text_contributions
 
-MOST_GAP = 1e-6  # of a score in double precision, relative to one above 1
+MOST_GAP = 1e-6  # of a score in double precision; relative to a score above 1
 OPTIMIZER = OptimizerConfig(learning_rate=0.003)
 TRAINING = TrainingConfig(
     epochs=12, batch_size=50, patience=10, clip=5.0, optimizer=OPTIMIZER, precision="32-true"
 )
-LENGTHS = range(6, 21)  # of the test texts that are shown where none is given
+LENGTHS = range(6, 21)  # in words, of test texts that are shown if no text is given
 BEST_NGRAMS = 8
 NUMBER = {"mode": "regression", "task_level": "graph"}
 CLASSES = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}
 
 
 class NumberNet(nn.Module):
-    """The predicted number in its own unit, `net` being one that predicts it standardised.
+    """The predicted number in its own unit, from a `net` that predicts it standardised.
 
-    Captum calls it with all of :func:`graph_arguments` by position.
+    Captum passes all of :func:`graph_arguments` by position.
     """
 
     def __init__(self, net: nn.Module, mean: float = 0.0, std: float = 1.0) -> None:
@@ -62,7 +62,7 @@ class NumberNet(nn.Module):
 
 
 class NearestNumber(nn.Module):
-    """The scores of 0, 1, ..., `most`, the best one nearest to what `net` predicts.
+    """The scores of 0, 1, ..., `most`; the number nearest to the prediction scores best.
 
     PyG defines fidelity for classes alone.
     """
@@ -73,7 +73,7 @@ class NearestNumber(nn.Module):
         self.most = most
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor) -> Tensor:
-        """``(B, most + 1)``."""
+        """The scores, ``(B, most + 1)``."""
         number = self.net(x, edge_index, batch, edge_attr)
         return -(number - torch.arange(self.most + 1).to(number)).square()
 
@@ -85,7 +85,7 @@ def graph_arguments(molecule: Data) -> dict[str, Tensor]:
 
 
 def explainer_of(method: str, net: nn.Module) -> Explainer:
-    """The explainer of a method for a network on graphs, of which it gets a copy.
+    """The explainer of a method for a network on graphs; it gets a copy of the network.
 
     GNNExplainer leaves parameters in the layers, through which Captum's gradients do not pass.
     """
@@ -102,8 +102,8 @@ def explainer_of(method: str, net: nn.Module) -> Explainer:
 
 
 def explain(explainer: Explainer, molecule: Data, seed: int) -> tuple[Tensor, float]:
-    """What a method says each atom adds to the prediction or, without a sign, how important it is,
-    ``(N,)``; and the seconds that it took.
+    """A method's value for each atom, ``(N,)``, and the seconds that it took. Values are what atoms
+    add to the prediction or, for a method without signs, how important they are.
     """
     torch.manual_seed(seed)
     start = now(molecule.x.device)
@@ -115,20 +115,19 @@ def explain(explainer: Explainer, molecule: Data, seed: int) -> tuple[Tensor, fl
 
 
 def selected_atoms(values: Tensor, number: int) -> Tensor:
-    """``(N,)`` bool, True for the atoms with the largest values; of equals the first ones."""
+    """``(N,)`` bool, True for the atoms with the largest values; of equal ones, the first."""
     order = values.argsort(descending=True, stable=True)
     return torch.isin(torch.arange(len(values)), order[:number])
 
 
 def fidelities(net: NumberNet, most: int, molecule: Data, selected: Tensor) -> Record:
-    """PyG's ``fid+`` and ``fid-`` of selected atoms, ``(N,)`` bool: whether the nearest number, of
-    those up to `most`, changes without them, and with them alone; and the absolute changes of the
-    number itself.
+    """PyG's ``fid+`` and ``fid-`` of selected atoms, ``(N,)`` bool, and the number's changes.
 
-    Atoms are removed as PyG removes them: their features become 0, and edges carry nothing. With
-    the selected atoms alone, the edges between two of them are left. Without them it is those
-    between two others; in PyG's fid+, which takes the complement of the mask, also those that
-    join the two.
+    ``fid+`` is whether the nearest number from 0 to `most` changes without these atoms, ``fid-``
+    whether it changes with them alone. Changes of the predicted number itself are absolute. Atoms
+    are removed as in PyG: their features become 0, and their edges carry nothing. With the selected
+    atoms alone, the edges between two of them stay. Without them, the edges between two others
+    stay; in PyG's fid+, which takes the complement of the mask, those that join the two stay too.
     """
     number = _explainer(net, DummyExplainer(), NUMBER)
     nearest = _explainer(NearestNumber(net, most), DummyExplainer(), CLASSES)
@@ -155,18 +154,18 @@ def _explainer(
 
 @dataclass(frozen=True)
 class Sentence:
-    """What adds up to the score of a text."""
+    """The parts that add up to the score of a text."""
 
     words: Sequence[str]  # the T words
-    tokens: Tensor  # (T,), of each word
-    ngrams: Sequence[tuple[Sequence[int], float]]  # positions and value of the best ones
-    gates: Tensor  # (T, H), the decay at each word: what is kept of the words before
-    score: float  # the sum of the words and of what is constant
+    tokens: Tensor  # (T,), the contribution of each word
+    ngrams: Sequence[tuple[Sequence[int], float]]  # positions and value of each of the best
+    gates: Tensor  # (T, H), the decay at each word: how much is kept of earlier words
+    score: float  # the sum of the words' contributions and of a constant
     gap: float  # how far that sum is from what the classifier computes
     title: str  # which score this is, and the most probable class
 
     def record(self) -> Record:
-        """What ``metrics.json`` says of it."""
+        """Its entry in ``metrics.json``."""
         ngrams = [[" ".join(self.words[i] for i in places), x] for places, x in self.ngrams]
         return {
             "text": " ".join(self.words),
@@ -179,10 +178,10 @@ class Sentence:
 
 
 def train_classifier(data: TextData, seed: int, folder: Path, **options: Any) -> Record:
-    """Trains a classifier of some texts in a folder and gives its record.
+    """Trains a text classifier in a folder and returns its record.
 
-    One layer of an RCNN of order 2 with an input-gated decay, the sum over orders, ReLU, and the
-    output at the last word: up to a constant its scores are sums over words and pairs of words.
+    It is one RCNN layer of order 2: input-gated decay, sum over orders, ReLU, and the output at the
+    last word. Up to a constant, its scores are sums over words and pairs of words.
     """
     models = TextModels(models=("rcnn",), hidden=100, layers=(1,), readout="last", counts=0)
     (config,) = text_model_configs(models, data)
@@ -192,7 +191,7 @@ def train_classifier(data: TextData, seed: int, folder: Path, **options: Any) ->
 
 
 def chosen_texts(texts: Sequence[str], data: TextData, number: int) -> list[list[str]]:
-    """The words of given texts, or of the first test texts of middling length."""
+    """The words of the given texts; if there are none, of the first medium-length test texts."""
     if not texts:
         tested = data.corpus.part("test")
         return [list(text) for text in tested if len(text) in LENGTHS][:number]
@@ -204,9 +203,7 @@ def chosen_texts(texts: Sequence[str], data: TextData, number: int) -> list[list
 
 @torch.no_grad()
 def attributed(classifier: TextClassifier, words: Sequence[str]) -> Sentence:
-    """The attribution of a text's score, of the last class of two over the first one, in double
-    precision.
-    """
+    """Attributes the score of the last class over the first of two, in double precision."""
     net, (first, last) = classifier.net.cpu().double().eval(), classifier.hparams["classes"]
     text_net = TextNet(net.encoder.layers[0], net.head)
     ids, ptr = Vocabulary(classifier.hparams["words"]).encode([list(words)])

@@ -16,26 +16,26 @@ class Explanations(Device, Results):
     """Networks and what is explained of them.
 
     Args:
-        data: chembl, cep, or a CSV with a header
+        data: molecules: chembl, cep, or a CSV with a header
         root: folder of cep (data/cep)
-        smiles_column: of a CSV
-        target_columns: of a CSV; the first is explained (every other column of numbers)
-        skip_invalid: leave out SMILES of a CSV that do not parse, instead of stopping
-        smarts: the group whose number is the planted target (chembl cF, cep c1ccsc1)
-        run: folder of a run of benchmarks.molecules, or of pyg-kernels train, on the measured
-            target, in place of the network that would be trained on it
-        model: whose layers are sums over walks
-        hidden: width
-        layers: iterations
-        norm: over the batch, of the labels and of the head's input, or of the latter alone
-        epochs: at most (30; cep 8)
-        seed: of networks and of methods that draw
-        methods: that explain the planted target
-        molecules: explained ones of the test part, at most
-        drawn: molecules of each kind, and sentences
+        smiles_column: column of a CSV with the SMILES
+        target_columns: targets in a CSV; the first is explained (every other column of numbers)
+        skip_invalid: leave out SMILES of a CSV that cannot be read, instead of stopping
+        smarts: SMARTS of the group whose number is the planted target (chembl cF, cep c1ccsc1)
+        run: folder of a run of benchmarks.molecules or of pyg-kernels train, whose network of the
+            measured target is explained; without it, such a network is trained
+        model: network to train, whose layers are sums over walks
+        hidden: width of the networks
+        layers: number of iterations
+        norm: batch normalisation of labels and the head's input (batch), or of the latter (head)
+        epochs: largest number of epochs (30; cep 8)
+        seed: random seed of networks and of methods that draw
+        methods: methods that explain the planted target
+        molecules: largest number of molecules of the test part to explain
+        drawn: number of molecules of each kind, and of sentences, in the pictures
         text_root: folder of the Stanford Sentiment Treebank, with word vectors as in
-            benchmarks.text_classification; without it molecules alone are explained
-        sentences: texts to explain (some of the test part)
+            benchmarks.text_classification; without it, only molecules are explained
+        sentences: texts to explain, each in quotes (some of the test part)
     """
 
     data: str = setting("chembl", free=True)

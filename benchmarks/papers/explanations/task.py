@@ -1,5 +1,5 @@
-"""What is read, trained and explained, each training and each explanation a cell of a study; and
-the table, the pictures and the page of what is found.
+"""Reading, training and explaining, each training and each explanation as a cell of a study; and
+the table, the pictures and the page of the findings.
 """
 
 import base64
@@ -59,33 +59,33 @@ class Cell:
 
     name: str  # of its folder
     title: str  # what is shown of it
-    compute: Callable[[Path], Record]  # gives its record, and may leave files in the folder
+    compute: Callable[[Path], Record]  # returns its record, and may leave files in the folder
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Molecules that are drawn."""
+    """Molecules that a picture shows."""
 
     title: str  # what is predicted
     found: MoleculeExplanation  # their attributions
-    values: Sequence[float]  # what would be right
+    values: Sequence[float]  # the true values
 
 
 @dataclass(frozen=True)
 class Findings:
     """All that a study found."""
 
-    methods: Mapping[str, Sequence[Record]]  # the records of each method, one a molecule
+    methods: Mapping[str, Sequence[Record]]  # the records of each method, one per molecule
     chance: float  # the precision of atoms drawn at random, in expectation
-    evidence: Sequence[Tensor]  # (N,) bool of each drawn molecule of the planted target
-    planted: Drawn  # these molecules
+    evidence: Sequence[Tensor]  # for each molecule in `planted`, (N,) bool: its planted atoms
+    planted: Drawn  # molecules with the planted target
     measured: Drawn  # molecules with measured targets
     sentences: Sequence[measures.Sentence]  # attributions of texts
-    runs: Sequence[Record]  # records of what was trained, that of the planted target first
+    runs: Sequence[Record]  # records of trainings, that on the planted target first
 
 
 class Task:
-    """All that is read before anything is trained, and what is then done with it."""
+    """All that is read before anything is trained, and the steps that follow."""
 
     def __init__(self, options: Explanations, out: Path) -> None:
         self.options, self.runs, self.device = options, out / RUNS, torch_device(options.device)
@@ -127,7 +127,7 @@ class Task:
         return found
 
     def findings(self, records: Sequence[Record]) -> Findings:
-        """What is shown of all records in the folder, those of unfinished methods left out."""
+        """The findings from all records in the folder, without those of unfinished methods."""
         by_name = {record["cell"]: record for record in records}
         names = {method: [f"{method}-{place}" for place in self.places] for method in METHODS}
         done = [method for method in METHODS if by_name.keys() >= set(names[method])]
@@ -163,7 +163,7 @@ class Task:
 
     @cached_property
     def _explainers(self) -> dict[str, Explainer]:
-        """After a first molecule: what is done once does not count as time of another."""
+        """The explainers, each after a first molecule, so that no time counts one-time work."""
         found: dict[str, Explainer] = {
             name: measures.explainer_of(name, self._number_net.net) for name in self.options.methods
         }
@@ -218,8 +218,8 @@ def _trained(run: Path) -> Any:
 
 
 def planted(measured: Split, smarts: str) -> tuple[Split, list[Tensor]]:
-    """The same molecules with the number of a group as their target, split at random, and of each
-    ``(N,)`` bool, which atoms belong to the group.
+    """The same molecules with the number of a group as their target, split at random; and for each
+    molecule, ``(N,)`` bool, which atoms belong to the group.
     """
     with as_input_error():
         source, evidence = planted_substructure(measured.data.source, smarts)
@@ -238,7 +238,7 @@ def places_with_evidence(
 
 
 def spread_places(split: Split, number: int) -> list[int]:
-    """Positions of test molecules from the smallest to the largest first target."""
+    """Positions of test molecules spread from the smallest to the largest first target."""
     y = split.targets("test")[:, 0]
     order = split.parts["test"][~np.isnan(y)][y[~np.isnan(y)].argsort()]
     chosen = np.linspace(0, len(order) - 1, min(number, len(order))).round().astype(int)
@@ -246,7 +246,7 @@ def spread_places(split: Split, number: int) -> list[int]:
 
 
 def given_run(path: str, target: str) -> Run:
-    """What ``--run`` names."""
+    """The finished run that ``--run`` names."""
     try:
         run = Run(path, trust=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -267,13 +267,13 @@ def _drawn(title: str, estimator: Any, split: Split, places: Sequence[int]) -> D
 
 
 def means(records: Sequence[Record]) -> dict[str, float]:
-    """The mean of each measure over molecules, of seconds the median."""
+    """The mean of each measure over molecules; for seconds, the median."""
     found = {key: statistics.fmean(record[key] for record in records) for key in MEANS}
     return {**found, "seconds": statistics.median(record["seconds"] for record in records)}
 
 
 def metrics(found: Findings) -> list[Record]:
-    """One record a method, one of each trained network, one of each sentence."""
+    """One record for each method, each trained network and each sentence."""
     methods = [
         {"method": name, "molecules": len(records), **means(records), "chance": found.chance}
         for name, records in found.methods.items()
@@ -282,7 +282,7 @@ def metrics(found: Findings) -> list[Record]:
 
 
 def report(found: Findings) -> Report:
-    """What findings are shown by."""
+    """The table, the pictures and the page that show the findings."""
     drawn: dict[str, Callable[[], Figure]] = {
         "planted.png": partial(planted_figure, found),
         "molecules.png": partial(measured_figure, found.measured),
@@ -294,7 +294,7 @@ def report(found: Findings) -> Report:
 
 
 def table(found: Findings) -> Table:
-    """A row a method: precision, fidelity and time on the planted target."""
+    """One row per method: precision, fidelity and time on the planted target."""
     run = found.runs[0]
     number = len(next(iter(found.methods.values())))
     rows = []
@@ -315,8 +315,8 @@ def table(found: Findings) -> Table:
 
 
 def planted_figure(results: Findings) -> Figure:
-    """A row a molecule: the planted atoms, then what each method says; colours are each picture's
-    own.
+    """One row per molecule: the planted atoms, then the values of each method. Each picture has its
+    own scale of colours.
     """
     rows, found = [], results.planted.found
     for i, (smiles, evidence) in enumerate(zip(found.smiles, results.evidence, strict=True)):
@@ -343,8 +343,8 @@ def measured_figure(molecules: Drawn) -> Figure:
 
 
 def write_page(out: Path, found: Findings) -> None:
-    """Writes one HTML page that needs nothing besides itself, beside the pictures; those of
-    sentences that are no longer shown are removed.
+    """Writes one self-contained HTML page beside the pictures, and removes the pictures of
+    sentences that are no longer shown.
     """
     names = [f"sentence-{number}.png" for number in range(1, len(found.sentences) + 1)]
     for path in out.glob(SENTENCE_FILES):

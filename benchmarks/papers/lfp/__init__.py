@@ -1,1 +1,1 @@
-"""Classification of multi-channel recordings by every cell, every subject left out in turn."""
+"""Classification of multi-channel recordings by every cell, leaving out each subject in turn."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.papers.lfp``: which state is a subject in, by a second of many channels?
+"""``python -m benchmarks.papers.lfp``: finds a subject's state from a second of many channels.
 
 Heavy imports happen after the options have been read.
 """
@@ -13,13 +13,13 @@ from benchmarks.papers.lfp.options import Lfp
 
 PROGRAM = "benchmarks.papers.lfp"
 DETAILS = """\
-The default is made of known oscillations in 1/f noise, and quick: three cells, two of six subjects
-left out. --preset full runs all cells and leaves out every subject. While one subject is left out,
-the next one (after the last, the first) chooses the epoch and the others are trained on. Every
-channel of every trial is standardised by its own mean and standard deviation over time.
+Recordings are made of known oscillations in 1/f noise by default, and this is quick: three cells,
+two of six subjects left out. --preset full runs all cells, leaving out every subject. When one is
+left out, the next one (after the last, the first) chooses the epoch and all others are trained on.
+Every channel of every trial is standardised by its own mean and standard deviation over time.
 
 FILE holds three arrays, numpy.savez(FILE, x=x, y=y, subject=subject): x (trials, channels, time),
-y the class and subject the subject of each trial, whole numbers or strings.
+y with the class and subject with the subject of each trial, both whole numbers or strings.
 
 OUT holds metrics.json, predictions.csv, table.md, wavelets.png, spectra.png, configuration.json
 and a folder for each run, runs/foldNN-MODEL-seedN, with its best checkpoint.

@@ -1,5 +1,5 @@
-"""The networks that classify recordings, and what their filters have become: frequencies, spectra,
-phases, influence.
+"""The networks that classify recordings, and what their filters have learned: frequencies,
+spectra, phases, influence.
 """
 
 import math
@@ -15,13 +15,13 @@ from pyg_kernels.sequence import RKM, RKMCell, SyncNetFilters
 from pyg_kernels.sequence.filters import Filters
 
 LEAST_POWER = 1e-12
-NEAR = 10.0  # Hz, what counts as near a planted frequency
+NEAR = 10.0  # Hz, the largest distance that counts as near a planted frequency
 SPECTRUM = 1024  # points of a spectrum, at least
 
 
 @dataclass(frozen=True)
 class RecordingModelConfig:
-    """What fixes a network."""
+    """The options that define a network."""
 
     name: str  # A cell of :class:`~pyg_kernels.sequence.RKM`
     num_channels: int  # channels of a recording
@@ -30,18 +30,18 @@ class RecordingModelConfig:
     filters: str = "syncnet"  # 'syncnet' or 'dense'
     ngram: int = 40  # samples that a filter reads
     pooling: str = "power"  # 'power' or 'max', see :class:`RecordingNet`
-    layer_norm: bool = True  # whether the output reads the memory normalised over filters
+    layer_norm: bool = True  # normalise the memory over filters before the output reads it
 
 
 class RecordingNet(nn.Module):
-    r"""A kernel machine, one number a filter for the whole trial, and a linear classifier.
+    r"""A kernel machine, pooling to one number for each filter, and a linear classifier.
 
     With h the layer's output, ``'power'`` pools to
-    :math:`p_k = \log \frac{1}{T} \sum_t h_{kt}^2`, ``'max'`` to
-    :math:`p_k = \max_t \mathrm{relu}(h_{kt})`, which is SyncNet's. The outputs of filters on an
-    oscillation oscillate themselves, about zero: their mean over time says nothing. Each
-    :math:`p_k` is standardised over training trials (batch normalisation without scale and shift),
-    so that a filter counts by its weights in the classifier alone, whatever the size of its output.
+    :math:`p_k = \log \frac{1}{T} \sum_t h_{kt}^2`, and ``'max'`` pools to
+    :math:`p_k = \max_t \mathrm{relu}(h_{kt})`, as SyncNet does. On an oscillation, the outputs of
+    filters oscillate about zero as well, so that their mean over time says nothing. Each
+    :math:`p_k` is standardised over training trials (batch normalisation without scale and shift).
+    A filter then counts by its weights in the classifier alone, whatever the size of its output.
     """
 
     def __init__(self, config: RecordingModelConfig) -> None:
@@ -54,12 +54,12 @@ class RecordingNet(nn.Module):
         self.head = nn.Linear(config.hidden, config.num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Samples ``(B, T, C)`` to scores of the classes, ``(B, K)``."""
+        """Maps samples ``(B, T, C)`` to the scores of the classes, ``(B, K)``."""
         output, _ = self.rkm(x)
         return self.head(self.norm(self.pool(output)))
 
     def pool(self, output: Tensor) -> Tensor:
-        """``(B, T, H)`` to ``(B, H)``, in single precision at least."""
+        """Pools ``(B, T, H)`` over time to ``(B, H)``, in single precision at least."""
         output = output.to(torch.promote_types(output.dtype, torch.float32))
         if self.pooling == "max":
             return output.relu().amax(dim=1)
@@ -67,13 +67,13 @@ class RecordingNet(nn.Module):
 
     @property
     def filters(self) -> Filters:
-        """The filters of what enters the memory."""
+        """The filters whose outputs enter the memory."""
         return cast(Filters, cast(RKMCell, self.rkm.cells[0]).filters["candidate"])
 
     def influence(self) -> Tensor:
-        """How much each filter matters to the classifier, ``(H,)``, of sum 1.
+        """How much each filter matters to the classifier, ``(H,)``, with sum 1.
 
-        The norm of its weights, less their mean over classes, which changes no probability.
+        The norm of its weights less their mean over classes, which affects no probability.
         """
         weight = self.head.weight.detach()
         norms = (weight - weight.mean(dim=0)).norm(dim=0)
@@ -82,7 +82,7 @@ class RecordingNet(nn.Module):
 
 @dataclass(frozen=True)
 class FilterBank:
-    """The filters of what enters the memory."""
+    """The filters whose outputs enter the memory."""
 
     weight: Tensor  # (H, C, n), the oldest sample first
     frequency: Tensor  # (H,), centre frequencies in Hz
@@ -98,7 +98,7 @@ class FilterBank:
             bank = cls(weight, torch.zeros(len(weight)), net.influence().cpu().double(), rate)
             if isinstance(filters, SyncNetFilters):
                 angle = filters.omega.detach().cpu().double()
-                # A frequency beyond half the rate is that of its mirror image in samples.
+                # In samples, a frequency beyond half the rate looks like its mirror image below.
                 folded = (torch.remainder(angle + math.pi, 2 * math.pi) - math.pi).abs()
                 frequency = folded * rate / (2 * math.pi)
             else:
@@ -109,7 +109,7 @@ class FilterBank:
     def spectra(self) -> tuple[Tensor, Tensor]:
         """Frequencies in Hz, ``(P,)``, and amplitudes of the filters scaled to norm 1, ``(H, P)``.
 
-        Of a filter's channels, the root of the sum of squares.
+        A filter's amplitude is the root of the sum of squares over its channels.
         """
         points = max(SPECTRUM, self.weight.size(2))
         norm = self.weight.flatten(1).norm(dim=1).clamp(min=torch.finfo(torch.double).tiny)
@@ -118,11 +118,11 @@ class FilterBank:
         return axis, parts.abs().square().sum(dim=1).sqrt()
 
     def mean_spectrum(self) -> Tensor:
-        """The spectra's mean by influence, ``(P,)``."""
+        """The mean of the spectra, weighted by influence, ``(P,)``."""
         return self.influence @ self.spectra()[1]
 
     def influential(self) -> Tensor:
-        """The positions of the fewest filters with half of the influence, the largest first."""
+        """Positions of the fewest filters with half of the influence, in descending influence."""
         order = self.influence.argsort(descending=True, stable=True)
         before = self.influence[order].cumsum(0) - self.influence[order]
         return order[before < 0.5]
@@ -131,7 +131,7 @@ class FilterBank:
         r"""How well each filter's phases fit an oscillation, ``(H,)``, from 0 to 1.
 
         The amplitude of the output on :math:`\cos(2 \pi f t + \theta_c)`, relative to the largest
-        that any phases could give with the same amplitudes on the channels, if these were equal:
+        that any phases could give with the same power, spread equally over the channels:
         :math:`|\sum_c A_{kc} e^{i \theta_c}| / \sqrt{C \sum_c |A_{kc}|^2}` with
         :math:`A_{kc} = \sum_j W_{kcj} e^{2 \pi i f j / r}`.
 
@@ -149,7 +149,7 @@ class FilterBank:
 def found(
     bank: FilterBank, start: FilterBank, states: Sequence[PlantedState]
 ) -> list[dict[str, Any]]:
-    """For each planted state, how near the influential filters are to it, and were at the start."""
+    """For each planted state, how near the influential filters are to it, now and at the start."""
     chosen = bank.influential()
     result = []
     for state in states:

@@ -1,4 +1,4 @@
-"""What is asked for; nothing here imports torch."""
+"""The options of the command; nothing here imports torch."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -18,14 +18,14 @@ class Network(Training):
     """The networks.
 
     Args:
-        models: cells
-        filters: wavelets of a learned frequency with an amplitude and a phase a channel, or a
-            weight a channel and sample
-        ngram: samples that a filter reads
-        hidden: filters
-        pooling: of a filter's output over time, logarithm of the mean square, or maximum of the
-            positive part
-        layer_norm: normalise the memory over filters where the output reads it
+        models: cells of the networks to compare
+        filters: kind of filters: wavelets with a learned frequency, and an amplitude and a phase
+            per channel (syncnet), or a weight per channel and sample (dense)
+        ngram: number of samples that a filter reads
+        hidden: number of filters
+        pooling: how a filter's output is pooled over time: logarithm of the mean square (power), or
+            maximum of the positive part (max)
+        layer_norm: normalise the memory over the filters where the output reads it
     """
 
     models: tuple[CellName, ...] = setting(("rkm-lstm", "gated-cnn", "cnn"), "model", free=True)
@@ -44,12 +44,12 @@ class Lfp(Network):
     """Recordings.
 
     Args:
-        data: your own, an .npz with x, y and subject; otherwise they are made
-        rate: samples a second of --data
-        subjects: made subjects
-        trials: made trials of each state and subject
-        amplitude: of the planted oscillations, relative to the noise
-        folds: leave out the first N subjects in turn, 0 for all (2; all with --data)
+        data: your own recordings, an .npz with x, y and subject; without it, they are made
+        rate: samples per second of --data
+        subjects: number of subjects in made recordings
+        trials: number of made trials for each state and subject
+        amplitude: amplitude of the oscillations in made recordings, relative to the noise
+        folds: leave out each of the first N subjects in turn; 0: every subject (2; all with --data)
     """
 
     data: str | None = setting(None, free=True)

@@ -1,5 +1,5 @@
-"""Recordings with one subject left out: the batches, what Lightning trains, the task that it is,
-and the tables and the pictures of its runs.
+"""Classification of recordings with one subject left out: the batches, the module that Lightning
+trains, the task, and the tables and the pictures of its runs.
 """
 
 import statistics
@@ -41,11 +41,11 @@ from pyg_kernels.datasets.loaders import EpochLoader
 
 FILES = ("wavelets.png", "spectra.png")
 DIGITS = ClassificationTask.measure.digits
-WAVELETS = 3  # drawn of each cell
-VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are all there are
+WAVELETS = 3  # drawn for each cell
+VALID_SHARE = 5  # with only two subjects, one trial in this many is for validation
 NETWORK = ("filters", "ngram", "hidden", "pooling", "layer_norm")  # options of the network
 Batch = tuple[Tensor, Tensor]  # standardised trials (B, T, C) and their classes (B,)
-Fold = tuple[str, str, dict[str, Tensor]]  # who is left out, the split in words, its parts
+Fold = tuple[str, str, dict[str, Tensor]]  # the subject left out, the split in words, the parts
 
 
 def load_recordings(options: Lfp) -> Recordings:
@@ -58,10 +58,10 @@ def load_recordings(options: Lfp) -> Recordings:
 
 
 def leave_one_out(recordings: Recordings) -> list[Fold]:
-    """For each subject the fold that tests it, validates on the next one, after the last the first,
-    and trains on the others.
+    """For each subject, the fold that tests on it.
 
-    Of two subjects, every fifth trial of each class of the other one is validated on.
+    The next subject (after the last, the first) is for validation, and the others are for training.
+    With only two subjects, every fifth trial of each class of the other one is for validation.
     """
     folds = []
     names = recordings.subjects
@@ -89,8 +89,8 @@ def leave_one_out(recordings: Recordings) -> list[Fold]:
 class TrialLoader(EpochLoader[Batch]):
     """Goes through trials in batches.
 
-    A last batch of one trial cannot be batch-normalised: shuffled, that trial, another one each
-    epoch, is left out.
+    A last batch of one trial cannot be batch-normalised. When trials are shuffled, that trial is
+    left out; it is a different one in each epoch.
     """
 
     items = "trials"
@@ -172,10 +172,10 @@ class RecordingTask(ClassificationTask):
         return {"subject": [data.subjects[data.subject[i]] for i in places]}
 
     def details(self, model: RecordingModelConfig, learner: RecordingClassifier) -> dict[str, Any]:
-        """Who was left out, and what the filters have become.
+        """The subject left out, the network's options, and what the filters have learned.
 
-        ``center_hz`` are the centre frequencies of the fewest filters with half of the influence,
-        the largest first; ``planted``, for made recordings, is
+        ``center_hz`` has the centre frequencies of the fewest filters with half of the influence,
+        the most influential first; ``planted``, for made recordings only, is
         :func:`~benchmarks.papers.lfp.networks.found`.
         """
         bank = learner.filters()
@@ -199,7 +199,7 @@ class RecordingTask(ClassificationTask):
 
 
 def recording_tasks(recordings: Recordings) -> dict[str, RecordingTask]:
-    """A task for each subject left out; their names begin those of the runs' folders."""
+    """A task for each subject left out, by the name with which its runs' folders begin."""
     x, folds = recordings.standardized().transpose(1, 2).contiguous(), leave_one_out(recordings)
     return {fold_name(recordings, fold[0]): RecordingTask(recordings, x, fold) for fold in folds}
 
@@ -223,7 +223,7 @@ def model_configs(options: Lfp, recordings: Recordings) -> list[RecordingModelCo
 
 
 def report(study: Study, runs: Sequence[Run], recordings: Recordings) -> Report:
-    """Tables and pictures, cell by cell in one order, whatever the order of training."""
+    """Tables and pictures; their order of cells does not depend on the order of training."""
 
     def order(run: Run) -> tuple[int, int, int]:
         place = recordings.subjects.index(run.record["subject"])
@@ -244,7 +244,7 @@ def report(study: Study, runs: Sequence[Run], recordings: Recordings) -> Report:
 
 
 def describe(recordings: Recordings) -> str:
-    """A line on the recordings."""
+    """Describes the recordings in one line."""
     trials, channels, samples = recordings.x.shape
     kind = "made recordings" if isinstance(recordings, PlantedRecordings) else "recordings"
     return (
@@ -303,7 +303,7 @@ def wavelet_plot(
 def spectrum_plot(
     classifiers: Mapping[str, Sequence[RecordingClassifier]], planted: Sequence[float]
 ) -> Figure:
-    """The filters' mean spectrum by influence, over a cell's runs, after and before training."""
+    """The mean spectrum of each cell's filters by influence, after and before training."""
     title = "Mean amplitude spectrum of the filters, by influence; dashed: planted"
     figure, found = panels(len(classifiers), 4, (3.0, 2.4), title, share_y=True)
     for panel, (name, group) in zip(found, classifiers.items(), strict=True):
@@ -381,7 +381,7 @@ def _of_subject(run: Run) -> pandas.Series:
 
 
 def _subject_means(runs: Sequence[Run], part: str) -> dict[str, float]:
-    """The accuracy with each subject left out, the mean over seeds."""
+    """The mean accuracy over seeds for each subject left out."""
     groups = grouped([run.record for run in runs], "subject")
     return {group[0]["subject"]: statistics.mean(r[part] for r in group) for group in groups}
 
