@@ -31,13 +31,13 @@ class Scale(Results):
     """What is measured.
 
     Args:
-        dataset: molecules inside RDKit, or the Clean Energy Project's
-        root: folder of the latter
-        molecules: numbers of molecules
-        model: a network of benchmarks.molecules, of its default size
-        steps: batches to train
-        workers: processes that featurise
-        threads: of training
+        dataset: molecules to copy: those inside RDKit, or the Clean Energy Project's
+        root: folder of the Clean Energy Project
+        molecules: how many molecules to write, one measurement for each number
+        model: network of benchmarks.molecules to train, in its default size
+        steps: number of batches to train
+        workers: number of processes that featurise
+        threads: number of CPU threads in training
     """
 
     dataset: Literal["chembl", "cep"] = setting("chembl")
