@@ -36,7 +36,8 @@ Lei's thesis (2017), section 2.5.3. An encoder's states are pooled into a vector
 one of the body. Their mean represents the question; candidates are ranked by the cosine. Training
 makes a similar question score above the best of random ones by a margin. In pre-training, the
 encoder and a decoder of its type learn to write a question's title from the title, from the body
-and from similar questions. The epoch with the best MRR on the dev part is tested.
+and from similar questions; training then continues from this encoder. The epoch with the best MRR
+on the dev part is tested.
 
 askubuntu: https://github.com/taolei87/askubuntu. Published MAP, MRR, P@1 and P@5 on its test part:
 BM25 56.0, 68.0, 53.8, 42.5; rcnn 60.7, 72.9, 59.1, 45.0, pre-trained 62.3, 75.6, 62.0, 47.1 (means

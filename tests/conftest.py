@@ -4,7 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 
-# The tests run in parallel processes. These are read when NumPy, SciPy, PyTorch are imported.
+# The tests run in parallel. NumPy, SciPy and PyTorch read these variables when first imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -13,7 +13,7 @@ import torch
 
 TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 torch.set_num_threads(1)
-gc.set_threshold(50_000, 20, 20)  # each collection visits a million objects of the libraries
+gc.set_threshold(50_000, 20, 20)  # a full collection visits a million objects of the libraries
 torch.sparse.check_sparse_tensor_invariants.disable()
 
 

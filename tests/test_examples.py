@@ -31,7 +31,7 @@ WITHOUT = {
     *("Explanation", "ModelContributions", "NgramContributions", "WalkContributions"),
     *("MoleculeExplanation", "Nearest", "Rationale", "Split", "StandardizedRow"),
     *("RCNNProductState", "RCNNState", "RCNNTableState", "RKMState", "RKMWindowState"),
-    "InvalidMolecules",  # raised by data sets, InvalidSmiles by a featuriser
+    "InvalidMolecules",  # raised by data sets, as InvalidSmiles is by a featuriser
     *("CEP", "OGBMolecules"),  # read public files, which would have to be downloaded
 }
 

@@ -97,8 +97,8 @@ def test_mean_and_deviation(name: str) -> None:
     """The mean over features equals the kernel within 5 standard errors, entry by entry.
 
     Fewer than 1 in 2,000 choices of the seed make any of all 600 entries fail by chance. A single
-    feature deviates by at most 3^(d/2) √(K(G, G) K(G', G')), with d random factors per walk, one
-    for each of its nodes and edges.
+    feature deviates by at most 3^(d/2) √(K(G, G) K(G', G')), with d random factors per walk:
+    its nodes and edges have one each, or two, for labels and for vectors.
     """
     case = CASES[name]
     exact, found = defined(case.kernel, case.inputs), estimates(case)
@@ -124,7 +124,7 @@ def test_unbiased_over_seeds(name: str) -> None:
 
 
 def test_weights_are_signs_and_defaults() -> None:
-    """With order 1, one node and one feature, each random feature is that entry with some sign."""
+    """With order 1, one node and one number, features are that number with either sign."""
     graph = Data(x=torch.tensor([[2.0]], dtype=torch.float64), edge_index=torch.zeros(2, 0).long())
     found = RandomFeatures(RandomWalkKernel(1), 4096, 0).fit_transform([graph])[0] * 64
     assert set(np.round(found, 9).tolist()) == {-2.0, 2.0}
@@ -172,7 +172,7 @@ def test_new_data(name: str) -> None:
     same(features.transform(inputs[::-1]), whole[::-1])
     for one, row in zip(inputs, whole, strict=True):
         same(features.transform([one])[0], row)
-    if name not in ("tokens", "words") and "labels" not in name:  # fit sees the vocabulary
+    if name not in ("tokens", "words") and "labels" not in name:  # in those fit sees the words
         same(features.fit(inputs[:2]).transform(inputs), whole)
 
 

@@ -215,7 +215,7 @@ def _groups(pairs: Sequence[Pair], number: int) -> np.ndarray:
 def _divided(
     pairs: Sequence[Pair], groups: np.ndarray, fraction: float, seed: int
 ) -> tuple[list[Pair], list[Pair]]:
-    """Pairs of whole groups, drawn as long as they fit into the share, and the other pairs."""
+    """Pairs of groups that are drawn and fit into what is left of the share, and the others."""
     sizes = list(Counter(groups[first] for first, _ in pairs).items())
     order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
     room, held = int(fraction * len(pairs)), set()

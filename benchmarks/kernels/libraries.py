@@ -97,7 +97,7 @@ def walk_gram(batch: Batch, bonds: str | None) -> np.ndarray:
     """GraKeL's ``RandomWalkLabeled(p=edges)`` in terms of the random-walk kernel.
 
     GraKeL sums over walks of 1 to p edges whose atoms have the same labels; a walk of k edges has
-    the weight ``lamda ** k``. Every pair of atoms, whatever their labels, counts as a walk of none.
+    the weight ``lamda ** k``. Every pair of atoms, with any labels, counts as a walk of no edge.
     """
     walk_kernel = partial(kernels.RandomWalkKernel, node_feature="element", verbose=False)
     walks = walk_kernel(EDGES + 1, DECAY, sum_orders=True, edge_feature=bonds)

@@ -42,7 +42,7 @@ class Kernels(Device, Results):
         sets: data sets of accuracy: MUTAG, which comes with GraKeL, or FILE:COLUMN, a table with a
             column smiles and classes in COLUMN
         bond_labels: label bonds by all of their features; GraKeL cannot read these and is left out
-        molecules: largest number of molecules in Weisfeiler-Lehman Gram matrices, drawn at random
+        molecules: largest number of molecules, drawn at random, but for random-walk Gram matrices
         walk_molecules: the same for random-walk Gram matrices beside GraKeL (chembl 10, cep 30)
         copies: numbers of copies of the data set in wl-features
         features: numbers of random features in regression

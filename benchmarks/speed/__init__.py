@@ -1,1 +1,1 @@
-"""Times layers and training beside their bare matrix products."""
+"""Times layers and training beside bare matrix products, other layers or a copy."""

@@ -145,20 +145,21 @@ def parser() -> argparse.ArgumentParser:
     purpose = "search for the options with which a model is best on the validation part"
     tune = command("tune", purpose, "reading {data} ...")
     _add_train(tune)
-    tune.add_argument("--trials", type=_count, default=30, help="of all calls on --out (30)")
+    tune.add_argument("--trials", type=_count, default=30, help="in all calls on --out (30)")
     reads = "loading {runs}, then reading {data} ..."
     predict = command("predict", "predict the molecules of a table, or a folder of tables", reads)
     _add_new(predict, "FILE", runs="+")
     predict.add_argument("--coverage", type=_fraction, default=0.9, help="of intervals (0.9)")
-    far = "warn of molecules that are less similar to the nearest training molecule; 0 leaves out "
-    far += "warning and column (what 95 %% of the training molecules reach among one another)"
+    far = "warn if the nearest training molecule is less similar than this; 0 leaves out warning "
+    far += "and column (what 95 %% of the training molecules reach among one another)"
     predict.add_argument("--far", type=_similarity, metavar="SIMILARITY", help=far)
     _add_streams(predict)
-    explain = command("explain", "show what each atom and walk adds to a prediction", reads)
+    purpose = "show what atoms, and the walks that matter most, add to a prediction"
+    explain = command("explain", purpose, reads)
     _add_new(explain, "DIR")
     explain.add_argument("--walks", type=_count, default=5, metavar="K", help="per molecule (5)")
     explain.add_argument("--limit", type=_count, default=20, metavar="N", help="molecules (20)")
-    explain.add_argument("--target", metavar="NAME", help="target, or class if several (first)")
+    explain.add_argument("--target", metavar="NAME", help="or one of 3 or more classes (first)")
     embed = command("embed", "write the vectors of the molecules of a table, or a folder", reads)
     _add_new(embed, "FILE")
     _add_streams(embed)
@@ -183,12 +184,12 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--resume", action="store_true", help="continue an interrupted run")
     add = train.add_argument_group("table").add_argument
     _add_columns(add)
-    add("--standardize", action="store_true", help="clean up, keep largest fragment, neutralize")
-    add("--merge-duplicates", choices=("mean",), help="one row per molecule")
+    add("--standardize", action="store_true", help="clean up, largest fragment, neutral; listed")
+    add("--merge-duplicates", choices=("mean",), help="of rows of the same molecule")
     add("--extra-columns", nargs="+", default=[], metavar="COLUMN", help="more inputs: numbers")
     add("--weight-column", metavar="COLUMN", help="weights of the rows")
     add("--groups-column", metavar="COLUMN", help="rows of one group stay in one part")
-    add("--split-column", metavar="COLUMN", help="part of each row: train, valid, test")
+    add("--split-column", metavar="COLUMN", help="train, valid or test; with --split column")
     add = train.add_argument_group("model").add_argument
     models = "auto chooses by the task and the number of molecules; processes and other kernel "
     models += "methods: gp, pooled, wl-gp, random-walk-gp, wl-ridge, wl-forest; the mean: mean; "
@@ -206,7 +207,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     patience = "stop after N epochs without a lower validation loss (a third, at least 10)"
     add("--patience", type=int, metavar="N", help=patience)
     add("--hidden-channels", type=int, metavar="N", help="width (for 260,000 parameters)")
-    add("--num-layers", type=int, metavar="N", help="depth, or iterations of wl-... methods")
+    add("--num-layers", type=int, metavar="N", help="depth; iterations or walk of kernel methods")
     add("--dropout", type=float, metavar="P", help="in networks (0)")
     only = "do not learn a target that often has one value as two targets"
     add("--no-hurdle", action="store_true", help=only)
@@ -223,7 +224,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--folds", type=_folds, metavar="K", help="cross-validate in K folds")
     add("--repeats", type=_count, default=1, metavar="R", help="repeat with other splits (1)")
     every = [metric for metrics in METRICS.values() for metric in metrics]
-    shown = f"scores to print: {', '.join(every)} (all of the task)"
+    shown = f"scores to print, in tune the one to search by: {', '.join(every)}"
     add("--metric", nargs="+", choices=every, metavar="METRIC", help=shown)
 
 
@@ -250,7 +251,7 @@ def _add_streams(added: argparse.ArgumentParser) -> None:
 def _add_columns(add: Callable[..., Any]) -> None:
     add("--smiles-column", metavar="COLUMN", help="column of SMILES (smiles)")
     add("--encoding", default="utf-8", help="of CSV files (utf-8)")
-    add("--skip-invalid", action="store_true", help="leave out invalid SMILES")
+    add("--skip-invalid", action="store_true", help="do not stop at invalid SMILES")
 
 
 def _number(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: str) -> Any:

@@ -1,4 +1,4 @@
-"""Molecules are prepared for learning: standardized, duplicates found, scaffolds."""
+"""Molecules before learning: they are standardized, duplicates and scaffolds are found."""
 
 import numpy as np
 import pandas

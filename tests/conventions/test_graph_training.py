@@ -78,7 +78,7 @@ def test_docs_index(printed: dict[str, Any]) -> None:
 
 
 def communities(seed: int = 0, nodes: int = 1200, degree: int = 8) -> Data:
-    """Two communities with hubs, noisy features, and 60% of the edges within a community."""
+    """Two communities with hubs, noisy features, and 80% of the edges within a community."""
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(nodes) % 2
     weight = torch.rand(nodes, generator=generator) ** -0.5

@@ -100,7 +100,7 @@ def test_optional_packages_are_not_needed() -> None:
         f"sys.modules.update(dict.fromkeys({OPTIONAL!r}))\n"
         "import pyg_kernels as pk\n"
         "import pyg_kernels.ops.scan.walk\n"
-        "print('torch' in sys.modules, 'triton' in sys.modules)\n"  # only CUDA needs it
+        "print('torch' in sys.modules, 'triton' in sys.modules)\n"  # only CUDA needs Triton
         "known = set(sys.modules)\n"
         "import pyg_kernels.kernels\n"
         "print(*(n for n in sys.modules.keys() - known if n.startswith('pyg_kernels.')))\n"

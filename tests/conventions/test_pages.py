@@ -107,7 +107,7 @@ def test_readme() -> None:
 
 
 def test_first_page() -> None:
-    molecules, texts = map(run, code_blocks("index.rst")[1:])  # the first trains there
+    molecules, texts = map(run, code_blocks("index.rst")[1:])  # the first: test_graph_training
     assert molecules["mean"].shape == molecules["std"].shape == (1,)
     assert molecules["low"] < molecules["mean"] < molecules["high"]
     assert molecules["shares"].shape == (5,)

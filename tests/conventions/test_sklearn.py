@@ -1,4 +1,4 @@
-"""scikit-learn's conventions: its own checks, its pipelines and its vocabulary."""
+"""scikit-learn's conventions: its own checks, pipelines, and the values and names that it uses."""
 
 from collections.abc import Callable
 from typing import Any

@@ -49,7 +49,7 @@ def text_network(name: str = "relu", outputs: int = 1) -> TextNet:
 def explainer(
     model: Module, mode: str = "regression", target: int | None = None, **options: Any
 ) -> Explainer:
-    """Explains a network's nodes and edges, or the tokens of its texts."""
+    """An explainer of a network's nodes and edges, or of the tokens of its texts."""
     task = {"mode": mode, "task_level": "graph", "return_type": "raw"}
     task |= {name: options.pop(name) for name in task.keys() & options.keys()}
     settings: dict[str, Any] = {"explanation_type": "model", "node_mask_type": "object"}

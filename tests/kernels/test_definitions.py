@@ -226,7 +226,7 @@ def test_any_texts(texts: list[str], decay: float, options: dict[str, Any]) -> N
 # Graphs ------------------------------------------------------------------------------------------
 
 GRAPHS = graph_collection()
-TWO_WAYS = random_data(9, 3, [(0, 1), (1, 0), (1, 2), (2, 1)])  # each direction has features
+TWO_WAYS = random_data(9, 3, [(0, 1), (1, 0), (1, 2), (2, 1)])  # directions differ in features
 LOOSE = [*GRAPHS[:1], *GRAPHS[2:], both_ways(GRAPHS[0]), both_ways(GRAPHS[6]), TWO_WAYS]
 OLD, NEW = GRAPHS[:4], GRAPHS[4:] + GRAPHS[1:2]
 NAMES: list[dict[str, Any]] = [

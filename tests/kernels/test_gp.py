@@ -482,7 +482,7 @@ def test_refused(process: Any, y: Any, message: str) -> None:
 
 
 def test_forms_of_collections() -> None:
-    """Kernels that are handed over are copied and do not change themselves."""
+    """Kernels that are handed over are copied, and stay as they were."""
     process = KernelGP(SUM, tune=False)
     assert process.fit(OLD, OLD_Y) is process and process.kernel is SUM
     assert not any(hasattr(kernel, "collection_") for kernel in SUM)

@@ -49,7 +49,7 @@ from tests.kernels.definitions import defined
 
 @of_every
 def test_the_gram_matrix(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
-    """It equals the definition and is symmetric; no value depends on order or on other objects.
+    """It is the definition's, symmetric, with its diagonal; no value depends on order or company.
 
     If one object is compared with many, the progress bar counts as many pairs as there are values.
     No bar appears where it is not asked for, or where nobody would see it.

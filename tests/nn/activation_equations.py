@@ -120,7 +120,7 @@ def magnitudes(case: Case, module: KernelActivation, a: Tensor, weights: Tensor)
     z = (a.unsqueeze(-1) - module.centers).abs().detach()  # (N, units, d)
     chi, weights = module.coefficients.detach().abs(), weights.abs()[:, :, None]
     terms, steep = z, 1.0
-    if case.green == "gaussian":  # slopes are larger than values by a factor 1 / b
+    if case.green == "gaussian":  # slopes are 1 / b times as large as values
         terms, steep = torch.ones_like(z), 1 / case.width(module.num_centers)
     slopes = steep * weights * chi
     return [(chi * terms).sum(-1), slopes.sum(-1), slopes.sum(0), (weights * terms).sum(0)]

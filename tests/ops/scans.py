@@ -25,7 +25,7 @@ _FORWARD = {
     "padded, texts first": Layout.of_padded_grid(torch.tensor([2, 0, 5]), 5, steps_first=False),
     "ragged": Layout.of_ptr(torch.tensor([0, 3, 3, 4, 11]), 7, 11),
 }
-#: Texts of one length, padded texts, texts one after the other, and no texts at all.
+#: Texts of one length, padded texts, texts one after the other, and texts without tokens.
 LAYOUTS: dict[str, Layout] = {
     **_FORWARD,
     **{f"{name}, backwards": layout.reversed() for name, layout in _FORWARD.items()},

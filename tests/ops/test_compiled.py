@@ -1,4 +1,4 @@
-"""How the compiled kernels share their work among threads."""
+"""How the compiled kernels share their work among threads, and when compiling is told."""
 
 from __future__ import annotations
 

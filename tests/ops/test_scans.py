@@ -277,7 +277,7 @@ def test_interpreted(kind: str, interpreter: ProcessPoolExecutor) -> None:
 
 
 def compiled_under_autocast() -> None:
-    """A compiled op under autocast gives exactly the numbers that it gives alone."""
+    """A compiled op under autocast gives exactly the numbers of the op called directly."""
     for name in ("walk", "abs, norm, line"):
         case = SOME[name]._replace(layout=RAGGED, dtype=torch.float32)
         tensors = case.tensors()

@@ -98,7 +98,7 @@ def test_initial_rate(selection: Any, rate: float) -> None:
 
 
 def test_spread() -> None:
-    """The spread is a second number per token; it is built once, like the module's parameters."""
+    """The spread is a second number per token; it is built in their parameters' dtype."""
     gen = generator("dependent")
     assert gen.spread is None
     gen.build_spread()

@@ -218,7 +218,7 @@ def of_parameters(
 def test_second_derivatives(variant: Variant) -> None:
     """By texts, states and parameters, in training; first derivatives are tested elsewhere."""
     layer, state = variant.tiny().train(), []
-    if not {"pooling", "bidirectional"} & {*variant.options}:  # states cannot be arbitrary
+    if not {"pooling", "bidirectional"} & {*variant.options}:  # which fix the states
         state = [random_text(*t.shape, seed=7) for t in parts_of(layer.initial_state(2))]
     call, leaves = of_parameters(layer, *state, ptr=torch.tensor([0, 2, 3]))
     x = random_text(3, 2).requires_grad_()

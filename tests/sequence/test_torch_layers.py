@@ -147,7 +147,7 @@ OF_ONES_OWN = [
 
 @pytest.mark.parametrize("act", OF_ONES_OWN, ids=["parameters", "subclass"])
 def test_any_module_in_place_of_the_activation(act: nn.Module) -> None:
-    """It is called with the rows of each step; outputs, states and gradients are as expected."""
+    """It is called with the rows of each step; outputs, states and gradients are the equations'."""
     kbrn = plain()
     kbrn.cells[0].activation = act
     assert_equations(Variant(FAMILY, {}), kbrn, texts(5, 5, 5), ["grid"])

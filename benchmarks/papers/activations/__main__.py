@@ -15,9 +15,9 @@ from benchmarks.papers.activations.options import Charging, LongTerm, Xor
 PROGRAM = "benchmarks.papers.activations"
 XOR = """\
 One unit, y = f(w z + b), reads all patterns of bits, -1 or 1, and learns their parity by least
-squares. It is solved when, for every pattern, the nearest of 0 and 1 is right. All trials have the
-same number of iterations, so that the learned functions can be compared. The bend of a function is
-measured by the total variation of its slope, the sum of the changes of slope at its kinks.
+squares. A trial is solved when, for every pattern, the nearest of 0 and 1 is right. All trials have
+the same number of iterations, so that the learned functions can be compared. The bend of a function
+is measured by the total variation of its slope, the sum of the changes of slope at its kinks.
 """
 CHARGING = """\
 In each sequence of 30 steps, 3 random steps hold an integer drawn from 0 to 9, the others 0.

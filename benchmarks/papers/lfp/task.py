@@ -303,7 +303,7 @@ def wavelet_plot(
 def spectrum_plot(
     classifiers: Mapping[str, Sequence[RecordingClassifier]], planted: Sequence[float]
 ) -> Figure:
-    """The mean spectrum of each cell's filters by influence, after and before training."""
+    """The filters' spectrum by influence, a mean over a cell's runs, after and before training."""
     title = "Mean amplitude spectrum of the filters, by influence; dashed: planted"
     figure, found = panels(len(classifiers), 4, (3.0, 2.4), title, share_y=True)
     for panel, (name, group) in zip(found, classifiers.items(), strict=True):

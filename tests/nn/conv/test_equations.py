@@ -38,7 +38,7 @@ def build(weights: float | str, in_channels: int = 4, **options: Any) -> RandomW
 
 
 def assert_equals_its_kernel(conv: RandomWalkConv, graph: Graph) -> None:
-    """The state of each order is the kernel of walks that long; the last state is the output."""
+    """The state of each order, summed over nodes, is its walk kernel; the last is the output."""
     inputs = graph.x, graph.edge_index, None if conv.edge_dim is None else graph.edge_attr
     output = conv(*inputs)
     conv.return_states = True
