@@ -136,9 +136,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             chosen, least, usual = recipe(self.task_, len(molecules), bool((weight != 1).any()))
             models, size = chosen if start_from is None else models, max(size, least)
             several = f", {size} of each" if size > 1 else ""
-            LOGGER.info(
-                f"auto is {', '.join(models)}{several} here, of {len(molecules):,} molecules"
-            )
+            LOGGER.info(f"auto is {', '.join(models)}{several} for {len(molecules):,} molecules")
             if self.distill:
                 self._check_distill(models, start_from)
         self.check_data(models, molecules, weight, start_from)

@@ -83,7 +83,7 @@ def test_many_molecules_are_trained_on_in_fewer_epochs(monkeypatch: pytest.Monke
 
 def test_the_command_says_what_it_is(folder: Path) -> None:
     pd.read_csv(folder / "m.csv")[:20].to_csv(folder / "m.csv", index=False)
-    assert "auto is pooled here, of 18 molecules" in train(folder, "run", "y")
+    assert "auto is pooled for 18 molecules" in train(folder, "run", "y")
     assert json.loads((folder / "run" / "run.json").read_text())["model"] == ["pooled"]
 
 
