@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,6 +71,10 @@ def test_compiling_is_told_and_loading_is_not(
         compiled._tell(dispatcher, SimpleNamespace(wait=lambda _, over=over: next(over)))
         assert caplog.text.count("the next run finds them") == times
     compiled._say_once.cache_clear()
+    asked = threading.Event()
+    monkeypatch.setattr(compiled, "_tell", lambda dispatcher, done: asked.set())
+    compiled.kernel(_add_one)(0, 3, np.zeros(3))
+    assert asked.wait(60)
 
 
 def _sum_in_child() -> None:
