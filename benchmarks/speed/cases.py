@@ -358,7 +358,7 @@ def language_step(model: Any, settings: Any) -> Step:
 
     def run() -> None:
         optimizer.zero_grad()
-        hidden, after = model(words[:-1], state[0])
+        hidden, after, _ = model(words[:-1], state[0])
         state[0] = recursive_detach(after)
         loss = F.cross_entropy(model.scores(hidden.flatten(0, 1)), words[1:].flatten())
         (loss * settings.steps if settings.sum_steps else loss).backward()

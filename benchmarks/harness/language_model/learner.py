@@ -142,7 +142,7 @@ class LanguageLearner(Learner):
         settings, steps = self.settings, batch.ids.size(0)
         if settings.variable_steps:
             self._set_learning_rate(steps)
-        reading = self.net.read(batch.ids, self._state)
+        reading = self.net(batch.ids, self._state)
         self._state = recursive_detach(reading.state)
         losses = self._losses(reading.hidden, batch.targets)
         self.train_error.update(losses.detach())
@@ -182,7 +182,7 @@ class LanguageLearner(Learner):
 
     def _evaluated(self, batch: LanguageBatch, batch_idx: int) -> Tensor:
         """The loss of each word; the first batch of a part has no past."""
-        reading = self.net.read(batch.ids, self._state if batch_idx else None)
+        reading = self.net(batch.ids, self._state if batch_idx else None)
         self._state = reading.state
         return self._losses(reading.hidden, batch.targets)[batch.targets.flatten() != IGNORED]
 

@@ -172,7 +172,7 @@ class LanguageModel(nn.Module):
             self.output = nn.Parameter(torch.empty(config.num_words, config.hidden))
             start(self.output)
 
-    def read(self, ids: Tensor, state: Any = None) -> Reading:
+    def forward(self, ids: Tensor, state: Any = None) -> Reading:
         config, training = self.config, self.training
         locked = config.encoder == "awd"
         vectors = drop_words(self.embedding.weight, config.word_dropout, training)
@@ -180,10 +180,6 @@ class LanguageModel(nn.Module):
         output, state = self.encoder(x, state)
         hidden = drop(output, config.output_dropout, training, locked)
         return Reading(hidden, state, output)
-
-    def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        reading = self.read(ids, state)
-        return reading.hidden, reading.state
 
     def scores(self, hidden: Tensor) -> Tensor:
         vectors = self.embedding.weight if self.output is None else self.output

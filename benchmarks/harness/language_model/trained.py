@@ -86,7 +86,7 @@ class TrainedModel:
         generator, state = torch.Generator().manual_seed(seed), None
         ids, _ = self.vocabulary.encode([[END, *prompt]])
         for _ in range(length):
-            hidden, state = self.net(ids.to(self.device).unsqueeze(1), state)
+            hidden, state, _ = self.net(ids.to(self.device).unsqueeze(1), state)
             scores = self.net.scores(hidden[-1, 0]).double().cpu()
             scores[self.vocabulary.unknown] = -torch.inf
             order = scores.argsort(descending=True, stable=True)  # of equal scores the first wins
@@ -110,7 +110,7 @@ class TrainedModel:
         ids = torch.cat([targets.new_tensor([self.vocabulary.end]), targets[:-1]])
         losses, state = [], None
         for read, predicted in zip(ids.split(CHUNK), targets.split(CHUNK), strict=True):
-            hidden, state = self.net(read.unsqueeze(1), state)
+            hidden, state, _ = self.net(read.unsqueeze(1), state)
             scores = self.net.scores(hidden[:, 0]).float()
             losses.append(F.cross_entropy(scores, predicted, reduction="none").double().cpu())
         of_lines = torch.cat(losses).split(list(map(len, whole)))

@@ -5,10 +5,13 @@ two families. Networks of ``options.MODELS`` differ only in the encoder. Unless 
 their sizes are chosen so that encoders and heads have about the same number of parameters.
 Recurrent kernel machines of ``options.CELLS``, called ``CELL-Ngram``, differ only in the cell and
 the width of its filters.
+
+An encoder maps the words ``(N, D)`` of B texts and their batch to ``(B, out_features)``. Its method
+``at_words`` gives the features at each word in its context, ``(N, out_features)``. The vector of a
+text is composed of these, so that the classifier can read them, too.
 """
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,7 +22,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.harness import sizes
 from benchmarks.harness.text.counts import NGramClassifier
-from benchmarks.harness.text.options import TextModelConfig
+from benchmarks.harness.text.options import LAYERED, TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
@@ -28,24 +31,7 @@ WIDTHS = (3, 4, 5)  # of the CNN's windows (Kim 2014)
 EMBEDDING_SCALE = 0.5  # initial standard deviation of learned vectors, about that of GloVe
 
 
-class Encoder(nn.Module, ABC):
-    """Maps the words ``(N, D)`` of B texts and their batch to ``(B, out_features)``."""
-
-    out_features: int
-
-    @abstractmethod
-    def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """The encoder's features at each word in its context, ``(N, out_features)``.
-
-        The vector of a text is composed of these, so that the classifier can read them, too.
-        """
-
-    def classifier(self, num_classes: int) -> nn.Module:
-        """A linear map from ``(B, out_features)`` to the scores of the classes."""
-        return nn.Linear(self.out_features, num_classes)
-
-
-class RecurrentEncoder(Encoder):
+class RecurrentEncoder(nn.Module):
     r"""Recurrent layers, whose outputs give the vector of a text.
 
     With the read-out ``'last'`` it is the output of the last layer at the last word, or at both
@@ -70,32 +56,21 @@ class RecurrentEncoder(Encoder):
         self.out_features = len(sizes) * width
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        outputs = self._outputs(x, batch)
+        states = self.at_words(x, batch)
         if self.readout == "mean":
-            return torch.cat([mean_over_words(h, batch) for h in outputs], dim=1)
-        last = outputs[-1].index_select(0, batch.ptr[1:] - 1)
+            return mean_over_words(states, batch)
+        last = states.index_select(0, batch.ptr[1:] - 1)
         if not self.bidirectional:
             return last
-        first = outputs[-1].index_select(0, batch.ptr[:-1])
+        first = states.index_select(0, batch.ptr[:-1])
         return torch.cat((last.chunk(2, dim=1)[0], first.chunk(2, dim=1)[1]), dim=1)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return torch.cat(self._outputs(x, batch), dim=1)
-
-    def _outputs(self, x: Tensor, batch: TextBatch) -> list[Tensor]:
         outputs: list[Tensor] = []
         for layer in self.layers:
             x = F.dropout(outputs[-1], self.dropout, self.training) if outputs else x
             outputs.append(recurrent_outputs(layer, x, batch)[0])
-        return outputs
-
-    def classifier(self, num_classes: int) -> nn.Module:
-        linear = nn.Linear(self.out_features, num_classes)
-        if self.readout == "mean":
-            bound = math.sqrt(3 / self.out_features)
-            nn.init.uniform_(linear.weight, -bound, bound)
-            nn.init.zeros_(linear.bias)
-        return linear
+        return torch.cat(outputs, dim=1)
 
 
 def recurrent_layers(config: TextModelConfig, size: int, number: int) -> nn.Module:
@@ -114,19 +89,11 @@ def recurrent_layers(config: TextModelConfig, size: int, number: int) -> nn.Modu
 class RKMEncoder(RecurrentEncoder):
     """A recurrent kernel machine and the mean of its outputs (Liang et al. 2019, section 6).
 
-    One layer in one direction, with layer normalisation after the cell, then two fully connected
-    layers. The first has as many units as the cell, and a ReLU, as in the authors' code.
+    One layer in one direction, with layer normalisation after the cell.
     """
 
     def __init__(self, config: TextModelConfig) -> None:
         super().__init__(replace(config, readout="mean", num_layers=1))
-
-    def classifier(self, num_classes: int) -> nn.Module:
-        return nn.Sequential(
-            nn.Linear(self.out_features, self.out_features),
-            nn.ReLU(),
-            nn.Linear(self.out_features, num_classes),
-        )
 
     def cell_parameters(self) -> int:
         """The number of weights of filters and recurrent maps, as in Table 1 of the paper."""
@@ -135,7 +102,7 @@ class RKMEncoder(RecurrentEncoder):
         return sum(weights.numel() for weights in maps)
 
 
-class CNNEncoder(Encoder):
+class CNNEncoder(nn.Module):
     """Windows of 3, 4 and 5 words and the maximum over a text (Kim 2014).
 
     A window may reach beyond either end of a text, where it sees zeros. So the shortest text has
@@ -151,11 +118,11 @@ class CNNEncoder(Encoder):
         )
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        found, mask = self._windows(x, batch)
-        steps = torch.arange(mask.size(1) + max(WIDTHS) - 1, device=x.device)
+        found, _ = self._windows(x, batch)
         pooled = []
         for width, windows in zip(WIDTHS, found, strict=True):
-            present = steps[: windows.size(2)] < (batch.lengths + width - 1).unsqueeze(1)
+            steps = torch.arange(windows.size(2), device=x.device)
+            present = steps < (batch.lengths + width - 1).unsqueeze(1)
             windows = windows.masked_fill(~present.unsqueeze(1), -torch.inf)
             pooled.append(windows.amax(dim=2).relu())
         return torch.cat(pooled, dim=1)
@@ -171,7 +138,7 @@ class CNNEncoder(Encoder):
         return [conv(texts) for conv in self.convs], mask
 
 
-class BagEncoder(Encoder):
+class BagEncoder(nn.Module):
     """The mean of the word vectors and a ReLU layer: a deep averaging network (Iyyer et al. 2015).
 
     The order of words makes no difference.
@@ -187,6 +154,22 @@ class BagEncoder(Encoder):
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
         return self.lin(x).relu()
+
+
+def classifier(config: TextModelConfig, size: int) -> nn.Module:
+    """A linear map from ``(B, size)`` to the scores of the classes.
+
+    Recurrent kernel machines have a layer with ReLU before it, as in the code of their authors.
+    """
+    if config.ngram:
+        hidden = nn.Linear(size, size)
+        return nn.Sequential(hidden, nn.ReLU(), nn.Linear(size, config.num_classes))
+    linear = nn.Linear(size, config.num_classes)
+    if config.readout == "mean" and config.kind in LAYERED:
+        bound = math.sqrt(3 / size)
+        nn.init.uniform_(linear.weight, -bound, bound)
+        nn.init.zeros_(linear.bias)
+    return linear
 
 
 def word_embedding(num_words: int, size: int, fixed: bool) -> nn.Embedding:
@@ -240,11 +223,11 @@ class TextNet(nn.Module):
         super().__init__()
         kinds = {"cnn": CNNEncoder, "bag-of-vectors": BagEncoder}
         kind = RKMEncoder if config.ngram else kinds.get(config.kind, RecurrentEncoder)
-        encoder = kind(config)
+        encoder: Any = kind(config)
         size, fixed = config.embedding_dim, config.fixed_embedding
         self.embedding = word_embedding(config.num_words, size, fixed)
-        self.encoder: Any = encoder
-        self.head = encoder.classifier(config.num_classes)
+        self.encoder = encoder
+        self.head = classifier(config, encoder.out_features)
         self.dropout = config.dropout
         self.counts: NGramClassifier | None = None
         if config.counts:

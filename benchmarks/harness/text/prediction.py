@@ -54,10 +54,10 @@ class Explanation:
         names = ", ".join(dict.fromkeys(missing))
         return f"{len(missing)} of {len(self.words)} words are unknown: {names}"
 
-    def scores(self) -> tuple[list[float], list[float]]:
-        """The values shown for each word, and those for the text up to each word."""
-        values = self.values()[1]
-        return expected(self.here, values), expected(self.so_far, values)
+    def scores(self) -> list[list[float]]:
+        """The expected value at each word, and that of the text up to each word."""
+        values = torch.tensor(self.values()[1], dtype=torch.double)
+        return [(rows.double() @ values).tolist() for rows in (self.here, self.so_far)]
 
     def values(self) -> tuple[str, list[float]]:
         """A description of the shown quantity, and its value for each class."""
@@ -93,11 +93,6 @@ def class_values(classes: Sequence[str]) -> list[float] | None:
     first = int(classes[0])
     in_order = [*map(int, classes)] == [*range(first, first + number)]
     return [k - (number - 1) / 2 for k in range(number)] if in_order else None
-
-
-def expected(rows: Tensor, values: Sequence[float]) -> list[float]:
-    """The expected score of each row of probabilities."""
-    return (rows.double() @ torch.tensor(values, dtype=torch.double)).tolist()
 
 
 def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:

@@ -46,7 +46,7 @@ def test_starts_at_chance_and_learns_everywhere(name: str) -> None:
     model = built(name, hidden=250) if name == "adam-cnn" else built(name)
     ids = torch.randint(WORDS, (36, 20))
     for training in (False, True):
-        reading = model.train(training).read(ids[:-1])
+        reading = model.train(training)(ids[:-1])
         loss = F.cross_entropy(model.scores(reading.hidden).flatten(0, 1), ids[1:].flatten())
         assert abs(loss.item() - math.log(WORDS)) < 0.1
     torch.as_tensor(loss + models.penalty(reading, 2.0, 1.0)).backward()
@@ -73,7 +73,7 @@ def test_the_equations_of_appendix_b1(name: str, options: dict[str, Any]) -> Non
         if options["decay"] == "learned":
             nn.init.normal_(cell.decay_logit)
         x, *_ = layer_equations(cell, x, highway=True, act=None, bias=False, **options)
-    hidden, _ = model(IDS)
+    hidden, *_ = model(IDS)
     torch.testing.assert_close(hidden, x)
     torch.testing.assert_close(model.scores(hidden), x @ model.embedding.weight.t() + model.bias)
 
