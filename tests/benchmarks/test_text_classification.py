@@ -24,7 +24,7 @@ from benchmarks.harness.text.data import CORPORA, load_texts
 from benchmarks.harness.text.options import Texts
 from benchmarks.harness.text.task import TextClassifier, TextTask, text_model_configs
 from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification
-from pyg_kernels.datasets.text import TextBatch, TextCorpus
+from pyg_kernels.datasets.text import TextBatch, TextCorpus, TextCSV, TextTable
 from tests.benchmarks import conftest, small_data
 from tests.benchmarks.conftest import assert_refused, metrics_of, printed, table_of
 from tests.benchmarks.small_data import write_file, write_glove
@@ -374,34 +374,30 @@ def test_new_texts_are_read_as_those_of_the_corpus(tmp_path, name) -> None:
     assert [learner.tokens(text) for text in texts] == data.corpus.texts
 
 
-def test_own_texts(call, tmp_path) -> None:
-    """Files without a header and with one, in folders or named."""
-    for folder in ("news", "named"):
-        (tmp_path / folder).mkdir()
-    for part, number in (("train", 80), ("test", 20)):
-        rows = [(1 + k % 2, "Title", f'{("Sun", "Rain")[k % 2]} "today".') for k in range(number)]
-        frame = pandas.DataFrame(rows, columns=["label", "title", "text"])
-        frame.to_csv(tmp_path / "news" / f"{part}.csv", header=False, index=False)
-        frame.to_csv(tmp_path / "named" / f"{part}.csv.gz", index=False)
-    train, test = (tmp_path / "news" / f"{part}.csv" for part in ("train", "test"))
-    (train.parent / "classes.txt").write_text("Dry\nWet\n")
+def test_own_texts_with_and_without_a_header_in_folders_or_named(call, tmp_path) -> None:
+    rows = [(1 + k % 2, "Title", f'{("Sun", "Rain")[k % 2]} "today".') for k in range(80)]
+    frame = pandas.DataFrame(rows, columns=["label", "title", "text"])
+    bare, named = tmp_path / "bare", tmp_path / "named"
+    for part, some in (("train", frame), ("test", frame[:20])):
+        write_file(bare / f"{part}.csv", some.to_csv(header=False, index=False))
+        write_file(named / f"{part}.csv.gz", some.to_csv(index=False))
 
     def corpus(*data: Path, **choice: Any) -> TextCorpus:
         return load_texts(Texts(data=tuple(map(str, data)), **choice)).corpus
 
-    assert corpus(train.parent).split == corpus(train, test).split == OFFICIAL
-    assert corpus(train.parent).classes == ("Dry", "Wet")
+    train, test = bare / "train.csv", bare / "test.csv"
+    for data in ((bare,), (train, test)):
+        assert (type(corpus(*data)), corpus(*data).split) == (TextCSV, OFFICIAL)
     drawn = "random 20% of each class of train.csv for testing (seed 3), 10%"
     assert corpus(train, split_seed=3).split.startswith(drawn)
-    named = corpus(tmp_path / "named", text_column=("title", "text"))
-    assert named.split == OFFICIAL.replace("official", "given")
-    assert (len(named.parts["test"]), named.classes) == (20, ("1", "2"))
-    assert corpus(tmp_path / "named").texts[0] == ["sun", '"', "today", '"', "."]
+    found = corpus(named, text_column=("title", "text"))
+    assert (type(found), found.split) == (TextTable, OFFICIAL.replace("official", "given"))
+    assert (found.texts[0][0], corpus(named).texts[0][0]) == ("title", "sun")
 
     words = (*SMALL, "--model", "cnn", "--device", "cpu", "--out", tmp_path / "out")
     out = printed(call("--data", train, test, *words))
     assert f"csv: 100 texts of 2 classes, {OFFICIAL}: " in out
-    moved = train.rename(tmp_path / "news" / "moved.csv")
+    moved = train.rename(bare / "moved.csv")
     assert call("--data", moved, test, "--resume", *words)[0] == 0
 
 

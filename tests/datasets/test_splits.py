@@ -66,6 +66,7 @@ def test_splits_without_a_validation_part_have_the_same_test_part() -> None:
 
 
 FRACTIONS = "three numbers that add up to 1"
+NOTHING = "split leaves no molecules for a part"
 NAMES = pd.Series(["train", "valid", "else"], index=[5, 6, 7])
 
 
@@ -73,19 +74,15 @@ def test_refused() -> None:
     for split, arguments, message in (
         (column_split, [NAMES], "the first 'else'"),  # by position, whatever the index
         (column_split, [["train", "valid", "tset", ""]], "2 of 4 values do not, the first 'tset'"),
-        (column_split, [["train", "val"]], "no molecules for a part: train 1, valid 1, test 0"),
-        (column_split, [[]], "no molecules for a part: train 0, valid 0, test 0"),
+        (column_split, [["train", "val"]], f"column {NOTHING}: train 1, valid 1, test 0"),
+        (column_split, [[]], f"column {NOTHING}: train 0, valid 0, test 0"),
         (random_split, [100, (0.5, 0.5)], FRACTIONS),
         (random_split, [100, (0.8, 0.1, 0.2)], FRACTIONS),
         (random_split, [100, (1.2, -0.1, -0.1)], FRACTIONS),
         (random_split, [100, (0.9, 0.1, 0)], FRACTIONS),
-        (
-            random_split,
-            [3],
-            "random split leaves no molecules for a part: train 2, valid 0",
-        ),
-        (scaffold_split, [[]], "scaffold split leaves no molecules for a part: train 0"),
-        (scaffold_split, [["CCO", "CC", "C"]], "scaffold split leaves no molecules for a part: tr"),
+        (random_split, [3], f"random {NOTHING}: train 2, valid 0"),
+        (scaffold_split, [[]], f"scaffold {NOTHING}: train 0"),
+        (scaffold_split, [["CCO", "CC", "C"]], f"scaffold {NOTHING}: train"),
         (scaffold_split, [["CCO", "C(C"]], r"C\(C"),
     ):
         with pytest.raises(ValueError, match=message):

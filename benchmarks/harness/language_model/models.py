@@ -36,11 +36,6 @@ def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
     return x * F.dropout(torch.ones_like(x[:1]), probability)
 
 
-def drop_words(vectors: Tensor, probability: float, training: bool) -> Tensor:
-    """Dropout of whole words: a dropped word's vector is zero wherever it occurs in the batch."""
-    return drop(vectors.t(), probability, training, locked=True).t()
-
-
 def drop_weight(module: nn.Module, name: str, probability: float) -> None:
     """Applies dropout to the entries of a recurrent matrix, with a new mask for each reading.
 
@@ -175,7 +170,8 @@ class LanguageModel(nn.Module):
     def forward(self, ids: Tensor, state: Any = None) -> Reading:
         config, training = self.config, self.training
         locked = config.encoder == "awd"
-        vectors = drop_words(self.embedding.weight, config.word_dropout, training)
+        # A dropped word's vector is zero wherever it occurs in the batch.
+        vectors = F.dropout1d(self.embedding.weight, config.word_dropout, training)
         x = drop(F.embedding(ids, vectors), config.input_dropout, training, locked)
         output, state = self.encoder(x, state)
         hidden = drop(output, config.output_dropout, training, locked)

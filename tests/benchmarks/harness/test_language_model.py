@@ -102,7 +102,7 @@ def test_penalties() -> None:
     torch.testing.assert_close(models.penalty(one, 2.0, 3.0), 2 * hidden[:1].square().mean())
 
 
-def test_a_locked_mask_holds_for_all_steps_and_words_are_dropped_whole() -> None:
+def test_a_locked_mask_holds_for_all_steps() -> None:
     dropped = models.drop(torch.ones(7, 40, 50), 0.25, training=True, locked=True)
     assert torch.equal(dropped, dropped[:1].expand_as(dropped))
     free = models.drop(torch.ones(7, 40, 50), 0.25, training=True, locked=False)
@@ -110,11 +110,17 @@ def test_a_locked_mask_holds_for_all_steps_and_words_are_dropped_whole() -> None
     values, counts = dropped[0].unique(return_counts=True)
     torch.testing.assert_close(values, torch.tensor([0.0, 1 / 0.75]))
     assert abs(counts[0].item() / 2000 - 0.25) < 0.03
-    vectors = torch.rand(1000, 3) + 1
-    dropped = models.drop_words(vectors, 0.1, training=True)
-    gone = (dropped == 0).all(1)
-    assert abs(gone.float().mean().item() - 0.1) < 0.03
-    torch.testing.assert_close(dropped[~gone], vectors[~gone] / 0.9)
+
+
+def test_words_are_dropped_whole_and_wherever_they_occur() -> None:
+    model, read = built("awd-lstm", word_dropout=0.1, input_dropout=0.0), []
+    model.encoder.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+    model(torch.arange(2 * WORDS).view(-1, 1) % WORDS)
+    for vectors in read[0].squeeze(1).split(WORDS):  # of every word, twice
+        gone = (vectors == 0).all(1)
+        assert abs(gone.float().mean().item() - 0.1) < 0.03
+        torch.testing.assert_close(vectors[~gone], model.embedding.weight[~gone] / 0.9)
+    assert torch.equal(*read[0].squeeze(1).split(WORDS))
 
 
 @pytest.mark.parametrize("kind", ["lstm", "rkm-lstm", "rkm-cifg", "linear-gated"])
@@ -123,32 +129,24 @@ def test_recurrent_weights_are_dropped_once_for_all_steps(kind: str, monkeypatch
         layer, plain = models.DroppedLSTM(4, 6, 0.5).double(), nn.LSTM(4, 6).double()
     else:
         layer, plain = models.dropped_rkm(4, 6, kind, 0.5).double(), RKM(4, 6, cell=kind).double()
-    masked: dict[int, Tensor] = {}
+    x, masks = torch.randn(5, 3, 4, dtype=torch.float64), []
 
-    def masked_once(module: nn.Dropout, weight: Tensor) -> Tensor:
-        assert weight.data_ptr() not in masked
-        masked[weight.data_ptr()] = weight * torch.bernoulli(torch.full_like(weight, 0.5)) * 2
-        return masked[weight.data_ptr()]
+    def dropped(module: nn.Dropout, weight: Tensor) -> Tensor:
+        masks.append(torch.randint(2, weight.shape) * 2 if module.training else 1)
+        return weight * masks[-1]
 
-    def expected() -> Tensor:
-        """The output of the layer without dropout, with the weights as they were masked."""
-        weights = {}
+    monkeypatch.setattr(nn.Dropout, "forward", dropped)
+    for is_training in (False, True):
+        masks.clear()
+        output, _ = layer.train(is_training)(x)
+        of_weights, weights = iter(masks), {}
         for key, weight in layer.state_dict().items():
             name = re.sub(r"parametrizations\.(\w+)\.original", r"\1", key)
-            name = f"{name.removeprefix('cell.')}_l0" if kind == "lstm" else name
-            weights[name] = masked.get(weight.data_ptr(), weight).detach()
+            mask = 1 if name == key else next(of_weights)
+            weights[f"{name.removeprefix('cell.')}_l0" if kind == "lstm" else name] = weight * mask
+        assert masks and not list(of_weights)
         plain.load_state_dict(weights)
-        return plain(x)[0]
-
-    x = torch.randn(5, 3, 4, dtype=torch.float64)
-    torch.testing.assert_close(layer.eval()(x)[0], expected())
-    layer.train()
-    monkeypatch.setattr(nn.Dropout, "forward", masked_once)
-    output, _ = layer(x)
-    assert len(masked) == sum("parametrizations" in key for key in layer.state_dict()) > 0
-    torch.testing.assert_close(output, expected())
-    masked.clear()
-    assert not torch.equal(layer(x)[0], output)
+        torch.testing.assert_close(output, plain(x)[0])
 
 
 PENN = 10_000  # words in the vocabulary of the Penn Treebank
@@ -371,12 +369,9 @@ def test_an_undone_epoch_and_half_the_learning_rate() -> None:
 
 
 def test_settings_choose_the_optimizer() -> None:
-    for name, kind in (
-        ("rcnn-5m", SGD),
-        ("adam-rcnn", Adam),
-        ("adam-rcnn-16m", learner.RevertingAdam),
-        ("awd-lstm", learner.NTASGD),
-    ):
+    kinds = {"rcnn-5m": SGD, "adam-rcnn": Adam}
+    kinds |= {"adam-rcnn-16m": learner.RevertingAdam, "awd-lstm": learner.NTASGD}
+    for name, kind in kinds.items():
         settings = PRESETS[name].training
         optimizer = learner.build_optimizer(settings, parameters())
         assert type(optimizer) is kind
