@@ -25,12 +25,10 @@ NON_MONOTONE = 5  # evaluations without progress before averaging begins (Merity
 class NTASGD(SGD):
     """Gradient descent that averages parameters once the validation error has stopped falling.
 
-    Non-monotonically triggered averaged gradient descent (Merity et al. 2018, algorithm 1). Call
-    :meth:`note` after each evaluation. Averaging starts once an error is above the lowest of those
-    more than :obj:`non_monotone` evaluations before it. From then on parameters are averaged over
-    all steps, and :meth:`exchange` swaps parameters and averages, to evaluate or store the averages
-    and to go on. The learning rate stays the same. Noted errors and averages are part of
-    ``state_dict()``.
+    Non-monotonically triggered averaged gradient descent (Merity et al. 2018, algorithm 1).
+    Averaging over all steps starts once an error is above the lowest of those more than
+    `non_monotone` evaluations before it. The learning rate stays the same. Noted errors and
+    averages are part of ``state_dict()``.
     """
 
     def __init__(
@@ -42,6 +40,7 @@ class NTASGD(SGD):
         self.param_groups[0].update(noted=[], averaged_steps=0, triggered=False)
 
     def note(self, error: float) -> bool:
+        """Notes the error of an evaluation; returns whether steps are averaged from now on."""
         group = self.param_groups[0]
         before = group["noted"][: -self.non_monotone]
         group["noted"] = [*group["noted"], float(error)]
@@ -75,9 +74,8 @@ class RevertingAdam(Adam):
     """Adam that undoes an epoch without progress and halves the learning rate.
 
     Lei's thesis (2017), appendix B.1, uses it for larger networks. If the validation error is not
-    lower than the lowest before, parameters are reset to their values before the epoch. Adam's
-    moments are kept. Call :meth:`note` after each epoch's evaluation. The parameters to go back to
-    and the lowest error are part of ``state_dict()``.
+    lower than the lowest before, parameters are those before the epoch again. Adam's moments are
+    kept. The parameters to go back to and the lowest error are part of ``state_dict()``.
     """
 
     def __init__(self, params: Iterable[Parameter], **options: Any) -> None:
@@ -111,9 +109,7 @@ class LanguageLearner(Learner):
     The state after each batch is the state before the next one; gradients stop between them. Errors
     are cross-entropies in nats per word. ``valid_error`` determines the best epoch; the error of
     the test part is measured, too. If an optimiser averages weights, the averages are measured and
-    stored in ``best.ckpt``.
-
-    All arguments are plain values, so that a checkpoint alone rebuilds the learner.
+    stored in ``best.ckpt``. A checkpoint has all arguments, which are plain values.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from benchmarks.corpora.ag_news import clean as clean_news
 from benchmarks.harness.classification import ClassificationTask, Classifier
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.sizes import check_parameters
+from benchmarks.harness.sizes import check_parameters, count_parameters
 from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.text import models
 from benchmarks.harness.text.counts import NGramClassifier
@@ -31,10 +31,7 @@ SIZE_OPTIONS = "--hidden, --parameters, --layers, --embedding"
 
 
 class TextClassifier(Classifier):
-    """A network on batches of texts, trained on the cross-entropy of their classes.
-
-    All arguments are plain values, so that a checkpoint alone rebuilds the classifier.
-    """
+    """A network on batches of texts, rebuilt from a checkpoint by plain values."""
 
     ADDED = ("clean",)
 
@@ -125,8 +122,7 @@ def text_model_configs(options: TextModels, data: TextData) -> list[TextModelCon
         config = TextModelConfig(hidden=options.hidden or CELL_WIDTH, **sizes, **variant)
         with as_input_error():
             config = _sized(config, options)
-            learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
-            number = models.count_parameters(config) + learned
+            number = count_parameters(partial(models.TextNet, config))
             check_parameters(config.name, config.hidden, number, SIZE_OPTIONS)
         configs.append(config)
     return configs
@@ -136,9 +132,10 @@ def _sized(config: TextModelConfig, options: TextModels) -> TextModelConfig:
     """The configuration with the requested width."""
     if options.hidden or (config.ngram and not options.parameters):
         return config
-    if options.parameters or not options.rcnn_hidden:
-        return models.fit_hidden_size(config, options.parameters or models.DEFAULT_PARAMETERS)
-    rcnn = replace(config, kind="rcnn", hidden=options.rcnn_hidden)
-    if config.kind == "rcnn":
-        return rcnn
-    return models.fit_hidden_size(config, models.count_parameters(replace(rcnn, decay="input")))
+    budget = options.parameters or models.DEFAULT_PARAMETERS
+    if options.rcnn_hidden and not options.parameters:
+        rcnn = replace(config, kind="rcnn", hidden=options.rcnn_hidden)
+        if config.kind == "rcnn":
+            return rcnn
+        budget = models.count_parameters(replace(rcnn, decay="input"))
+    return models.fit_hidden_size(config, budget)
