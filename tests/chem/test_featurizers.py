@@ -238,17 +238,7 @@ def test_features_are_rdkits_in_any_order_of_atoms(name: str) -> None:
         assert featurizer(smiles).smiles == smiles
 
 
-def test_takes_rdkit_molecules() -> None:
-    assert MOL(Chem.AddHs(Chem.MolFromSmiles("C"))).num_nodes == 5
-    for mol, reason in (
-        (Chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False), "valence"),
-        (Chem.Mol(), "no atoms"),
-    ):
-        with pytest.raises(InvalidSmiles, match=reason):
-            MOL(mol)
-
-
-def test_invalid_smiles() -> None:
+def test_invalid_smiles_and_molecules() -> None:
     for smiles, reason in (
         ("  ", "empty"),
         ("C1CC", "not well-formed"),
@@ -265,6 +255,11 @@ def test_invalid_smiles() -> None:
         assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
         again = pickle.loads(pickle.dumps(caught.value))
         assert (again.smiles, str(again)) == (smiles, str(caught.value))
+    too_many = Chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False)
+    for mol, reason in ((too_many, "valence"), (Chem.Mol(), "no atoms")):
+        with pytest.raises(InvalidSmiles, match=reason):
+            MOL(mol)
+    assert MOL(Chem.AddHs(Chem.MolFromSmiles("C"))).num_nodes == 5
     for text in (" CCO", "CCO ", "CCO ethanol", "CCO\t17"):
         assert MOL(text).num_nodes == 3
 
@@ -297,11 +292,10 @@ def test_features_of_ones_own() -> None:
 
 
 def test_a_count_of_0_or_1_is_no_yes_or_no() -> None:
-    hydrogens = Feature("hydrogens", (0, 1), (0, 1), True, read=Chem.Atom.GetTotalNumHs)
-    ring = Feature("ring", (False, True), (0, 1), True, read=Chem.Atom.IsInRing)
-    assert (hydrogens.width, ring.width, hydrogens.is_indicator, ring.is_indicator) == (3, 3, 0, 0)
-    assert not Feature("count", (0, 1), (0, 1), False).is_indicator
-    assert Feature("ring", (False, True), (0, 1), False).is_indicator
+    for choices, widths in (((0, 1), (2, 3)), ((False, True), (1, 3))):
+        for has_unknown, width in enumerate(widths):
+            feature = Feature("some", choices, (0, 1), bool(has_unknown))
+            assert (feature.width, feature.is_indicator) == (width, width == 1)
 
 
 def test_wrong_types_are_named() -> None:

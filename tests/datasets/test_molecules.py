@@ -60,7 +60,9 @@ def test_batch_equals_that_of_single_molecules(indices: list[int], kind: type) -
 def test_molecules_are_what_the_featurizer_gives_and_not_changed_with_it(
     featurizer: Featurizer,
 ) -> None:
-    named = MoleculeDataset.from_smiles(SMILES, TARGETS, featurizer=featurizer.name)
+    named = MoleculeDataset.from_smiles(SMILES, TARGETS, [*"abc"], featurizer=featurizer.name)
+    assert (repr(named), named.target_names) == (f"MoleculeDataset({len(SMILES)})", ["a", "b", "c"])
+    assert torch.equal(named.y.nan_to_num(9), TARGETS.nan_to_num(9))
     for _ in range(2):
         for data, smiles, y in zip(named, SMILES, TARGETS, strict=True):
             expected = featurizer(smiles)
@@ -71,14 +73,6 @@ def test_molecules_are_what_the_featurizer_gives_and_not_changed_with_it(
             assert torch.equal(data.y.nan_to_num(9), y.nan_to_num(9)[None])
             data.y.fill_(5)
         named.batch([2]).y.fill_(5)
-
-
-def test_what_the_data_set_says_of_itself() -> None:
-    assert (len(molecules), molecules.target_names) == (len(SMILES), ["a", "b", "c"])
-    assert torch.equal(molecules.y.nan_to_num(1), TARGETS.nan_to_num(1))
-    assert (molecules.num_node_features, molecules.num_edge_features) == (65, 7)
-    assert (molecules.row_numbers, molecules.split_values) == (list(range(len(SMILES))), None)
-    assert repr(molecules) == f"MoleculeDataset({len(SMILES)})"
 
 
 def test_a_view_shows_its_own_molecules() -> None:
