@@ -2,12 +2,12 @@
 
 import errno
 import gzip
-import json
 import math
 import os
 import pickle
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -333,46 +333,40 @@ def test_damage_is_named_when_something_is_read(copied: Path, name: str) -> None
             read(MoleculeShards(copied))
 
 
-def test_an_array_that_is_cut_off_missing_or_from_elsewhere(copied: Path, tmp_path: Path) -> None:
+def cut(size: int) -> Callable[[bytes], bytes]:
+    return lambda content: content[:size]
+
+
+RECORDS, MANIFEST = "records.npy", "manifest.json"
+
+
+@pytest.mark.parametrize("read", [MoleculeShards, make])
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        *((RECORDS, cut(size), "is damaged") for size in (0, 40, 130, -8)),
+        ("targets.npy", cut(-8), "is damaged"),
+        ("split.npy", None, "is missing"),
+        (MANIFEST, cut(1), "is damaged: it is not JSON"),
+        (MANIFEST, lambda _: b"[]", "is not the manifest of molecule shards"),
+        (MANIFEST, lambda _: b'{"format": "other"}', "is not the manifest .*: make the shards"),
+        (MANIFEST, lambda old: old.replace(b'"train', b'"drain'), "is damaged: its checksum"),
+        (MANIFEST, None, f"has (no|{RECORDS} but no)"),
+    ],
+)
+def test_a_damaged_or_missing_file_is_named(copied: Path, name, change, said, read) -> None:
+    path = copied / name
+    path.write_bytes(change(path.read_bytes())) if change else path.unlink()
+    with pytest.raises((ValueError, FileNotFoundError), match=said) as error:
+        read(copied)
+    assert name in str(error.value)
+
+
+def test_an_array_from_elsewhere(copied: Path, tmp_path: Path) -> None:
     other = MoleculeShards.from_csv(written(tmp_path / "n.csv", ["C", "CC"]), tmp_path / "o")
-    whole, records = contents(copied), "records.npy"
-    for name, content, message in (
-        *((records, whole[records][:size], "records.npy is damaged") for size in (0, 40, 130, -8)),
-        (
-            records,
-            contents(other.folder)[records],
-            r"records.npy is damaged: it has \|u1 \(\d+,\), not",
-        ),
-        ("targets.npy", whole["targets.npy"][:-8], "targets.npy is damaged"),
-    ):
-        (copied / name).write_bytes(content)
-        with pytest.raises(ValueError, match=message):
-            MoleculeShards(copied)
-        (copied / name).write_bytes(whole[name])
-    (copied / "split.npy").unlink()
-    with pytest.raises(ValueError, match=r"split.npy is missing"):
+    shutil.copy(other.folder / "records.npy", copied)
+    with pytest.raises(ValueError, match=r"records.npy is damaged: it has \|u1 \(\d+,\), not"):
         MoleculeShards(copied)
-
-
-def test_a_manifest_that_is_none_or_was_changed(copied: Path) -> None:
-    path = copied / "manifest.json"
-    content = json.loads(path.read_text())
-    content["split_names"][0] += "1"
-    for text, message in (
-        ("{", r"manifest.json is damaged: it is not JSON"),
-        ("[]", r"manifest.json is not the manifest of molecule shards"),
-        ('{"format": "other"}', r"manifest.json is not the manifest of .*: make the shards anew"),
-        (json.dumps(content), r"manifest.json is damaged: its checksum"),
-    ):
-        path.write_text(text)
-        for read in (MoleculeShards, make):
-            with pytest.raises(ValueError, match=message):
-                read(copied)
-    path.unlink()
-    with pytest.raises(FileNotFoundError, match=r"has no manifest.json"):
-        MoleculeShards(copied)
-    with pytest.raises(ValueError, match=r"has records.npy but no manifest.json"):
-        make(copied)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
