@@ -177,13 +177,11 @@ class Rationales(TextColumns, Source, Networks):
     def variants(self) -> list[tuple[str, str, float]]:
         """Name, kind and rate of each model: kinds that select once per rate, the others once."""
         rates = self.rates or (self.chosen().rate,)
-        found = []
-        for kind in self.kinds():
-            if kind in SELECTING and len(rates) > 1:
-                found += [(f"{kind}-rate-{rate:g}", kind, rate) for rate in rates]
-            else:
-                found.append((kind, kind, rates[0]))
-        return found
+        return [
+            (f"{kind}-rate-{rate:g}" if kind in SELECTING and len(rates) > 1 else kind, kind, rate)
+            for kind in self.kinds()
+            for rate in (rates if kind in SELECTING else rates[:1])
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

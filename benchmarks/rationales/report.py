@@ -27,7 +27,7 @@ from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED
 from benchmarks.rationales.options import EXAMPLES, FULL, READERS, SELECTING
 from benchmarks.rationales.selections import CURVE, marked_words, read_spans, spans_text
-from benchmarks.rationales.task import ItemRationales, RankingRationales
+from benchmarks.rationales.task import ItemRationales, MoleculeRationales, RankingRationales
 from pyg_kernels.datasets.text import tokenize
 
 FILES = (
@@ -53,23 +53,23 @@ Examples = list[tuple[str, int, Tensor]]  # each model's answer, the item, and t
 
 def report(out: Path, runs: list[Run], task: ItemRationales | RankingRationales) -> Report:
     """The tables, pictures and page of finished runs, model by model."""
+    tables = [_comparison(runs, task)]
     pictures: dict[str, Callable[[], Figure]] = {}
     pictures["learning_curves.png"] = partial(learning_plot, runs)
     if isinstance(task, RankingRationales):
-        tables, sections = [_comparison(runs, task)], list(_queries(runs, task))
+        sections = list(_queries(runs, task))
         about, label = "Marked: the words that stand for the question.", "MAP in percent, test part"
     else:
-        tables = [_comparison(runs, task), *_judge_table(out, runs, task)]
+        tables += _judge_table(out, runs, task)
         examples = _examples(runs, task)
         sections = [
-            [(name, task.data.marked(place, chosen)) for name, place, chosen in each]
+            [(name, task.marked(place, chosen)) for name, place, chosen in each]
             for each in examples
         ]
-        about = f"Marked: selected {task.data.unit}."
-        label = f"{task.measure.title}, rationale alone"
-        if any(marks is not None for marks in task.data.evidence):
+        about, label = f"Marked: selected {task.unit}.", f"{task.measure.title}, rationale alone"
+        if any(marks is not None for marks in task.evidence):
             about += " Underlined: those that say it."
-        if task.data.kind == "molecules":
+        if isinstance(task, MoleculeRationales):
             pictures["rationales.png"] = partial(drawings, examples, task)
     pictures["error_by_share.png"] = partial(share_plot, runs, "test", label)
     if any("test_precision" in run.record for run in runs):
@@ -90,17 +90,18 @@ def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -
     """The comparison of models, each of which reads its own rationale, everything and the rest; for
     questions, rationales beside whole titles and whole bodies (thesis Table 3.4).
     """
+    of_items: Callable[[Run], pandas.Series]
     if isinstance(task, RankingRationales):
         said = (
             "Mean average precision in percent of the dev part, by which the epoch is chosen, and "
             "of the test part, and what percent of the words of its questions stand for them"
         )
         keys = {"MAP dev": "valid", "MAP test": "test", "words": "test_share"}
-        digits = ".1f"
+        of_items, what = partial(reciprocal_ranks, task.ranking), "the MRR"
     else:
-        unit, number = task.data.unit, task.data.num_annotated("test")
+        unit, number = task.unit, task.num_annotated("test")
         some = 0 < number < len(task.parts["test"])
-        where = f" of the {number:,} {task.data.kind} with evidence" if some else ""
+        where = f" of the {number:,} {task.kind} with evidence" if some else ""
         said = (
             f"Test part: of the {unit} selected{where}, percent that say it (precision); percent "
             f"of all {unit} selected; {task.measure.title} with the rationale alone, with all "
@@ -108,15 +109,12 @@ def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -
         )
         keys = {"precision": "test_precision", "selected": "test_share"}
         keys |= {"rationale": "test", "full": "test_full", "rest": "test_rest"}
-        digits = task.measure.format(run.record["test_full"] for run in runs)
-
+        of_items, what = minus_errors, "minus the error with the rationale alone"
+    digits = task.measure.format(run.record["test"] for run in runs)
     own = {"test_precision": ".1f", "test_share": ".1f"}
     columns = {name: summary.measured(key, own.get(key, digits)) for name, key in keys.items()}
-    caption = f"{task.about}\n{said}; {summary.seeds_text(runs)}"
     columns["s/epoch"] = lambda group: f"{summary.mean_seconds(group):.1f}"
-    of_items, what = minus_errors, "minus the error with the rationale alone"
-    if isinstance(task, RankingRationales):
-        of_items, what = partial(reciprocal_ranks, task.ranking), "the MRR"
+    caption = f"{task.about}\n{said}; {summary.seeds_text(runs)}"
     drawn = f"the test part and seeds, of {what}"
     return summary.model_table(caption, runs, columns, of_items, digits, drawn)
 
@@ -148,7 +146,7 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[T
         rows.append([group[0].record["model"], *both])
     caption = (
         f"Test part: {task.measure.title} of the network {FULL}, which has learned from whole "
-        f"{task.data.kind}, on rationales alone and on all but them; {summary.seeds_text(runs)}"
+        f"{task.kind}, on rationales alone and on all but them; {summary.seeds_text(runs)}"
     )
     return [Table(caption, ("rationales of", "rationale", "rest"), rows)]
 
@@ -156,16 +154,16 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[T
 @torch.no_grad()
 def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[float, float]:
     """A network's errors on the rationales of a run and on the rest, for the test part."""
-    lengths = task.data.lengths[task.parts["test"]].tolist()
+    lengths = task.lengths[task.parts["test"]].tolist()
     spans = run.predictions.query("part == 'test'")["selection"]
     chosen = map(read_spans, spans, lengths)
     answers: list[list[Tensor]] = [[], []]
-    for batch in task.data.loader(task.parts["test"], BATCH):
+    for batch in task.loader(task.parts["test"], BATCH):
         inputs = learner.net.inputs(batch)
         marks = torch.cat([next(chosen) for _ in range(len(batch.y))])
         for found, part in zip(answers, (marks, ~marks), strict=True):
             found.append(task.goal.answers(learner.net.answer(inputs, part)))
-    right = task.data.right("test")
+    right = task.right("test")
     rationale, rest = (task.goal.error(torch.cat(found), right) for found in answers)
     return rationale, rest
 
@@ -187,7 +185,7 @@ def _examples(runs: Sequence[Run], task: ItemRationales) -> list[Examples]:
         found.append([])
         for name, table in shown:
             line = table.iloc[row]
-            chosen = read_spans(line["selection"], int(task.data.lengths[places[row]]))
+            chosen = read_spans(line["selection"], int(task.lengths[places[row]]))
             found[-1].append((f"{name}: {_said(line)}", places[row], chosen))
     return found
 
@@ -211,9 +209,9 @@ def _drawn(number: int) -> list[int]:
     return order[:EXAMPLES].tolist()
 
 
-def drawings(examples: Sequence[Examples], task: ItemRationales) -> Figure:
+def drawings(examples: Sequence[Examples], task: MoleculeRationales) -> Figure:
     """Some molecules of the page, with the selection of each model that selects."""
-    draw = partial(task.data.drawn, size=PIXELS, file_format="png")
+    draw = partial(task.drawn, size=PIXELS, file_format="png")
     cells = [
         (name.replace(": ", "\n", 1), draw(place, chosen))
         for each in examples[:DRAWN]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from itertools import compress, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,9 +15,11 @@ from torch import Tensor
 
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.task import PARTS
-from benchmarks.rationales.data import Items
 from benchmarks.rationales.options import SVM
 from benchmarks.rationales.selections import CURVE, num_selected, precision
+
+if TYPE_CHECKING:
+    from benchmarks.rationales.task import ItemRationales
 
 COSTS = (0.001, 0.01, 0.1, 1.0)  # candidates for C, the cost of errors
 ITERATIONS = 10_000
@@ -35,7 +37,7 @@ class SVMEstimator:
     machine: Pipeline
     cost: float
 
-    def __init__(self, data: Items, rate: float) -> None:
+    def __init__(self, data: "ItemRationales", rate: float) -> None:
         self.data, self.rate = data, rate
 
     def fit(self) -> None:
@@ -55,7 +57,7 @@ class SVMEstimator:
 
         def error(cost: float) -> float:
             found = torch.from_numpy(machines[cost].predict(self.data.texts("valid")))
-            return self.data.goal().error(found, self.data.right("valid"))
+            return self.data.goal.error(found, self.data.right("valid"))
 
         self.cost = min(COSTS, key=error)
         self.machine = machines[self.cost]
@@ -69,14 +71,14 @@ class SVMEstimator:
 
     def details(self) -> dict[str, Any]:
         """Its C and further settings, and its precision at several shares."""
-        number, texts = len(self.data.parts["train"]), self.data.texts("test")
-        found: dict[str, Any] = {"method": f"C = {self.cost:g}", "fitted_on": number}
-        found |= {"kind": SVM, "rate": self.rate}
-        for key, share in CURVE.items():
-            chosen = torch.cat(self.select(texts, share))
-            value = precision(chosen, *self.data.evidence_of("test"))
-            found |= {} if value is None else {key: value}
-        return found
+        texts, evidence = self.data.texts("test"), self.data.evidence_of("test")
+        curve = {
+            key: precision(torch.cat(self.select(texts, share)), *evidence)
+            for key, share in CURVE.items()
+        }
+        settings = {"method": f"C = {self.cost:g}", "fitted_on": len(self.data.parts["train"])}
+        known = {key: value for key, value in curve.items() if value is not None}
+        return {**settings, "kind": SVM, "rate": self.rate, **known}
 
     def checkpoint(self) -> dict[str, Any]:
         """Weights and biases; weights have a column for each word and pair of words."""
@@ -116,7 +118,7 @@ class SVMEstimator:
         rest = [list(compress(text, ~marks)) for text, marks in zip(texts, chosen, strict=True)]
         # A text without words also has an answer.
         answers = [self.machine.predict(some) for some in (selected, texts, rest)]
-        scores = torch.zeros(len(texts), int(self.data.lengths.max()))
+        scores = torch.zeros(len(texts), self.data.longest)
         for row, marks in zip(scores, chosen, strict=True):
             row[: len(marks)] = marks.float()
         return torch.cat([torch.from_numpy(np.stack(answers, axis=1)).float(), scores], dim=1)

@@ -167,13 +167,16 @@ def test_questions_by_words_of_their_bodies(compare, tmp_path: Path) -> None:
 
 
 def test_new_texts_are_explained(whole: Path, call, tmp_path: Path) -> None:
-    new = tmp_path / "new.parquet"
     texts = ["a superb film", "", "w1 awful film w2", "qqqq zzzz"]
-    pandas.DataFrame({"body": texts, "n": range(4)}).to_parquet(new)
-    run = whole / "out" / "runs" / "independent-seed0"
-    explain = ("explain", "--data", new, "--text-column", "body", "--checkpoint")
+
+    def explain(out: str, *words: object, **columns: Any) -> tuple[int, str, str]:
+        pandas.DataFrame(columns).to_parquet(tmp_path / "new.parquet")
+        files = ("--data", tmp_path / "new.parquet", "--out", tmp_path / out)
+        run = ("--checkpoint", whole / "out" / "runs" / "independent-seed0")
+        return call("explain", *run, "--text-column", "body", *files, *words)
+
     for name, size in (("explained", 256), ("again", 1)):
-        status, _, err = call(*explain, run, "--out", tmp_path / name, "--batch-size", size)
+        status, _, err = explain(name, "--batch-size", size, body=texts, n=range(4))
         assert (status, err.count("\n")) == (0, 2)
         assert "1 of 4 texts has no words and no rationale: lines 2" in err
         assert "1 of 4 texts has no known word: lines 4" in err
@@ -190,11 +193,9 @@ def test_new_texts_are_explained(whole: Path, call, tmp_path: Path) -> None:
         assert {table["predicted"][row], table["full"][row]} <= {"n", "c"}
     page = (tmp_path / "again" / "rationales.html").read_text()
     assert re.sub("</?mark>", "", page).count("awful film") == 1
-    assert_refused(call(*explain, run, "--out", tmp_path / "again"), "--overwrite replaces it")
-    pandas.DataFrame({"body": texts, "words": texts}).to_parquet(new)
-    assert_refused(call(*explain, run, "--out", tmp_path / "no"), "'words'")
-    pandas.DataFrame({"body": ["", "  "]}).to_parquet(new)
-    assert_refused(call(*explain, run, "--out", tmp_path / "no"), "new.parquet has words")
+    assert_refused(explain("again", body=texts), "--overwrite replaces it")
+    assert_refused(explain("no", body=texts, words=texts), "'words'")
+    assert_refused(explain("no", body=["", "  "]), "new.parquet has words")
 
 
 KINDS = ("dependent", "independent", "attention", "full")
@@ -270,17 +271,16 @@ def test_questions_learn_from_the_groups_that_they_stand_in() -> None:
     batch = question_batch(texts, groups, bodies=False)
     vectors = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
     losses = RankingGoal().losses(vectors.view(15, 4), batch)
-    for s in range(3):
-        own = dict(zip(batch.question.tolist(), vectors[s], strict=True)) | {3: torch.zeros(4)}
-        costs = []
+    for found, words in zip(losses, vectors, strict=True):
+        own = dict(zip(batch.question.tolist(), words, strict=True)) | {3: torch.zeros(4)}
+        expected = dict.fromkeys(own, 0.0)
         for query, *others in groups.tolist():
             row = [torch.cosine_similarity(own[query], own[other], dim=0) for other in others]
-            costs.append(max(0.0, float(max(row[1:]) - row[0]) + 1))
-        expected = [
-            sum(c for c, g in zip(costs, groups.tolist(), strict=True) if q in g)
-            for q in batch.question.tolist()
-        ]
-        assert losses[s].tolist() == pytest.approx(expected, abs=1e-5)
+            cost = max(0.0, float(max(row[1:]) - row[0]) + 1)
+            for question in {query, *others}:
+                expected[question] += cost
+        wanted = [expected[question] for question in batch.question.tolist()]
+        assert found.tolist() == pytest.approx(wanted, abs=1e-5)
 
 
 @pytest.mark.parametrize("coherence", [0.0, 0.5])
@@ -336,7 +336,7 @@ def test_the_svm_takes_the_largest_features_one_after_the_other() -> None:
 def test_of_several_classes_the_weights_are_those_of_the_predicted_one() -> None:
     texts = [["red", "x"], ["green", "leaf"], ["blue", "x"]] * 5
     classes = torch.tensor([0, 1, 2] * 5)
-    data: Any = SimpleNamespace(classes="rgb", goal=ClassGoal)
+    data: Any = SimpleNamespace(classes="rgb", goal=ClassGoal())
     data.texts, data.right = (lambda part: texts), (lambda part: classes)
     svm = SVMEstimator(data, rate=0.3)
     svm.fit()

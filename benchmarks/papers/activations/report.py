@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
@@ -210,11 +211,9 @@ def activation_plot(functions: Sequence[trials.Expansion], title: str) -> Figure
     figure, each = panels(len(functions), COLUMNS, (2.2, 1.6), title)
     for axes, function in zip(each, functions, strict=True):
         ends, slopes = function.slopes(*DRAWN)
-        lines, parts = (ends, function(ends)), np.abs(slopes) > 1
-        axes.plot(*lines, color="C0", linewidth=1.2)
-        gaps = np.full_like(slopes, np.nan)
-        pieces = (np.stack([line[:-1], line[1:], gaps], axis=1) for line in lines)
-        axes.plot(*(piece[parts].flatten() for piece in pieces), color="C3", linewidth=1.8)
+        axes.plot(ends, function(ends), color="C0", linewidth=1.2)
+        pieces = np.stack([ends[:-1], ends[1:]])[:, np.abs(slopes) > 1]
+        axes.plot(pieces, function(pieces), color="C3", linewidth=1.8)
         axes.set_xlim(*DRAWN)
         axes.tick_params(labelsize="x-small")
         for side in axes.spines.values() if steep(function) else ():
@@ -228,16 +227,14 @@ def accuracy_plot(records: Group) -> Figure:
     A trial that ended early keeps its last accuracy.
     """
     figure, (axes,) = panels(1, 1, (6.4, 4.2))
-    checked = sorted({check["iteration"] for record in records for check in record["history"]})
     for group in grouped(records, "model"):
-        color = COLORS[group[0]["model"]]
-        longest = max(record["history"][-1]["iteration"] for record in group)
-        iterations = [iteration for iteration in checked if iteration <= longest]
-        lines = [[accuracy_at(record, n) for n in iterations] for record in group]
-        for line in lines:
-            axes.plot(iterations, line, color=color, linewidth=0.7, alpha=0.4)
-        name = NAMES[group[0]["model"]]
-        axes.plot(iterations, np.mean(lines, axis=0), color=color, linewidth=1.8, label=name)
+        color, name = COLORS[group[0]["model"]], NAMES[group[0]["model"]]
+        accuracies = [
+            pandas.DataFrame(r["history"]).set_index("iteration")["accuracy"] for r in group
+        ]
+        lines = pandas.concat(accuracies, axis=1).sort_index().ffill()
+        axes.plot(lines, color=color, linewidth=0.7, alpha=0.4)
+        axes.plot(lines.mean(axis=1), color=color, linewidth=1.8, label=name)
     axes.set(xscale="log", xlabel="iteration", ylabel="test accuracy")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.legend(loc="lower right")

@@ -126,54 +126,48 @@ def activation_options(options: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Expansion:
-    """``f(a) = sum_k coefficients_k g(a - centers_k) + slope a + intercept``."""
+    """``f(a) = sum_k jumps_k max(a - kinks_k, 0) + slope a + intercept``, piecewise linear."""
 
-    green: str  # g: 'relu' or 'abs', so that f is piecewise linear
-    centers: Floats  # (d,)
-    coefficients: Floats  # (d,)
-    slope: float = 0.0  # of the affine part
-    intercept: float = 0.0  # of the affine part
+    kinks: Floats  # (K,) where the slope changes, in ascending order
+    jumps: Floats  # (K,) by how much
+    slope: float  # left of all kinks
+    intercept: float
 
     def __call__(self, a: Floats) -> Floats:
-        distance = np.asarray(a)[..., None] - self.centers
-        terms = np.abs(distance) if self.green == "abs" else np.maximum(distance, 0)
-        return terms @ self.coefficients + self.slope * np.asarray(a) + self.intercept
-
-    def kinks(self) -> tuple[Floats, Floats]:
-        """The places where the slope changes, in order, and by how much it changes."""
-        places, inverse = np.unique(self.centers, return_inverse=True)
-        factor = 2.0 if self.green == "abs" else 1.0
-        jumps = np.bincount(inverse, factor * self.coefficients)
-        return places, np.asarray(jumps, np.float64)
+        beyond = np.maximum(np.asarray(a)[..., None] - self.kinks, 0)
+        return beyond @ self.jumps + self.slope * np.asarray(a) + self.intercept
 
     def slopes(self, low: float, high: float) -> tuple[Floats, Floats]:
         """The ends of the linear pieces in ``[low, high]``, and the slope of each piece."""
-        places, jumps = self.kinks()
-        first = self.slope - (self.coefficients.sum() if self.green == "abs" else 0.0)
-        slopes = first + np.concatenate([[0.0], np.cumsum(jumps)])
-        inside = (places > low) & (places < high)
-        begin = int(np.searchsorted(places, low, side="right"))
-        ends = np.concatenate([[low], places[inside], [high]])
-        return ends, slopes[begin : begin + len(ends) - 1]
+        inside = (self.kinks > low) & (self.kinks < high)
+        first = self.slope + self.jumps[self.kinks <= low].sum()
+        ends = np.concatenate([[low], self.kinks[inside], [high]])
+        return ends, first + np.concatenate([[0.0], np.cumsum(self.jumps[inside])])
 
     def variation(self, low: float = -np.inf, high: float = np.inf) -> float:
         """The total variation of the slope between two points."""
-        places, jumps = self.kinks()
-        return float(np.abs(jumps[(places > low) & (places < high)]).sum())
+        return float(np.abs(self.jumps[(self.kinks > low) & (self.kinks < high)]).sum())
 
 
 def expansions(activation: KernelActivation) -> list[Expansion]:
-    """The learned function of every unit."""
+    """The learned function of every unit, whose Green function is ``'relu'`` or ``'abs'``."""
     units, d = activation.num_units, activation.num_centers
 
     def rows(parameter: Tensor | None, columns: int) -> Floats:
         values = torch.zeros(columns) if parameter is None else parameter.detach().cpu()
         return values.double().reshape(-1, columns).expand(units, columns).numpy()
 
-    centers, coefficients = rows(activation.centers, d), rows(activation.coefficients, d)
-    slope, intercept = rows(activation.slope, 1), rows(activation.intercept, 1)
-    each = zip(centers, coefficients, slope[:, 0], intercept[:, 0], strict=True)
-    return [Expansion(activation.green, *unit) for unit in each]
+    centers, jumps = rows(activation.centers, d), rows(activation.coefficients, d)
+    slope, intercept = rows(activation.slope, 1)[:, 0], rows(activation.intercept, 1)[:, 0]
+    if activation.green == "abs":  # |a - c| = 2 max(a - c, 0) - a + c
+        slope, intercept = slope - jumps.sum(axis=1), intercept + (jumps * centers).sum(axis=1)
+        jumps = 2 * jumps
+    found = []
+    for unit in range(units):
+        kinks, places = np.unique(centers[unit], return_inverse=True)
+        at_kinks = np.asarray(np.bincount(places, jumps[unit]), np.float64)
+        found.append(Expansion(kinks, at_kinks, slope[unit], intercept[unit]))
+    return found
 
 
 @dataclass(frozen=True)
@@ -218,10 +212,13 @@ class Trial(ABC):
         generator = torch.Generator(self.device).manual_seed(TEST_SEED)
         return self.sequences(self.test_sequences, generator)
 
-    def loss(self, network: nn.Module, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean loss, and the objective that is minimised."""
-        loss = nn.functional.binary_cross_entropy_with_logits(output, target)
-        return loss, loss
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """The mean loss."""
+        return nn.functional.binary_cross_entropy_with_logits(output, target)
+
+    def penalty(self, network: Any) -> Tensor | float:
+        """What is added to the loss in training."""
+        return 0.0
 
     def right(self, output: Tensor, target: Tensor) -> Tensor:
         """Which outputs are right, as booleans."""
@@ -260,10 +257,12 @@ class XorTrial(Trial):
         """All patterns, whatever the number."""
         return patterns(self.place["inputs"], self.device)
 
-    def loss(self, network: Any, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Least squares; and the same plus the weighted sum of absolute coefficients."""
-        loss, weight = (output - target).square().mean(), self.place["l1"]
-        return loss, loss + weight * network.activation.l1() if weight else loss
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        return (output - target).square().mean()
+
+    def penalty(self, network: Any) -> Tensor | float:
+        weight = self.place["l1"]
+        return weight * network.activation.l1() if weight else 0.0
 
     def right(self, output: Tensor, target: Tensor) -> Tensor:
         return (output - target).abs() < 0.5
@@ -407,9 +406,9 @@ class Training:
         """Takes one step of the optimiser and returns the loss before it."""
         trial = self.trial
         x, y = trial.sequences(getattr(trial.options, "batch_size", 0), self.generator)
-        loss, minimised = trial.loss(self.network, self.network(x), y)
+        loss = trial.loss(self.network(x), y)
         self.optimizer.zero_grad()
-        minimised.backward()
+        (loss + trial.penalty(self.network)).backward()
         if clip := getattr(trial.options, "clip", 0.0):
             nn.utils.clip_grad_norm_(self.network.parameters(), clip)
         self.optimizer.step()

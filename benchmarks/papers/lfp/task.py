@@ -25,7 +25,7 @@ from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.figures import panels
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters, count_parameters
-from benchmarks.harness.study import Report, Study, grouped
+from benchmarks.harness.study import Report, Study
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS, Batches
 from benchmarks.harness.training import BEST, Run
@@ -229,16 +229,20 @@ def report(study: Study, runs: Sequence[Run], recordings: Recordings) -> Report:
         place = recordings.subjects.index(run.record["subject"])
         return CELLS.index(run.record["model"]), place, run.record["seed"]
 
-    groups = summary.by_model(sorted(runs, key=order))
-    tables = [_comparison(groups, recordings), _by_subject(groups, recordings)]
+    runs = sorted(runs, key=order)
+    groups = summary.by_model(runs)
+    records = pandas.DataFrame([run.record for run in runs])
+    # Mean accuracies over seeds.
+    means = records.groupby(["model", "subject"], sort=False)[list(PARTS)].mean()
+    tables = [_comparison(runs, means, recordings), _by_subject(means, recordings)]
     planted: list[float] = []
     if isinstance(recordings, PlantedRecordings):
         tables.append(_planted(groups))
         planted = sorted({state.frequency for state in recordings.states})
-    found = {}
-    for group in groups:
-        name = group[0].record["model"]
-        found[name] = [_classifier(study, run, recordings) for run in group]
+    found = {
+        group[0].record["model"]: [_classifier(study, run, recordings) for run in group]
+        for group in groups
+    }
     plots = zip(FILES, (wavelet_plot, spectrum_plot), strict=True)
     return Report(tables, {name: partial(draw, found, planted) for name, draw in plots})
 
@@ -318,8 +322,7 @@ def spectrum_plot(
     return figure
 
 
-def _comparison(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
-    runs = [run for group in groups for run in group]
+def _comparison(runs: Sequence[Run], means: pandas.DataFrame, recordings: Recordings) -> Table:
     record, seeds = runs[0].record, sorted({run.record["seed"] for run in runs})
     averaged = f"mean over seeds {', '.join(map(str, seeds))}, as far as there are runs"
     largest = int(recordings.y.bincount().max()) / len(recordings)
@@ -331,10 +334,10 @@ def _comparison(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
     )
 
     def spread_of(part: str) -> summary.Column:
-        return lambda group: summary.spread(list(_subject_means(group, part).values()), DIGITS)
+        return lambda group: summary.spread(means.loc[group[0].record["model"], part], DIGITS)
 
     columns: dict[str, summary.Column] = {
-        "subjects": lambda group: len({run.record["subject"] for run in group}),
+        "subjects": lambda group: len(means.loc[group[0].record["model"]]),
         **{part: spread_of(part) for part in PARTS},
         "s/epoch": lambda group: f"{summary.mean_seconds(group):.2f}",
     }
@@ -342,15 +345,12 @@ def _comparison(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
     return summary.model_table(caption, runs, columns, _of_subject, DIGITS, drawn)
 
 
-def _by_subject(groups: Sequence[list[Run]], recordings: Recordings) -> Table:
-    means = [_subject_means(group, "test") for group in groups]
-    rows = [
-        [name, *[f"{mean[name]:{DIGITS}}" if name in mean else "" for mean in means]]
-        for name in recordings.subjects
-        if any(name in mean for mean in means)
-    ]
-    header = ("left out", *[group[0].record["model"] for group in groups])
-    return Table("Test accuracy in percent by the subject left out", header, rows)
+def _by_subject(means: pandas.DataFrame, recordings: Recordings) -> Table:
+    cells = means["test"].map(f"{{:{DIGITS}}}".format).unstack("model", fill_value="")
+    cells = cells.loc[[name for name in recordings.subjects if name in cells.index]]
+    cells = cells[means.index.unique("model")].reset_index()
+    header = ("left out", *cells.columns[1:])
+    return Table("Test accuracy in percent by the subject left out", header, cells.values.tolist())
 
 
 def _planted(groups: Sequence[list[Run]]) -> Table:
@@ -378,12 +378,6 @@ def _planted(groups: Sequence[list[Run]]) -> Table:
 
 def _of_subject(run: Run) -> pandas.Series:
     return pandas.Series({run.record["subject"]: run.record["test"]})
-
-
-def _subject_means(runs: Sequence[Run], part: str) -> dict[str, float]:
-    """The mean accuracy over seeds for each subject left out."""
-    groups = grouped([run.record for run in runs], "subject")
-    return {group[0]["subject"]: statistics.mean(r[part] for r in group) for group in groups}
 
 
 def _frequency_axis(axes: Axes, rate: float, planted: Sequence[float]) -> None:
