@@ -16,7 +16,7 @@ from benchmarks.harness.options import parse
 from benchmarks.papers.activations import report, trials
 from benchmarks.papers.activations.__main__ import COMMANDS
 from benchmarks.papers.activations.options import FUNCTIONS, Charging, Init, LongTerm, Xor
-from benchmarks.papers.activations.report import accuracy_plot, activation_plot
+from benchmarks.papers.activations.report import activation_plot
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.nn.activation import Init as LibraryInit
 from tests.benchmarks.conftest import assert_refused, metrics_of, outcome, printed
@@ -78,10 +78,10 @@ def test_damaged_checkpoints_and_full_disks_are_named(train, tmp_path, monkeypat
     small = ("--max-iterations", 1, "--l1", 0)
     assert train("xor", *small)[0] == 0
     (path,) = (tmp_path / "out" / "runs").glob(f"*/{trials.CHECKPOINT}")
-    whole = path.read_bytes()
+    whole, more = path.read_bytes(), ("--resume", "--max-iterations", 20)
     for size in (40, len(whole) // 2):  # PyTorch calls half a file an invalid argument
         path.write_bytes(whole[:size])
-        for words in (("--resume", "--max-iterations", 20), ("--report",)):
+        for words in (more, ("--report",)):
             assert_refused(train("xor", *small, *words), f"{path} is damaged")
     path.unlink()
 
@@ -89,7 +89,7 @@ def test_damaged_checkpoints_and_full_disks_are_named(train, tmp_path, monkeypat
         raise OSError(errno.ENOSPC, "No space left on device", path)
 
     monkeypatch.setattr(trials, "write_bytes", write)
-    assert_refused(train("xor", *small, "--resume", "--max-iterations", 20), "No space left")
+    assert_refused(train("xor", *small, *more), "No space left")
 
 
 def test_accuracies_are_by_the_statistics_of_steps_and_by_running_ones(train, tmp_path) -> None:
@@ -146,21 +146,37 @@ def test_xor_of_two_bits_is_solved_by_one_unit(train, tmp_path) -> None:
     assert out.count("1 of 1") == 2
 
 
-def test_charging_table_has_means_over_seeds() -> None:
-    def record(seed: int, accuracies: list[float], ended: bool) -> dict[str, Any]:
-        history = [{"iteration": 10**k, "accuracy": a} for k, a in enumerate(accuracies)]
-        known = {"model": "kbrn", "seed": seed, "device": "cpu", "num_parameters": 45}
-        times = {"iterations": history[-1]["iteration"], "seconds": 9.0}
-        return {**known, **times, "accuracy": accuracies[-1], "learned": ended, "history": history}
+def record(model: str, seed: int, checks: dict[int, float], ended: bool) -> dict[str, Any]:
+    """A charging trial with the accuracies of its checks, by iteration."""
+    history = [{"iteration": n, "accuracy": accuracy} for n, accuracy in checks.items()]
+    known = {"model": model, "seed": seed, "num_parameters": 45, "seconds": 9.0, "learned": ended}
+    return {
+        **known,
+        "iterations": max(checks),
+        "accuracy": [*checks.values()][-1],
+        "history": history,
+    }
 
-    records = [record(1, [0.5, 0.75, 1.0], True), record(0, [0.25, 0.5, 0.7, 0.6], False)]
-    (table,) = report.charging_report(Charging(), records, None).tables
-    (row,) = table.rows
-    assert row[:4] == ["KBRN", "45", "0, 1", "80.00 ± 28.28"]
-    assert row[4:] == ["80.00 ± 28.28", "1 of 2", "550", "18"]
-    records[1] = record(0, [0.25, 0.5, 0.7], False)  # it never reached iteration 1,000
-    (table,) = report.charging_report(Charging(), records, None).tables
-    assert table.rows[0][4] == "-"
+
+def test_charging_report_has_means_over_seeds() -> None:
+    """A trial that ended early keeps its last accuracy, unless it gave up."""
+    records = [
+        record("kbrn", 1, {1: 0.5, 10: 0.75, 100: 1.0}, True),
+        record("kbrn", 0, {1: 0.25, 10: 0.5, 1000: 0.7, 10000: 0.6}, False),
+        record("lstm", 0, {1: 0.25, 7: 0.75}, False),
+    ]
+    made = report.charging_report(Charging(), records, None)
+    kbrn, lstm = made.tables[0].rows
+    assert kbrn[:5] == ["KBRN", "45", "0, 1", "80.00 ± 28.28", "85.00 ± 21.21"]
+    assert kbrn[5:] == ["1 of 2", "5,050", "18"]
+    assert lstm[3:6] == ["75.00", "-", "0 of 1"]
+    (axes,) = made.pictures["accuracy.png"]().axes
+    lines = [line.get_ydata(orig=False).tolist() for line in axes.lines]
+    assert axes.lines[0].get_xdata(orig=False).tolist() == [1, 10, 100, 1000, 10000]
+    assert lines[1] == [0.5, 0.75, 1, 1, 1]
+    assert lines[2] == pytest.approx([0.375, 0.625, 0.75, 0.85, 0.8])
+    assert lines[3:] == [[0.25, 0.75]] * 2
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["KBRN", "LSTM"]
 
 
 def test_a_trial_that_diverges_ends_as_not_learned(train, tmp_path, monkeypatch, drawn) -> None:
@@ -287,20 +303,3 @@ def test_picture_marks_exactly_the_steep_parts() -> None:
         for line in (whole, *parts):
             np.testing.assert_allclose(line[:, 1], function(line[:, 0]))
         assert (panel.spines["left"].get_linestyle() != "solid") == bool(red)
-
-
-def test_accuracy_curve_keeps_the_last_accuracy_of_a_trial_that_ended() -> None:
-    records = [
-        {"model": model, "history": [{"iteration": n, "accuracy": a} for n, a in checks.items()]}
-        for model, checks in (
-            ("kbrn", {1: 0.5, 10: 1.0}),
-            ("kbrn", {1: 0.7, 10: 0.8, 100: 0.6}),
-            ("lstm", {1: 0.25, 7: 0.75}),
-        )
-    ]
-    (axes,) = accuracy_plot(records).axes
-    lines = [line.get_ydata(orig=False).tolist() for line in axes.lines]
-    assert axes.lines[0].get_xdata(orig=False).tolist() == [1, 10, 100]
-    assert lines[:3] == [[0.5, 1, 1], [0.7, 0.8, 0.6], [0.6, 0.9, 0.8]]
-    assert lines[3:] == [[0.25, 0.75]] * 2
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["KBRN", "LSTM"]
