@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
 from benchmarks.harness import study
 from benchmarks.papers.lfp.networks import FilterBank, RecordingModelConfig, RecordingNet, found
-from benchmarks.papers.lfp.task import TrialLoader, leave_one_out, load_classifier
+from benchmarks.papers.lfp.task import TrialLoader, load_classifier, recording_tasks
 from tests.benchmarks.conftest import (
     assert_refused,
     done,
@@ -190,7 +190,7 @@ def test_a_class_of_one_subject_cannot_be_learned() -> None:
     names[np.flatnonzero((data.subject == 2).numpy() & (names == "fast"))[0]] = "rare"
     recordings = Recordings(data.x, names, np.array(data.subjects)[data.subject])
     with pytest.raises(ValueError, match=r"s02 left out, s03 validated on.*'rare'"):
-        leave_one_out(recordings)
+        recording_tasks(recordings)
 
 
 def test_a_last_batch_of_one_trial_is_not_trained_on() -> None:

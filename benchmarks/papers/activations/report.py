@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from benchmarks.harness.figures import panels
 from benchmarks.harness.study import Record, Report, Study, grouped, rows_table
-from benchmarks.harness.summary import spread, spread_or_dash
+from benchmarks.harness.summary import spread_or_dash
 from benchmarks.papers.activations import trials
 from benchmarks.papers.activations.options import FUNCTIONS, KBRN
 
@@ -32,6 +33,16 @@ COMMON: Columns = {
 }
 
 
+def mean_of(key: str, digits: str) -> Callable[[Group], str]:
+    """A column with the mean over the trials of a row."""
+    return lambda group: f"{statistics.mean(record[key] for record in group):{digits}}"
+
+
+def spread_of(value: Callable[[Record], float], digits: str) -> Callable[[Group], str]:
+    """A column with the mean and the standard deviation; a dash if a trial has no value."""
+    return lambda group: spread_or_dash([value(record) for record in group], digits)
+
+
 def xor_report(options: Any, records: Group, study: Study) -> Report:
     """Figure 2 of the paper, and its numbers: one row for each kind of unit."""
     keys = ("inputs", "l1", "centers")
@@ -45,10 +56,6 @@ def xor_report(options: Any, records: Group, study: Study) -> Report:
         "slope: total, and that between the least and the largest input of f times their "
         "distance, which a larger w does not change; mean ± standard deviation over seeds"
     )
-
-    def of(key: str) -> Callable[[Group], str]:
-        return lambda group: spread([record[key] for record in group], ".1f")
-
     columns: Columns = {
         "inputs": lambda g: g[0]["inputs"],
         "d": lambda g: g[0]["centers"],
@@ -56,9 +63,9 @@ def xor_report(options: Any, records: Group, study: Study) -> Report:
         "seeds": COMMON["seeds"],
         "solved": COMMON["successes"],
         "solved after": lambda g: over_successes(g, "solved_after"),
-        "squared error": lambda g: f"{statistics.mean(r['squared_error'] for r in g):.1e}",
-        "variation of the slope": of("variation"),
-        "times the range": of("variation_times_range"),
+        "squared error": mean_of("squared_error", ".1e"),
+        "variation of the slope": spread_of(itemgetter("variation"), ".1f"),
+        "times the range": spread_of(itemgetter("variation_times_range"), ".1f"),
         "seconds": COMMON["seconds"],
     }
 
@@ -105,21 +112,19 @@ def charging_report(options: Any, records: Group, study: Study) -> Report:
     )
 
     def after_1000(record: Record) -> float:
-        """The accuracy at iteration 1,000; NaN if a trial gave up earlier."""
+        """The accuracy in percent at iteration 1,000; NaN if a trial gave up earlier."""
         gave_up = not record["learned"] and record["iterations"] < 1000
-        return math.nan if gave_up else accuracy_at(record, 1000)
-
-    def percent(value: Callable[[Record], float]) -> Callable[[Group], str]:
-        return lambda group: spread_or_dash([100 * value(record) for record in group], ".2f")
+        before = [c["accuracy"] for c in record["history"] if c["iteration"] <= 1000]
+        return math.nan if gave_up else 100 * before[-1]
 
     columns: Columns = {
         "model": COMMON["model"],
         "parameters": lambda g: g[0]["num_parameters"],
         "seeds": COMMON["seeds"],
-        "accuracy": percent(lambda r: r["accuracy"]),
-        "at 1,000": percent(after_1000),
+        "accuracy": spread_of(lambda record: 100 * record["accuracy"], ".2f"),
+        "at 1,000": spread_of(after_1000, ".2f"),
         "ended": COMMON["successes"],
-        "iterations": lambda g: f"{statistics.mean(r['iterations'] for r in g):,.0f}",
+        "iterations": mean_of("iterations", ",.0f"),
         "seconds": COMMON["seconds"],
     }
     table = rows_table(caption, grouped(records, "model"), columns)
@@ -150,8 +155,8 @@ def long_term_report(options: Any, records: Group, study: Study) -> Report:
         "seeds": COMMON["seeds"],
         "learned": COMMON["successes"],
         "iterations": lambda g: over_successes(g, "iterations"),
-        "accuracy": lambda g: f"{statistics.mean(r['accuracy'] for r in g):.3f}",
-        "running": lambda g: f"{statistics.mean(r['accuracy_running'] for r in g):.3f}",
+        "accuracy": mean_of("accuracy", ".3f"),
+        "running": mean_of("accuracy_running", ".3f"),
         "seconds": COMMON["seconds"],
     }
     solved = [r for r in records if r["model"] == KBRN and r["learned"]]
@@ -173,11 +178,6 @@ def long_term_report(options: Any, records: Group, study: Study) -> Report:
 
 
 REPORTS = {"xor": xor_report, "charging": charging_report, "long-term": long_term_report}
-
-
-def accuracy_at(record: Record, iteration: int) -> float:
-    """The test accuracy at the last check up to an iteration."""
-    return float([c["accuracy"] for c in record["history"] if c["iteration"] <= iteration][-1])
 
 
 def over_successes(group: Group, key: str) -> str:

@@ -32,7 +32,7 @@ def carry_out(options: Explanations) -> None:
 
         import pyg_kernels.chem  # noqa: F401
         from benchmarks.harness.study import Study
-        from benchmarks.papers.explanations.task import FILES, Task, metrics, report
+        from benchmarks.papers.explanations.task import FILES, Task
     out = Path(options.out or "runs/explanations")
     task = Task(options, out)
     packages = ("torch", "torch-geometric", "lightning", "rdkit", "captum", "numpy")
@@ -41,8 +41,7 @@ def carry_out(options: Explanations) -> None:
     if not options.quiet:
         say(task.measured.describe())
     study.run(task.cells(), lambda cell, folder: cell.compute(folder))
-    found = task.findings(study.records())
-    study.finish(report(found), metrics(found))
+    study.finish(*task.results(study.records()))
 
 
 COMMAND = Command(

@@ -61,20 +61,19 @@ class NumberNet(nn.Module):
         return self.net(x, edge_index, batch=batch, edge_attr=edge_attr) * self.std + self.mean
 
 
-class NearestNumber(nn.Module):
+class NearestNumber(NumberNet):
     """The scores of 0, 1, ..., `most`; the number nearest to the prediction scores best.
 
     PyG defines fidelity for classes alone.
     """
 
     def __init__(self, net: NumberNet, most: int) -> None:
-        super().__init__()
-        self.net = net
+        super().__init__(net.net, net.mean, net.std)
         self.most = most
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor) -> Tensor:
         """The scores, ``(B, most + 1)``."""
-        number = self.net(x, edge_index, batch, edge_attr)
+        number = super().forward(x, edge_index, batch, edge_attr)
         return -(number - torch.arange(self.most + 1).to(number)).square()
 
 

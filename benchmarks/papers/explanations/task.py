@@ -71,19 +71,6 @@ class Drawn:
     values: Sequence[float]  # the true values
 
 
-@dataclass(frozen=True)
-class Findings:
-    """All that a study found."""
-
-    methods: Mapping[str, Sequence[Record]]  # the records of each method, one per molecule
-    chance: float  # the precision of atoms drawn at random, in expectation
-    evidence: Sequence[Tensor]  # for each molecule in `planted`, (N,) bool: its planted atoms
-    planted: Drawn  # molecules with the planted target
-    measured: Drawn  # molecules with measured targets
-    sentences: Sequence[measures.Sentence]  # attributions of texts
-    runs: Sequence[Record]  # records of trainings, that on the planted target first
-
-
 class Task:
     """All that is read before anything is trained, and the steps that follow."""
 
@@ -126,30 +113,46 @@ class Task:
             found.append(Cell(TEXTS, "training on texts", self._train_texts))
         return found
 
-    def findings(self, records: Sequence[Record]) -> Findings:
-        """The findings from all records in the folder, without those of unfinished methods."""
+    def results(self, records: Sequence[Record]) -> tuple[Report, list[Record]]:
+        """What shows all records in the folder, without those of unfinished methods: a report, and
+        one record for each method, each trained network and each sentence.
+        """
         by_name = {record["cell"]: record for record in records}
-        names = {method: [f"{method}-{place}" for place in self.places] for method in METHODS}
-        done = [method for method in METHODS if by_name.keys() >= set(names[method])]
         if not by_name.keys() >= {cell.name for cell in self.cells()}:
             raise InputError("the study is not finished; continue with --resume")
+        names = {method: [f"{method}-{place}" for place in self.places] for method in METHODS}
+        done = [method for method in METHODS if by_name.keys() >= set(names[method])]
+        methods: dict[str, list[Record]]
+        methods = {method: [by_name[cell] for cell in names[method]] for method in done}
+        runs = [by_name[name] for name in (PLANTED, MEASURED, TEXTS) if name in by_name]
+        chance = float(np.mean([self.evidence[i].double().mean() for i in self.places]))
         places = self.places[: self.options.drawn]
-        chosen = spread_places(self.measured, self.options.drawn)
         about = f"{self.options.data}: the number of {self.smarts}"
-        measured = self.given.estimator if self.given else _trained(self.runs / MEASURED)
+        planted = _drawn(about, self._estimator, self.planted, places)
+        evidence = [self.evidence[place] for place in places]
+        estimator = self.given.estimator if self.given else _trained(self.runs / MEASURED)
+        chosen = spread_places(self.measured, self.options.drawn)
+        measured = _drawn(self.target, estimator, self.measured, chosen)
         sentences = []
         if self.texts is not None:
             classifier = load_finished(self.runs / TEXTS / BEST, TextClassifier)
             sentences = [measures.attributed(classifier, words) for words in self.words]
-        return Findings(
-            methods={name: [by_name[cell] for cell in names[name]] for name in done},
-            chance=float(np.mean([self.evidence[i].double().mean() for i in self.places])),
-            evidence=[self.evidence[place] for place in places],
-            planted=_drawn(about, self._estimator, self.planted, places),
-            measured=_drawn(self.target, measured, self.measured, chosen),
-            sentences=sentences,
-            runs=[by_name[name] for name in (PLANTED, MEASURED, TEXTS) if name in by_name],
-        )
+
+        compared = table(about, methods, chance, runs[0])
+        drawn: dict[str, Callable[[], Figure]] = {
+            "planted.png": partial(planted_figure, planted, evidence, methods),
+            "molecules.png": partial(measured_figure, measured),
+        }
+        for number, one in enumerate(sentences, start=1):
+            shown = one.words, one.tokens, one.ngrams, one.gates, one.title
+            drawn[f"sentence-{number}.png"] = partial(draw_text, *shown)
+        page = partial(write_page, table=compared, kinds=[planted, measured], sentences=sentences)
+        metrics = [
+            {"method": name, "molecules": len(own), **means(own), "chance": chance}
+            for name, own in methods.items()
+        ]
+        metrics += [*runs, *(sentence.record() for sentence in sentences)]
+        return Report([compared], drawn, page), metrics
 
     @cached_property
     def _estimator(self) -> Any:
@@ -272,41 +275,19 @@ def means(records: Sequence[Record]) -> dict[str, float]:
     return {**found, "seconds": statistics.median(record["seconds"] for record in records)}
 
 
-def metrics(found: Findings) -> list[Record]:
-    """One record for each method, each trained network and each sentence."""
-    methods = [
-        {"method": name, "molecules": len(records), **means(records), "chance": found.chance}
-        for name, records in found.methods.items()
-    ]
-    return [*methods, *found.runs, *(sentence.record() for sentence in found.sentences)]
-
-
-def report(found: Findings) -> Report:
-    """The table, the pictures and the page that show the findings."""
-    drawn: dict[str, Callable[[], Figure]] = {
-        "planted.png": partial(planted_figure, found),
-        "molecules.png": partial(measured_figure, found.measured),
-    }
-    for number, one in enumerate(found.sentences, start=1):
-        shown = one.words, one.tokens, one.ngrams, one.gates, one.title
-        drawn[f"sentence-{number}.png"] = partial(draw_text, *shown)
-    return Report([table(found)], drawn, partial(write_page, found=found))
-
-
-def table(found: Findings) -> Table:
+def table(about: str, methods: Mapping[str, Sequence[Record]], chance: float, run: Record) -> Table:
     """One row per method: precision, fidelity and time on the planted target."""
-    run = found.runs[0]
-    number = len(next(iter(found.methods.values())))
+    number = len(next(iter(methods.values())))
     rows = []
-    for name, records in found.methods.items():
+    for name, records in methods.items():
         precision, *shares, seconds = means(records).values()
         rows.append([name, f"{precision:.3f}", *(f"{x:.2f}" for x in shares), f"{seconds:.4f}"])
     caption = (
-        f"{found.planted.title} in a molecule, predicted by {run['model']} "
+        f"{about} in a molecule, predicted by {run['model']} "
         f"({run['num_parameters']:,} parameters, test RMSE {run['test']:.3f}, seed {run['seed']})\n"
         f"{number} test molecules that have the group; of each, as many atoms are selected as "
         "belong to it, those that raise the number most, or are the most important to methods "
-        f"without a sign. precision: the share of these that do ({found.chance:.3f} by chance); "
+        f"without a sign. precision: the share of these that do ({chance:.3f} by chance); "
         "fid+ and fid-: of PyG, how often the number nearest to the prediction changes without "
         "these atoms, and with them alone; without, alone: the mean change of the predicted "
         "number; s/molecule: the median"
@@ -314,15 +295,17 @@ def table(found: Findings) -> Table:
     return Table(caption, HEADER, rows)
 
 
-def planted_figure(results: Findings) -> Figure:
+def planted_figure(
+    molecules: Drawn, planted: Sequence[Tensor], methods: Mapping[str, Sequence[Record]]
+) -> Figure:
     """One row per molecule: the planted atoms, then the values of each method. Each picture has its
     own scale of colours.
     """
-    rows, found = [], results.planted.found
-    for i, (smiles, evidence) in enumerate(zip(found.smiles, results.evidence, strict=True)):
-        title = f"predicted {found.output[i]:.2f}, true {results.planted.values[i]:g}"
+    rows, found = [], molecules.found
+    for i, (smiles, evidence) in enumerate(zip(found.smiles, planted, strict=True)):
+        title = f"predicted {found.output[i]:.2f}, true {molecules.values[i]:g}"
         row = [(title, draw_molecule(smiles, evidence.double(), **PNG))]
-        for name, records in results.methods.items():
+        for name, records in methods.items():
             if name == "walks":  # with bonds
                 row.append((name, found.draw(i, **PNG)))
             else:
@@ -342,18 +325,19 @@ def measured_figure(molecules: Drawn) -> Figure:
     return picture_grid([cells[i : i + COLUMNS] for i in range(0, len(cells), COLUMNS)])
 
 
-def write_page(out: Path, found: Findings) -> None:
+def write_page(
+    out: Path, table: Table, kinds: Sequence[Drawn], sentences: Sequence[measures.Sentence]
+) -> None:
     """Writes one self-contained HTML page beside the pictures, and removes the pictures of
     sentences that are no longer shown.
     """
-    names = [f"sentence-{number}.png" for number in range(1, len(found.sentences) + 1)]
+    names = [f"sentence-{number}.png" for number in range(1, len(sentences) + 1)]
     for path in out.glob(SENTENCE_FILES):
         if path.name not in names:
             path.unlink()
     images = [base64.b64encode((out / name).read_bytes()).decode() for name in names]
-    texts = [text_html(one.words, one.tokens, one.ngrams) for one in found.sentences]
+    texts = [text_html(one.words, one.tokens, one.ngrams) for one in sentences]
     template = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
-    sentences = list(zip(found.sentences, texts, images, strict=True))
+    shown = list(zip(sentences, texts, images, strict=True))
     page = jinja2.Environment(autoescape=True).from_string(template)
-    kinds = [found.planted, found.measured]
-    write_text(out / PAGE, page.render(table=table(found), kinds=kinds, sentences=sentences))
+    write_text(out / PAGE, page.render(table=table, kinds=kinds, sentences=shown))

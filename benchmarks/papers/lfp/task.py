@@ -45,7 +45,6 @@ WAVELETS = 3  # drawn for each cell
 VALID_SHARE = 5  # with only two subjects, one trial in this many is for validation
 NETWORK = ("filters", "ngram", "hidden", "pooling", "layer_norm")  # options of the network
 Batch = tuple[Tensor, Tensor]  # standardised trials (B, T, C) and their classes (B,)
-Fold = tuple[str, str, dict[str, Tensor]]  # the subject left out, the split in words, the parts
 
 
 def load_recordings(options: Lfp) -> Recordings:
@@ -57,33 +56,30 @@ def load_recordings(options: Lfp) -> Recordings:
         return PlantedRecordings(num_subjects=options.subjects, seed=0, **sizes)
 
 
-def leave_one_out(recordings: Recordings) -> list[Fold]:
-    """For each subject, the fold that tests on it.
+def leave_one_out(recordings: Recordings, held: int) -> tuple[str, dict[str, Tensor]]:
+    """The split in words, and the parts, of the fold that tests on a subject.
 
     The next subject (after the last, the first) is for validation, and the others are for training.
     With only two subjects, every fifth trial of each class of the other one is for validation.
     """
-    folds = []
-    names = recordings.subjects
-    for held, name in enumerate(names):
-        test, following = recordings.subject == held, (held + 1) % len(names)
-        valid, validated = recordings.subject == following, names[following]
-        if len(names) == 2:
-            valid, validated = torch.zeros_like(test), "a fifth of the other's trials"
-            for k in range(len(recordings.classes)):
-                members = (~test & (recordings.y == k)).nonzero().flatten()
-                valid[members[VALID_SHARE - 1 :: VALID_SHARE]] = True
-        masks = {"train": ~(test | valid), "valid": valid, "test": test}
-        parts = {part: mask.nonzero().flatten() for part, mask in masks.items()}
-        split = f"{name} left out, {validated} validated on"
-        trained = set(recordings.y[parts["train"]].tolist())
-        for k, kind in enumerate(recordings.classes):
-            if k not in trained:
-                raise InputError(f"with {split}, no trial of class {kind!r} is left to train on")
-        if not len(parts["valid"]):
-            raise InputError(f"with {split}, there is none: 5 trials of a class are needed")
-        folds.append((name, split, parts))
-    return folds
+    names, test = recordings.subjects, recordings.subject == held
+    following = (held + 1) % len(names)
+    valid, validated = recordings.subject == following, names[following]
+    if len(names) == 2:
+        valid, validated = torch.zeros_like(test), "a fifth of the other's trials"
+        for k in range(len(recordings.classes)):
+            members = (~test & (recordings.y == k)).nonzero().flatten()
+            valid[members[VALID_SHARE - 1 :: VALID_SHARE]] = True
+    masks = {"train": ~(test | valid), "valid": valid, "test": test}
+    parts = {part: mask.nonzero().flatten() for part, mask in masks.items()}
+    split = f"{names[held]} left out, {validated} validated on"
+    trained = set(recordings.y[parts["train"]].tolist())
+    for k, kind in enumerate(recordings.classes):
+        if k not in trained:
+            raise InputError(f"with {split}, no trial of class {kind!r} is left to train on")
+    if not len(parts["valid"]):
+        raise InputError(f"with {split}, there is none: 5 trials of a class are needed")
+    return split, parts
 
 
 class TrialLoader(EpochLoader[Batch]):
@@ -141,9 +137,10 @@ def load_classifier(path: Path, seed: int) -> RecordingClassifier:
 class RecordingTask(ClassificationTask):
     """Classification of recordings, measured by the accuracy in percent."""
 
-    def __init__(self, recordings: Recordings, x: Tensor, fold: Fold) -> None:
+    def __init__(self, recordings: Recordings, x: Tensor, held: int) -> None:
         self.recordings, self.trials = recordings, TensorDataset(x, recordings.y)
-        self.subject, self.split, self.parts = fold
+        self.subject = recordings.subjects[held]
+        self.split, self.parts = leave_one_out(recordings, held)
         self.dataset = "planted" if isinstance(recordings, PlantedRecordings) else "npz"
         self.labels, self.classes = recordings.y, recordings.classes
 
@@ -200,8 +197,9 @@ class RecordingTask(ClassificationTask):
 
 def recording_tasks(recordings: Recordings) -> dict[str, RecordingTask]:
     """A task for each subject left out, by the name with which its runs' folders begin."""
-    x, folds = recordings.standardized().transpose(1, 2).contiguous(), leave_one_out(recordings)
-    return {fold_name(recordings, fold[0]): RecordingTask(recordings, x, fold) for fold in folds}
+    x = recordings.standardized().transpose(1, 2).contiguous()
+    tasks = [RecordingTask(recordings, x, held) for held in range(len(recordings.subjects))]
+    return {fold_name(recordings, task.subject): task for task in tasks}
 
 
 def fold_name(recordings: Recordings, subject: str) -> str:
