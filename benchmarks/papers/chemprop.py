@@ -60,11 +60,7 @@ class ChempropMethod(KernelMethod):
 
 
 def command() -> str:
-    """The path of Chemprop's command.
-
-    Raises:
-        ValueError: If it is not found.
-    """
+    """The path of Chemprop's command; raises a ``ValueError`` if it is not found."""
     found = shutil.which("chemprop")
     if found is None:
         raise ValueError(

@@ -64,7 +64,20 @@ class SVMEstimator:
 
     def predictions(self) -> dict[str, Tensor]:
         """Answers and selections of each part, in the format of a network's ``predict_step``."""
-        return {part: self._predictions(part) for part in PARTS}
+        found = {}
+        for part in PARTS:
+            texts = self.data.texts(part)
+            chosen = self.select(texts, self.rate)
+            selected = [list(compress(*each)) for each in zip(texts, chosen, strict=True)]
+            rest = [list(compress(text, ~marks)) for text, marks in zip(texts, chosen, strict=True)]
+            # A text without words also has an answer.
+            answers = [self.machine.predict(some) for some in (selected, texts, rest)]
+            scores = torch.zeros(len(texts), self.data.longest)
+            for row, marks in zip(scores, chosen, strict=True):
+                row[: len(marks)] = marks.float()
+            answered = torch.from_numpy(np.stack(answers, axis=1)).float()
+            found[part] = torch.cat([answered, scores], dim=1)
+        return found
 
     def num_parameters(self) -> int:
         return sum(each.size for each in self._weights())
@@ -110,18 +123,6 @@ class SVMEstimator:
         """Weights ``(K, V)``, biases ``(K,)``: a row per class, or one for two or for numbers."""
         fitted = self.machine[1]
         return np.atleast_2d(fitted.coef_), np.atleast_1d(fitted.intercept_)
-
-    def _predictions(self, part: str) -> Tensor:
-        texts = self.data.texts(part)
-        chosen = self.select(texts, self.rate)
-        selected = [list(compress(*each)) for each in zip(texts, chosen, strict=True)]
-        rest = [list(compress(text, ~marks)) for text, marks in zip(texts, chosen, strict=True)]
-        # A text without words also has an answer.
-        answers = [self.machine.predict(some) for some in (selected, texts, rest)]
-        scores = torch.zeros(len(texts), self.data.longest)
-        for row, marks in zip(scores, chosen, strict=True):
-            row[: len(marks)] = marks.float()
-        return torch.cat([torch.from_numpy(np.stack(answers, axis=1)).float(), scores], dim=1)
 
 
 def best_words(

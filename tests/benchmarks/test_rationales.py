@@ -17,12 +17,7 @@ from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.retrieval.data import question_batch
 from benchmarks.harness.training import Run
 from benchmarks.rationales import report, selections
-from benchmarks.rationales.learner import (
-    ClassGoal,
-    RankingGoal,
-    RationaleLearner,
-    SelectionCost,
-)
+from benchmarks.rationales.learner import ClassGoal, RankingGoal, RationaleLearner, SelectionCost
 from benchmarks.rationales.networks import SELECTED, ModelConfig, RationaleNet, Reading, network
 from benchmarks.rationales.selections import precision, read_spans, spans_text, top_share
 from benchmarks.rationales.svm import SVMEstimator, best_words

@@ -9,6 +9,7 @@ import math
 import operator
 import time
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -44,23 +45,6 @@ OF_TWO_BITS = {
     "xor": operator.xor,
     "equivalence": operator.eq,
 }
-
-
-class Unit(nn.Module):
-    """``y = f(w z + b)`` with a learned f.
-
-    Shapes:
-        - input: (patterns, inputs)
-        - output: (patterns,)
-    """
-
-    def __init__(self, inputs: int, activation: KernelActivation) -> None:
-        super().__init__()
-        self.lin = nn.Linear(inputs, 1)
-        self.activation = activation
-
-    def forward(self, z: Tensor) -> Tensor:
-        return self.activation(self.lin(z)).squeeze(-1)
 
 
 class SequenceNetwork(nn.Module):
@@ -233,7 +217,7 @@ class Trial(ABC):
         return {}
 
 
-def parity(network: Unit, inputs: int) -> tuple[Expansion, Floats, Floats]:
+def parity(network: Any, inputs: int) -> tuple[Expansion, Floats, Floats]:
     """The learned function of a unit, its argument for each pattern of bits, and the targets of the
     patterns, 0 or 1, in float64.
     """
@@ -250,8 +234,11 @@ class XorTrial(Trial):
     stops = False  # functions are compared after equally long training
 
     def network(self) -> nn.Module:
-        activation = KernelActivation(1, self.place["centers"], **activation_options(self.options))
-        return Unit(self.place["inputs"], activation)
+        """``y = f(w z + b)`` with a learned f, from ``(patterns, inputs)`` to ``(patterns,)``."""
+        lin, options = nn.Linear(self.place["inputs"], 1), activation_options(self.options)
+        activation = KernelActivation(1, self.place["centers"], **options)
+        parts = {"lin": lin, "activation": activation, "flatten": nn.Flatten(0)}
+        return nn.Sequential(OrderedDict(parts))
 
     def sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """All patterns, whatever the number."""
