@@ -96,17 +96,12 @@ def rows_of(name: str) -> list[list[str]]:
 def _of_file(name: str, seed: int) -> tuple[list[Data], NDArray[Any]]:
     rows = rows_of(name)
     order = np.random.default_rng(seed).permutation(len(rows))
-    molecules: list[Any] = []
-    classes: list[str] = []
-    for smiles, kind in (rows[i] for i in order):
-        with rdBase.BlockLogs():
-            molecule = Chem.MolFromSmiles(smiles)
-        is_known = molecule is not None and molecule.GetNumAtoms() > 0 and kind
-        if is_known and len(classes) < MOST_MOLECULES:
-            molecules.append(molecule)
-            classes.append(kind)
-    known, y = np.unique(classes, return_inverse=True)
-    if not 2 <= len(known) <= 20 or np.bincount(y).min() < OUTER:
+    with rdBase.BlockLogs():
+        read = [Chem.MolFromSmiles(smiles) for smiles, _ in rows]
+    known = [i for i in order if rows[i][1] and read[i] is not None and read[i].GetNumAtoms()]
+    known = known[:MOST_MOLECULES]
+    classes, y = np.unique([rows[i][1] for i in known], return_inverse=True)
+    if not 2 <= len(classes) <= 20 or np.bincount(y).min() < OUTER:
         expected = f"expected 2 to 20, each of {OUTER} molecules"
-        raise InputError(f"{name}: {len(known)} classes; {expected}")
-    return kernels.molecule_graphs(molecules), y
+        raise InputError(f"{name}: {len(classes)} classes; {expected}")
+    return kernels.molecule_graphs([read[i] for i in known]), y

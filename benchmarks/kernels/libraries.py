@@ -1,6 +1,6 @@
 """What is timed: the Gram matrices and the features of both libraries, each from its own input."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import sort_edge_index, unbatch, unbatch_edge_index
+from torch_geometric.utils import sort_edge_index
 
 from benchmarks.harness.errors import InputError
 from benchmarks.kernels.options import (
@@ -50,11 +50,12 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
         batch = repeated(labeled(molecules), measurement.size, SEED).to(options.device)
         kernel = kernels.WLSubtreeKernel(ITERATIONS, **labels, verbose=False)
         return lambda: kernel.fit_transform(batch)
-    batch = labeled(molecules, drawn(len(molecules), measurement.size, SEED))
+    ours = graphs = labeled(molecules, drawn(len(molecules), measurement.size, SEED))
     if measurement.method == GRAKEL:
-        kernel, graphs = grakel_kernel(task), grakel_graphs(batch)
-        return lambda: kernel.fit_transform(graphs)
-    ours = as_list(batch) if measurement.method == OURS_FROM_LIST else batch.to(options.device)
+        kernel, theirs = grakel_kernel(task), grakel_graphs(graphs)
+        return lambda: kernel.fit_transform(theirs)
+    if measurement.method != OURS_FROM_LIST:
+        ours = Batch.from_data_list(graphs).to(options.device)
     if task == "walk-gram":
         return lambda: walk_gram(ours, bonds)
     if task == "sequences":
@@ -67,25 +68,24 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
     return lambda: kernel(ours).cpu().numpy()
 
 
-def labeled(molecules: Any, indices: Tensor | None = None) -> Batch:
-    """Molecules with labels: ``atom`` and ``bond`` number the combinations of features that occur,
-    and ``element`` numbers the values of an atom's first feature alone.
+def labeled(molecules: Any, indices: Any = None) -> list[Data]:
+    """Molecules as graphs with labels: ``atom`` and ``bond`` number the combinations of features
+    that occur, and ``element`` numbers the values of an atom's first feature alone.
     """
-    batch = molecules.batch(torch.arange(len(molecules)) if indices is None else indices)
-
-    def numbered(x: Tensor) -> Tensor:
-        return x.unique(dim=0, return_inverse=True)[1]
-
-    return Batch(
-        _base_cls=Data,
-        atom=numbered(batch.x),
-        element=numbered(batch.x[:, : molecules.featurizer.atom_features[0].width]),
-        bond=numbered(batch.edge_attr),
-        edge_index=batch.edge_index,
-        batch=batch.batch,
-        ptr=batch.ptr,
-        num_nodes=batch.num_nodes,
-    )
+    rows = range(len(molecules)) if indices is None else indices.tolist()
+    graphs = [molecules[row] for row in rows]
+    width = molecules.featurizer.atom_features[0].width
+    features = {
+        "atom": [graph.x for graph in graphs],
+        "element": [graph.x[:, :width] for graph in graphs],
+        "bond": [graph.edge_attr for graph in graphs],
+    }
+    found = [Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes) for graph in graphs]
+    for name, each in features.items():
+        numbers = torch.cat(each).unique(dim=0, return_inverse=True)[1]
+        for graph, own in zip(found, numbers.split([len(one) for one in each]), strict=True):
+            graph[name] = own
+    return found
 
 
 def drawn(number: int, size: int, seed: int) -> Tensor:
@@ -106,44 +106,30 @@ def walk_gram(batch: Batch, bonds: str | None) -> np.ndarray:
     return walks.fit_transform(batch) - single.fit_transform(batch) + np.outer(atoms, atoms)
 
 
-def repeated(batch: Batch, copies: int, seed: int) -> Batch:
+def repeated(graphs: Sequence[Data], copies: int, seed: int) -> Batch:
     """`copies` copies of each graph: the first as it is, the others with their nodes permuted."""
-    generator, found = torch.Generator().manual_seed(seed), []
-    for copy in range(copies):
-        for graph in as_list(batch):
-            order = torch.arange(graph.num_nodes)
-            if copy:
-                order = torch.randperm(graph.num_nodes, generator=generator)
-            edges = order.argsort()[graph.edge_index]
-            edges, bond = sort_edge_index(edges, graph.bond, graph.num_nodes, sort_by_row=False)
-            labels = {"atom": graph.atom[order], "element": graph.element[order], "bond": bond}
-            found.append(Data(**labels, edge_index=edges, num_nodes=graph.num_nodes))
+    generator, found = torch.Generator().manual_seed(seed), [*graphs]
+    for graph in [*graphs] * (copies - 1):
+        order = torch.randperm(graph.num_nodes, generator=generator)
+        copy = graph.clone()
+        copy.atom, copy.element = graph.atom[order], graph.element[order]
+        edges = order.argsort()[graph.edge_index]
+        copy.edge_index, copy.bond = sort_edge_index(
+            edges, graph.bond, graph.num_nodes, sort_by_row=False
+        )
+        found.append(copy)
     return Batch.from_data_list(found)
 
 
-def as_list(batch: Batch) -> list[Data]:
-    """The graphs of a batch as a list."""
-    owner = batch.batch[batch.edge_index[0]]
-    found = zip(
-        unbatch(batch.element, batch.batch),
-        unbatch(batch.atom, batch.batch),
-        unbatch(batch.bond, owner, batch_size=batch.num_graphs),
-        unbatch_edge_index(batch.edge_index, batch.batch, batch.num_graphs),
-        strict=True,
-    )
-    names = ("element", "atom", "bond", "edge_index")
-    return [Data(**dict(zip(names, each, strict=True)), num_nodes=len(each[0])) for each in found]
-
-
-def grakel_graphs(batch: Batch) -> list[list[Any]]:
-    """The graphs of a batch as GraKeL takes them: edges and labels in dictionaries."""
-    graphs = []
-    for graph in as_list(batch):
+def grakel_graphs(graphs: Sequence[Data]) -> list[list[Any]]:
+    """Graphs as GraKeL takes them: edges and labels in dictionaries."""
+    found = []
+    for graph in graphs:
         neighbors: dict[int, list[int]] = {node: [] for node in range(graph.num_nodes)}
         for source, target in graph.edge_index.t().tolist():
             neighbors[source].append(target)
-        graphs.append([neighbors, dict(enumerate(graph.element.tolist()))])
-    return graphs
+        found.append([neighbors, dict(enumerate(graph.element.tolist()))])
+    return found
 
 
 def grakel_kernel(task: str) -> Any:

@@ -17,7 +17,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import KernelCenterer
 
 from benchmarks.harness.devices import timed
-from benchmarks.kernels.libraries import PARTS, as_list, drawn, labeled, parts_of
+from benchmarks.kernels.libraries import PARTS, drawn, labeled, parts_of
 from benchmarks.kernels.options import ITERATIONS, ORDER, SEED
 from pyg_kernels.features import RandomFeatures
 from pyg_kernels.kernels import KernelGP, RandomWalkKernel, WLSubtreeKernel
@@ -113,7 +113,7 @@ def regress_with_process(molecules: Any, size: int) -> dict[str, Any]:
     places = parts_of(len(molecules))
     chosen = drawn(len(places["train"]), size, SEED)
     rows, number = torch.cat([places["train"][chosen], places["test"]]), len(chosen)
-    graphs, y = as_list(labeled(molecules, rows)), molecules.targets[rows, 0].numpy()
+    graphs, y = labeled(molecules, rows), molecules.targets[rows, 0].numpy()
     kernel = WLSubtreeKernel(ITERATIONS, "atom", "bond", compare="minmax", verbose=False)
     process = KernelGP(kernel, random_state=SEED)
     (mean, deviation), seconds = timed(

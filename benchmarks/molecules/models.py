@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
-from scipy import sparse
+from sklearn.feature_extraction import DictVectorizer
 from torch_geometric.data import Data
 
 from benchmarks.harness import sizes
@@ -42,18 +42,12 @@ class FingerprintKernel(CountKernel):
         self.dtype, self.max_memory, self.verbose = None, 2**28, False
 
     def _count(self, items: Any, dtype: Any) -> LabelCounts:
-        rows, labels, values = [], [], []
         generator = GENERATORS[self.kind]()
-        for row, item in enumerate(items):
-            molecule: Any = Chem.MolFromSmiles(item.smiles)
-            found = generator.GetSparseCountFingerprint(molecule).GetNonzeroElements()
-            rows += [row] * len(found)
-            labels += found.keys()
-            values += found.values()
-        known, columns = np.unique(np.array(labels, np.int64), return_inverse=True)
-        shape = (len(items), len(known))
-        matrix = sparse.csr_matrix((np.array(values, dtype), (rows, columns)), shape=shape)
-        return LabelCounts([known], matrix, "cpu")
+        molecules: list[Any] = [Chem.MolFromSmiles(item.smiles) for item in items]
+        found = map(generator.GetSparseCountFingerprint, molecules)
+        vectorizer = DictVectorizer(dtype=dtype)
+        matrix = vectorizer.fit_transform([counts.GetNonzeroElements() for counts in found])
+        return LabelCounts([np.array(vectorizer.feature_names_, np.int64)], matrix, "cpu")
 
 
 class FingerprintMethod(ProcessMethod):
@@ -69,20 +63,13 @@ class FingerprintMethod(ProcessMethod):
 KERNEL_METHODS |= {"fingerprint-gp": FingerprintMethod, "chemprop": ChempropMethod}
 
 
-@dataclass(frozen=True)
-class Named:
-    """A model that has its own name in the comparison."""
-
-    model: str  # its name in the estimator
-    layers: int | None = None  # a fixed `num_layers` that overrides ``--layers``
-
-
-NAMES: Mapping[str, Named] = {
-    "wl-subtree-3": Named("wl-ridge", layers=3),
-    "wl-subtree-6": Named("wl-ridge", layers=6),
-    "gin-relu": Named("gin"),
-    "gin-prelu": Named(f"{OWN}SlopedGIN"),
-    "gin-kernel": Named(f"{OWN}LearnedGIN"),
+# Names in the comparison alone: the model of the estimator, and its `num_layers` if that is fixed.
+NAMES: Mapping[str, tuple[str, int | None]] = {
+    "wl-subtree-3": ("wl-ridge", 3),
+    "wl-subtree-6": ("wl-ridge", 6),
+    "gin-relu": ("gin", None),
+    "gin-prelu": (f"{OWN}SlopedGIN", None),
+    "gin-kernel": (f"{OWN}LearnedGIN", None),
 }
 WITHOUT_BONDS = ("gin", "gin-relu", "gin-prelu", "gin-kernel", "neural-fingerprint", "mean")
 SEEDLESS = ("mean", "wl-ridge")  # models that do not depend on the seed
@@ -121,18 +108,18 @@ def models_of(options: Options, split: Split, data: str) -> list[Model]:
     return [_model(name, options, split, data) for name in dict.fromkeys(options.model)]
 
 
-def named_model(name: str) -> Named:
-    """The model that a word of ``--model`` names."""
+def named_model(name: str) -> tuple[str, int | None]:
+    """The model that a word of ``--model`` names, and its fixed `num_layers`."""
     known = (AUTO, *NETWORKS, *KERNEL_METHODS, *NAMES)
     if name not in known and ":" not in name:
         expected = f"one of {', '.join(known)}, or package.module:Net"
         raise InputError(f"--model {name}: expected {expected}")
-    return NAMES.get(name, Named(name))
+    return NAMES.get(name, (name, None))
 
 
 def _model(name: str, options: Options, split: Split, data: str) -> Model:
-    named = named_model(name)
-    kind, layers = named.model, named.layers or options.layers
+    kind, fixed = named_model(name)
+    layers = fixed or options.layers
     arguments: dict[str, Any] = {
         "ensemble_size": options.ensemble_size,
         "featurizer": options.chosen("featurizer", data),

@@ -5,7 +5,7 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,20 +38,24 @@ DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError)
 
 
 @dataclass(frozen=True)
-class FinishedCell:
+class FinishedCell(Run):
     """A run that lies in a folder."""
 
     folder: Path
-    record: dict[str, Any]
-    # the part of the record that is not in ``metrics.json``: digest, description of the molecules,
-    # targets, whether bonds are read, settings
-    about: dict[str, Any]
     # measurements and predictions of the test part, ``(M, T)``
     test: tuple[NDArray[Any], NDArray[Any]]
 
     @property
     def out(self) -> Path:
         return self.folder.parent.parent
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What ``metrics.json`` lacks: digest, molecules, targets, bonds, settings."""
+        return dict(self.record["about"])
+
+
+Line = list[FinishedCell]  # one model with one set of settings, over its seeds
 
 
 def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
@@ -63,36 +67,17 @@ def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
     for path in sorted(folder.rglob(RECORDS)):
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            about = record.get("about", {})
-            if about.get("program") != PROGRAM:
+            if record.get("about", {}).get("program") != PROGRAM:
                 continue
             with np.load(path.with_name("test.npz"), allow_pickle=False) as file:
                 y, prediction = file["y"], file["prediction"]
             if y.shape != prediction.shape:
                 raise ValueError("shapes")
-            cells.append(FinishedCell(path.parent, record, about, (y, prediction)))
+            history, test = record["history"], (y, prediction)
+            cells.append(FinishedCell(record, history, None, path.parent, test))
         except (*DAMAGE, AttributeError):
             damaged.append(f"{path.parent} is damaged")
     return cells, damaged
-
-
-@dataclass(frozen=True)
-class Line:
-    """One model with one set of settings, over its seeds."""
-
-    label: str  # the model, and the settings that differ from other lines of the same model
-    cells: list[FinishedCell]
-
-    def spread(self, part: str, digits: str) -> str:
-        return summary.spread_or_dash([cell.record[part] for cell in self.cells], digits)
-
-    def covered(self) -> str:
-        """The shares of test measurements within the predicted intervals, the mean over seeds."""
-        each = [cell.record["covered"] for cell in self.cells]
-        if None in each:
-            return "-"
-        means = map(statistics.fmean, zip(*each, strict=True))
-        return " ".join(f"{100 * mean:.0f}" for mean in means)
 
 
 class Section:
@@ -108,8 +93,8 @@ class Section:
         sign = 1 if self.metric == "rmse" else -1  # for other metrics, higher is better
 
         def place(line: Line) -> float:
-            mean = statistics.fmean(cell.record["test"] for cell in line.cells)
-            return float("inf") if math.isnan(mean) else sign * mean
+            mean = statistics.fmean(cell.record["test"] for cell in line)
+            return math.inf if math.isnan(mean) else sign * mean
 
         self.lines = sorted(_lines(cells), key=place)
         self.folders = sorted({cell.out for cell in cells})
@@ -118,8 +103,8 @@ class Section:
     def differences(self) -> list[tuple[float, float]]:
         """Intervals of each line's test score minus that of the first line."""
         rounds = ROUNDS if len(self.targets) <= MANY_TARGETS else FEW_ROUNDS
-        predictions = [[cell.test[1] for cell in line.cells] for line in self.lines]
-        y = self.lines[0].cells[0].test[0]
+        predictions = [[cell.test[1] for cell in line] for line in self.lines]
+        y = self.lines[0][0].test[0]
 
         def of(prediction: NDArray[Any], drawn: NDArray[Any]) -> float:
             return score(self.metric, y, prediction, drawn)
@@ -130,7 +115,7 @@ class Section:
     def tables(self) -> list[Table]:
         """The comparison and, with several targets, the test score of each target."""
         title = TITLES[self.metric]
-        cells = [cell for line in self.lines for cell in line.cells]
+        cells = [cell for line in self.lines for cell in line]
         digits = number_format(cell.record[part] for cell in cells for part in PARTS)
         listed = ", ".join(map(one_line, self.targets[:DRAWN_TARGETS]))
         more = f", ... ({len(self.targets)} targets)" * (len(self.targets) > DRAWN_TARGETS)
@@ -140,35 +125,34 @@ class Section:
             f"{self.about}\n{title} of {listed}{more}{mean}; mean ± standard deviation over the "
             f"seeds, of {seeds}.\n{summary.BOOTSTRAPPED.format('test molecules and seeds')}"
         )
-        columns: dict[str, Callable[[Line], object]] = {
-            "model": lambda line: line.label,
-            "bonds": lambda line: "yes" if line.cells[0].about["bonds"] else "no",
-            "seeds": lambda line: len(line.cells),
-            "fitted on": lambda line: f"{line.cells[0].record['fitted_on']:,}",
+        columns: dict[str, Callable[[Any], object]] = {
+            "model": _label,
+            "bonds": lambda line: "yes" if line[0].about["bonds"] else "no",
+            "seeds": len,
+            "fitted on": lambda line: f"{line[0].record['fitted_on']:,}",
             "parameters": _parameters,
+            **{part: summary.measured(part, digits) for part in PARTS},
         }
-        for part in PARTS:
-            columns[part] = lambda line, part=part: line.spread(part, digits)  # type: ignore[misc]
         if any(cell.record.get("subset") is not None for cell in cells):
-            columns["subset"] = lambda line: line.spread("subset", digits)
+            columns["subset"] = summary.measured("subset", digits)
         columns["minus best"] = lambda line: self._difference(line, digits)
         if any(cell.record.get("covered") for cell in cells):
             caption += f"; within: the shares in intervals of {', '.join(LEVELS)}"
-            columns["within, %"] = Line.covered
+            columns["within, %"] = _covered
         columns["seconds"] = _seconds
         first = rows_table(caption, self.lines, columns)
         return [first] if len(self.targets) == 1 else [first, self._each_target(digits)]
 
     def _difference(self, line: Line, digits: str) -> str:
-        place = self.lines.index(line)
+        place = [_label(each) for each in self.lines].index(_label(line))
         return summary.difference_text(self.differences[place], digits) if place else "best"
 
     def _each_target(self, digits: str) -> Table:
         rows = []
         for line in self.lines:
-            scores = np.array([each_score(self.metric, *cell.test) for cell in line.cells])
+            scores = np.array([each_score(self.metric, *cell.test) for cell in line])
             spread = [summary.spread_or_dash(each.tolist(), digits) for each in scores.T]
-            rows.append([line.label, *spread])
+            rows.append([_label(line), *spread])
         header, caption = ["model", *self.targets], f"Test {TITLES[self.metric]} of each target"
         if len(self.targets) > MOST_COLUMNS:
             header, *rows = map(list, zip(["target", *self.targets], *rows, strict=True))
@@ -176,7 +160,7 @@ class Section:
 
     def pictures(self) -> dict[str, Callable[[], Figure]]:
         found = {f"predictions-{self.name}.png": self.predictions_figure}
-        if any(cell.record["history"] for line in self.lines for cell in line.cells):
+        if any(cell.history for line in self.lines for cell in line):
             found[f"learning-{self.name}.png"] = self.learning_figure
         return found
 
@@ -189,11 +173,11 @@ class Section:
         for row, target in enumerate(shown):
             for place, line in enumerate(self.lines):
                 axes = found[row * number + place % number]
-                for k, cell in enumerate(line.cells):
-                    label = line.label if k == 0 else None
+                for k, cell in enumerate(line):
+                    label = _label(line) if k == 0 else None
                     self._draw(axes, cell, row, label, f"C{place % 10}")
                 if self.metric == "rmse":
-                    axes.set_title(line.label, fontsize="small")
+                    axes.set_title(_label(line), fontsize="small")
                     axes.set(xlabel=f"predicted {target}", ylabel=f"measured {target}")
             if self.metric != "rmse":
                 found[row].set_title(target, fontsize="small")
@@ -221,12 +205,7 @@ class Section:
 
     def learning_figure(self) -> Figure:
         """Losses of validation (solid) and training (dotted) by epoch, one line per run."""
-        runs = [
-            Run({"model": line.label, "valid": math.nan}, cell.record["history"], None)
-            for line in self.lines
-            for cell in line.cells
-            if cell.record["history"]
-        ]
+        runs = [cell for line in self.lines for cell in line if cell.history]
         squared = "squared error of standardized targets"
         label = squared if self.metric == "rmse" else "cross-entropy"
         return summary.learning_curves(runs, Measure("loss", label), label, self.name)
@@ -247,12 +226,15 @@ class Section:
 
 
 def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
-    """Lines by model and settings; if folders share a seed, separate lines for each folder."""
+    """Lines by model and settings; if folders share a seed, separate lines for each folder.
+
+    The name of a run's model becomes that of its line, with the settings that differ.
+    """
 
     def kind(cell: FinishedCell) -> tuple[str, str]:
         return cell.record["model"], json.dumps(cell.about["settings"], sort_keys=True)
 
-    kinds, lines = groups(cells, kind), []
+    kinds, named = groups(cells, kind), []
     for (model, settings), found in kinds.items():
         others = [json.loads(key[1]) for key in kinds if key[0] == model]
         differs = [
@@ -261,24 +243,32 @@ def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
             if any(other.get(name) != value for other in others)
         ]
         label = f"{model} ({', '.join(differs)})" if differs else model
-        found = sorted(found, key=lambda cell: cell.record["seed"])
-        if len({cell.record["seed"] for cell in found}) == len(found):
-            lines.append(Line(label, found))
-        else:
-            folders = groups(found, lambda cell: cell.out)
-            lines += [Line(f"{label} in {folder}", own) for folder, own in folders.items()]
-    return lines
+        apart = len({cell.record["seed"] for cell in found}) < len(found)
+        for cell in sorted(found, key=lambda cell: cell.record["seed"]):
+            own = f"{label} in {cell.out}" if apart else label
+            named.append(replace(cell, record={**cell.record, "model": own}))
+    return list(groups(named, lambda cell: cell.record["model"]).values())
+
+
+def _label(line: Line) -> str:
+    return str(line[0].record["model"])
+
+
+def _covered(line: Line) -> str:
+    """The shares of test measurements within the predicted intervals, the mean over seeds."""
+    each = [cell.record["covered"] for cell in line]
+    return "-" if None in each else " ".join(f"{100 * mean:.0f}" for mean in np.mean(each, axis=0))
 
 
 def _seconds(line: Line) -> str:
-    each = [cell.record["seconds_per_epoch"] for cell in line.cells]
+    each = [cell.record["seconds_per_epoch"] for cell in line]
     if None in each:
-        return f"{statistics.fmean(cell.record['seconds'] for cell in line.cells):.1f} to fit"
+        return f"{statistics.fmean(cell.record['seconds'] for cell in line):.1f} to fit"
     return f"{statistics.fmean(each):.2f} an epoch"
 
 
 def _parameters(line: Line) -> str:
-    number = line.cells[0].record["num_parameters"]
+    number = line[0].record["num_parameters"]
     return "-" if number is None else f"{number:,}"
 
 
@@ -327,14 +317,14 @@ def report(cells: Sequence[FinishedCell], notes: Sequence[str] = ()) -> Report:
 
 def _side_by_side(sections: Sequence[Section]) -> Table:
     """Each model's test score in each section, that of a subset in brackets, and their mean."""
-    labels = list(dict.fromkeys(line.label for section in sections for line in section.lines))
+    labels = list(dict.fromkeys(_label(line) for section in sections for line in section.lines))
     names = [section.name for section in sections]
     means = np.full((len(names) + 1, len(labels), 2), np.nan)
     for row, section in enumerate(sections):
         for line in section.lines:
             for k, key in enumerate(("test", "subset")):
-                values = [cell.record.get(key) for cell in line.cells]
-                means[row, labels.index(line.label), k] = np.array(values, float).mean()
+                values = [cell.record.get(key) for cell in line]
+                means[row, labels.index(_label(line)), k] = np.array(values, float).mean()
     means[-1] = means[:-1].mean(axis=0)
     digits = number_format(means.flatten().tolist())
 

@@ -198,9 +198,10 @@ def test_every_measurement_is_there_once_on_copies_in_other_orders(molecules):
         assert len(set(names)) == len(names)
         assert all(measurement.size <= 1000 for measurement in plan)
     few = libraries.labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
-    first, second = libraries.repeated(few, 2, seed=0).edge_index.chunk(2, dim=1)
-    assert torch.equal(first, few.edge_index)
-    assert not torch.equal(second - few.num_nodes, first)
+    once, twice = (libraries.repeated(few, copies, seed=0) for copies in (1, 2))
+    first, second = twice.edge_index.chunk(2, dim=1)
+    assert torch.equal(first, once.edge_index)
+    assert not torch.equal(second - once.num_nodes, first)
 
 
 def test_both_regressions_are_ridge_regression(molecules, monkeypatch):
@@ -209,21 +210,17 @@ def test_both_regressions_are_ridge_regression(molecules, monkeypatch):
     parts = regression.Parts(molecules, torch.device("cpu"), size=40)
     found = regression.regress_with_gram(parts)
     kernel = regression.walk_kernel()
-    gram = {part: kernel(parts.graphs[part], parts.graphs["train"]).double() for part in PARTS}
-    mean = gram["train"].mean(dim=0)
-    total = mean.mean()
-    y = torch.from_numpy(parts.y["train"])
-    centered = {
-        part: block - block.mean(dim=1, keepdim=True) - mean + total for part, block in gram.items()
-    }
+    gram = {p: kernel(parts.graphs[p], parts.graphs["train"]).double().numpy() for p in PARTS}
+    train, ones = gram["train"], np.ones((40, 1))
 
     def error(penalty: float, part: str) -> float:
-        matrix = centered["train"] + penalty * torch.eye(40, dtype=torch.float64)
-        dual = torch.linalg.solve(matrix, y - y.mean())
-        errors = centered[part] @ dual + y.mean() - torch.from_numpy(parts.y[part])
-        return errors.square().mean().sqrt().item()
+        """The intercept is not penalised: dual variables add up to zero."""
+        system = np.block([[train + penalty * np.eye(40), ones], [ones.T, np.zeros((1, 1))]])
+        *dual, intercept = np.linalg.solve(system, np.append(parts.y["train"], 0))
+        return np.square(gram[part] @ dual + intercept - parts.y[part]).mean() ** 0.5
 
-    penalties = [part * centered["train"].diagonal().mean().item() for part in regression.FRACTIONS]
+    scale = train.diagonal().mean() - train.mean()  # of the centred matrix
+    penalties = [part * scale for part in regression.FRACTIONS]
     best = min(penalties, key=lambda one: error(one, "valid"))
     assert found["penalty"] == pytest.approx(best)
     for part in PARTS:

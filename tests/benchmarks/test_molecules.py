@@ -299,34 +299,30 @@ def test_classes_of_a_csv(compare, write_csv, tmp_path):
 # Stands in for Chemprop's command: it learns the mean of each target and predicts this mean plus
 # 0.01 for each letter of the SMILES.
 STAND_IN = """#!{python}
-import json, pathlib, sys
+import pathlib, sys
 import pandas
 task, words = sys.argv[1], sys.argv[2:]
 option = lambda name: words[words.index(name) + 1]
 rows = pandas.read_csv(option("-i"))
 if task == "train":
-    end = words.index("--task-type")
-    targets = words[words.index("--target-columns") + 1 : end]
+    targets = words[words.index("--target-columns") + 1 : words.index("--task-type")]
+    rows.assign(kind=option("--task-type")).to_csv({log!r})
     out = pathlib.Path(option("--output-dir")) / "model_0"
     out.mkdir(parents=True)
-    means = rows[rows["part"] == "train"][targets].mean()
-    (out / "best.pt").write_text(json.dumps(means.to_dict()))
-    seen = {{**rows["part"].value_counts().to_dict(), "rows": len(rows), "kind": words[end + 1]}}
-    pathlib.Path({log!r}).write_text(json.dumps({{**seen, "seed": option("--pytorch-seed")}}))
+    rows[rows["part"] == "train"][targets].mean().to_json(out / "best.pt")
 else:
-    means = json.loads(pathlib.Path(option("--model-path")).read_text())
-    answers = {{t: mean + 0.01 * rows["smiles"].str.len() for t, mean in means.items()}}
-    table = pandas.DataFrame({{"smiles": rows["smiles"], **answers}})
-    table.to_csv(option("--output"), index=False)
+    means = pandas.read_json(option("--model-path"), typ="series")
+    answers = {{name: mean + 0.01 * rows["smiles"].str.len() for name, mean in means.items()}}
+    rows[["smiles"]].assign(**answers).to_csv(option("--output"), index=False)
 """
 
 
 @pytest.fixture
 def chemprop(tmp_path, monkeypatch):
-    """Puts a stand-in for the command on ``PATH``; gives the file of what it saw in training."""
+    """Puts a stand-in for the command on ``PATH``; gives the table that it saw in training."""
     if sys.platform == "win32":
         pytest.skip("the stand-in is a script with a first line of Unix")
-    folder, log = tmp_path / "bin", tmp_path / "seen.json"
+    folder, log = tmp_path / "bin", tmp_path / "seen.csv"
     folder.mkdir()
     command = folder / "chemprop"
     command.write_text(STAND_IN.format(python=sys.executable, log=str(log)))
@@ -335,45 +331,35 @@ def chemprop(tmp_path, monkeypatch):
     return log
 
 
-def test_chemprop_learns_and_is_measured(compare, chemprop, molecules_csv, tmp_path, monkeypatch):
-    words = ("--data", molecules_csv, "--model", "chemprop", "mean")
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_chemprop_learns_and_is_measured(
+    compare, chemprop, sulfonamides, write_csv, tmp_path, monkeypatch, kind
+):
+    rows = [{"smiles": row["smiles"], "a": float(row["pIC50"])} for row in sulfonamides]
+    if kind == "classification":
+        for k, row in enumerate(rows):
+            row.update(a=k % 2, b="" if k % 3 else k % 2)
+    words = ("--data", write_csv(rows), "--task", kind, "--model", "chemprop")
     assert compare(*words)[0] == 0
-    seen = json.loads(chemprop.read_text())
-    assert (seen["train"], seen["val"], seen["rows"]) == (48, 6, 54)
-    assert seen["kind"] == "regression"
-    records = {record["model"]: record for record in metrics_of(tmp_path / "out")}
-    assert records["chemprop"]["fitted_on"] == 48
-    table = table_of(tmp_path / "out")
-    own, mean = (table[table["model"] == name].reset_index() for name in ("chemprop", "mean"))
-    expected = mean["prediction"] + 0.01 * own["smiles"].str.len()
-    assert own["row"].equals(mean["row"])
-    assert (own["prediction"] - expected).abs().max() < 1e-6
-    error = rmse(own[own["part"] == "test"])
-    assert records["chemprop"]["test"] == pytest.approx(error, rel=1e-6)
+    seen = pandas.read_csv(chemprop)
+    assert seen["part"].value_counts().to_dict() == {"train": 48, "val": 6}
+    assert set(seen["kind"]) == {kind}
+    (record,), table = metrics_of(tmp_path / "out"), table_of(tmp_path / "out")
+    assert record["fitted_on"] == 48
+    for _, rows in table.groupby("target"):
+        mean = rows[rows["part"] == "train"]["y"].mean()  # of the values that are not missing
+        expected = mean + 0.01 * rows["smiles"].str.len()
+        assert len(rows) == 60 and (rows["prediction"] - expected).abs().max() < 1e-6
     (run,) = tmp_path.glob("out/runs/*chemprop-seed0")
-    again = load(run / "model").predict(own["smiles"])
-    assert (own["prediction"] - again).abs().max() < 1e-6
+    if kind == "regression":
+        assert record["test"] == pytest.approx(rmse(table[table["part"] == "test"]), rel=1e-6)
+        found = load(run / "model").predict(table["smiles"])
+        assert found == pytest.approx(table["prediction"].to_numpy(), abs=1e-6)
     monkeypatch.setenv("PATH", "")  # finished runs need no command
     assert compare(*words, "--resume")[0] == 0
     monkeypatch.delitem(KERNEL_METHODS, "chemprop")  # as if benchmarks were not imported
     with pytest.raises(ValueError, match="has models that are unknown here: chemprop"):
         load(run / "model")
-
-
-def test_chemprop_on_classes_and_targets_that_are_missing(compare, chemprop, write_csv, tmp_path):
-    rows = [
-        {"smiles": "C" * (k % 7 + 1) + "NO"[k % 2], "a": k % 2, "b": "" if k % 3 else k % 2}
-        for k in range(60)
-    ]
-    words = ("--data", write_csv(rows), "--task", "classification", "--model", "chemprop")
-    assert compare(*words)[0] == 0
-    assert json.loads(chemprop.read_text())["kind"] == "classification"
-    table = table_of(tmp_path / "out")
-    assert table["target"].value_counts().to_dict() == {"a": 60, "b": 60}
-    for _, rows in table.groupby("target"):
-        mean = rows[rows["part"] == "train"]["y"].mean()  # of the values that are not missing
-        expected = mean + 0.01 * rows["smiles"].str.len()
-        assert (rows["prediction"] - expected).abs().max() < 1e-6
 
 
 def test_what_went_wrong_with_chemprop_is_one_line(compare, chemprop, molecules_csv, monkeypatch):

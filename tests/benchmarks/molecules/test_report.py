@@ -21,11 +21,11 @@ from benchmarks.molecules.__main__ import main
 from benchmarks.molecules.data import MoleculeSet
 from benchmarks.molecules.models import (
     GENERATORS,
-    NAMES,
     WITHOUT_BONDS,
     FingerprintKernel,
     Model,
     models_of,
+    named_model,
 )
 from benchmarks.molecules.options import Options
 from benchmarks.molecules.scores import each_score, score
@@ -41,7 +41,7 @@ GIN = ("gin-relu", "gin-prelu", "gin-kernel")
 
 def network(name: str, hidden: int = 8, **options: object) -> MoleculeNet:
     torch.manual_seed(0)
-    kind = NAMES[name].model if name in NAMES else name
+    kind, _ = named_model(name)
     return MoleculeNet(build_network(kind, 65, 2, 7, hidden, 2, options=options), 0, name)
 
 
