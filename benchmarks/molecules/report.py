@@ -71,8 +71,6 @@ def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
                 continue
             with np.load(path.with_name("test.npz"), allow_pickle=False) as file:
                 y, prediction = file["y"], file["prediction"]
-            if y.shape != prediction.shape:
-                raise ValueError("shapes")
             history, test = record["history"], (y, prediction)
             cells.append(FinishedCell(record, history, None, path.parent, test))
         except (*DAMAGE, AttributeError):
@@ -173,20 +171,20 @@ class Section:
         for row, target in enumerate(shown):
             for place, line in enumerate(self.lines):
                 axes = found[row * number + place % number]
-                for k, cell in enumerate(line):
-                    label = _label(line) if k == 0 else None
-                    self._draw(axes, cell, row, label, f"C{place % 10}")
+                for cell in line:
+                    self._draw(axes, cell, row, f"C{place % 10}")
                 if self.metric == "rmse":
                     axes.set_title(_label(line), fontsize="small")
                     axes.set(xlabel=f"predicted {target}", ylabel=f"measured {target}")
+                else:
+                    axes.plot([], [], color=f"C{place % 10}", label=_label(line))
             if self.metric != "rmse":
                 found[row].set_title(target, fontsize="small")
                 found[row].legend(fontsize="x-small")
         return figure
 
-    def _draw(
-        self, axes: Axes, cell: FinishedCell, target: int, label: str | None, color: str
-    ) -> None:
+    def _draw(self, axes: Axes, cell: FinishedCell, target: int, color: str) -> None:
+        """Draws the points of a target; for classes a curve, if both are there."""
         y, prediction = (values[:, target] for values in cell.test)
         there = ~np.isnan(y)
         y, prediction = y[there], prediction[there]
@@ -198,10 +196,8 @@ class Section:
             )  # fmt: skip
         elif len(set(y.tolist())) == 2:
             display = RocCurveDisplay if self.metric == "roc-auc" else PrecisionRecallDisplay
-            found = display.from_predictions(y, prediction, ax=axes)
-            found.line_.set(color=color, linewidth=1.0, label=label)
-        else:  # no curve
-            axes.plot([], [], color=color, label=label)
+            curve = display.from_predictions(y, prediction, ax=axes).line_
+            curve.set(color=color, linewidth=1.0, label=None)
 
     def learning_figure(self) -> Figure:
         """Losses of validation (solid) and training (dotted) by epoch, one line per run."""

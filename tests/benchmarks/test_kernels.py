@@ -4,7 +4,7 @@ import os
 import pickle
 from contextlib import contextmanager
 from dataclasses import replace
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -51,17 +51,14 @@ def small(molecules):
         work, *sent = pickle.loads(pickle.dumps((work, options, measurement, folder)))
         return pickle.loads(pickle.dumps(work(*sent)))
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(libraries, "load", lambda options: molecules)
-        patch.setattr(libraries, "EDGES", 2)
-        patch.setattr(regression, "ORDER", 2)
-        patch.setattr(options, "FEWER", 20)
-        patch.setattr(accuracy, "PENALTIES", (1.0,))
-        patch.setattr(accuracy, "DEPTHS", range(1))
-        patch.setattr(accuracy, "INNER", 2)
-        patch.setattr(measure, "in_own_process", in_this_process)
-        patch.setattr(memory.gc, "collect", lambda: 0)  # slow in a process as large as this one
-        patch.setattr(options, "EXACT_SIZES", (20, 40, 80))
+    with (
+        patch.multiple(libraries, load=lambda options: molecules, EDGES=2),
+        patch.multiple(options, FEWER=20, EXACT_SIZES=(20, 40, 80)),
+        patch.multiple(accuracy, PENALTIES=(1.0,), DEPTHS=range(1), INNER=2),
+        patch.object(regression, "ORDER", 2),
+        patch.object(measure, "in_own_process", in_this_process),
+        patch.object(memory.gc, "collect"),  # slow in a process as large as this one
+    ):
         yield measured
 
 
@@ -229,7 +226,7 @@ def test_both_regressions_are_ridge_regression(molecules, monkeypatch):
     assert features["test"] == pytest.approx(found["test"], rel=0.15)
     assert features["fitted_on"] == found["fitted_on"] == 40
     nothing = {part: np.zeros((len(parts.y[part]), 40)) for part in PARTS}
-    with pytest.warns(UserWarning, match="Singular"):  # penalties are then solved one by one
+    with pytest.warns(UserWarning, match="Singular"):
         found = regression._fitted(parts, nothing, 0.0, 0.0, KernelRidge(kernel="precomputed"))
     assert found["train"] == pytest.approx(parts.y["train"].std())
 
