@@ -47,13 +47,6 @@ def test_masked_labels_are_missing() -> None:
         assert fitted.score(SMILES, labels) == fitted.score(SMILES[2:], labels[2:])
 
 
-def test_the_strongest_penalties_differ_by_noise() -> None:
-    smiles = ["C" * n + end for n in range(1, 11) for end in "ONS"]
-    fitted = MoleculeClassifier("wl-ridge").fit(smiles, ["O", "N", "S"] * 10)
-    assert fitted.score(smiles, ["O", "N", "S"] * 10) == 1
-    assert fitted.predict_proba(smiles).max(1).min() > 0.9
-
-
 @pytest.mark.parametrize("model", ["wl-gp", "wl-ridge", "wl-forest", "wl"])
 @pytest.mark.parametrize("kind", ["labels", "three", "several"])
 def test_classes(model: str, kind: str, tmp_path: Path) -> None:
@@ -85,6 +78,11 @@ def test_methods_learn() -> None:
     network = regressor("wl", epochs=30, hidden_channels=24, learning_rate=0.01)
     assert network.fit(SMILES, LOGP).score(SMILES, LOGP) > 0.8
     assert MoleculeClassifier("gp").fit(SMILES, AROMATIC).score(SMILES, AROMATIC) == 1
+    # the strongest penalties differ by noise
+    smiles = ["C" * n + end for n in range(1, 11) for end in "ONS"]
+    fitted = MoleculeClassifier("wl-ridge").fit(smiles, ["O", "N", "S"] * 10)
+    assert fitted.score(smiles, ["O", "N", "S"] * 10) == 1
+    assert fitted.predict_proba(smiles).max(1).min() > 0.9
 
 
 def test_forms_of_molecules_and_of_numbers() -> None:
@@ -193,8 +191,6 @@ def test_weights_of_molecules_count() -> None:
             for sample_weight in (None, weight)
         )
         assert fitted.predict(["CCO"])[0] > plain.predict(["CCO"])[0] + 0.1
-    with pytest.raises(ValueError, match="'gp' takes no sample_weight"):
-        regressor("gp").fit(SMILES, LOGP, weight)
 
 
 @pytest.mark.parametrize("model", ["wl-ridge", "gin"])
@@ -297,14 +293,6 @@ def test_the_validation_part_can_be_given() -> None:
     assert len(fitted.scores_) == mask.sum()
     again = regressor("wl-ridge").fit(SMILES, LOGP, validation=np.flatnonzero(mask))
     np.testing.assert_array_equal(again.scores_, fitted.scores_)
-    with pytest.raises(IndexError, match="index 40 is out of bounds"):
-        fitted.fit(SMILES, LOGP, validation=[40])
-    parts = (SMILES[:4], LOGP[:4]), (SMILES[:4], np.ones((4, 2)))
-    for wrong in ([-1], *parts, SMILES[:4], [0.5], 0.2, 3):
-        with pytest.raises(ValueError, match="validation: expected positions of 0 to 39, or a"):
-            fitted.fit(SMILES, LOGP, validation=wrong)
-    with pytest.raises(ValueError, match="validation is empty"):
-        fitted.fit(SMILES, LOGP, validation=mask & False)
 
 
 def test_predictions_that_are_not_finite_name_the_molecule() -> None:
@@ -312,8 +300,6 @@ def test_predictions_that_are_not_finite_name_the_molecule() -> None:
     assert np.isfinite(fitted.predict(SMILES)).all()
     with pytest.raises(ValueError, match=r"2 of 2 predictions are not finite.* 0, 'CCO'"):
         fitted.predict(["CCO", "C"])
-    with pytest.raises(ValueError, match="squares are not finite"):
-        regressor("mean").fit(SMILES, LOGP * 1e160)
 
 
 @pytest.mark.parametrize("model", ["wl", TWO_CONVS])
@@ -343,72 +329,96 @@ def test_a_class_is_never_held_out_as_a_whole() -> None:
         assert made.classes_.tolist() == ["a", "b"]
 
 
+def with_ph(*cells: Any) -> pd.DataFrame:
+    return pd.DataFrame({"smiles": SMILES[: len(cells)], "pH": cells})
+
+
 BAD = [*SMILES[:3], "C1CC", *SMILES[4:], "", "not"]
+ALONE = "expected auto alone, one of gp, "
+UNREAD = r"3 of 42 molecules .* read.*: 3 'C1CC' .*; 40 ''"
+PLACES = "validation: expected positions of 0 to 39, or a"
+CLASSIFIER = MoleculeClassifier("gp")
+# Estimators, what they are fitted to in place of `SMILES` and `LOGP`, and what they say.
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
-    ("tests.molecules.nets:no_class", {}, "expected a class of torch.nn.Module"),
-    ("tests.molecules.nets:Missing", {}, "cannot be imported"),
-    ("tests.no_such:Net", {}, "cannot be imported"),
-    ("wll", {}, "expected auto alone, one of gp, "),
-    (["auto", "gp"], {}, "model='auto': expected auto alone, one of"),
-    ([], {}, "at least one"),
-    *((model, {}, f"model={model}: expected auto alone") for model in (None, 3)),
-    (["wl", "wl"], {}, "different models"),
-    ("wl", {"ensemble_size": 0}, "ensemble_size == 0"),
-    ("wl", {"epochs": 1.5}, "epochs must be an instance of"),
-    *(("wl", {name: "no"}, f"{name}='no'") for name in ("standardize", "refit", "hurdle")),
-    (
-        "wl-gp",
-        {"X": pd.DataFrame({"smiles": SMILES[:2], "pH": [1e200, 0]}), "y": LOGP[:2]},
-        "extra columns have squares that are not finite",
-    ),
-    ("wl", {"validation_fraction": 1.0}, "validation_fraction == 1.0"),
-    ("wl", {"learning_rate": 0.0}, "learning_rate == 0.0"),
+    (regressor("tests.molecules.nets:no_class"), {}, "expected a class of torch.nn.Module"),
+    (regressor("tests.molecules.nets:Missing"), {}, "cannot be imported"),
+    (regressor("tests.no_such:Net"), {}, "cannot be imported"),
+    (regressor("wll"), {}, ALONE),
+    (regressor(["auto", "gp"]), {}, f"model='auto': {ALONE}"),
+    (regressor([]), {}, "at least one"),
+    *((regressor(model), {}, f"model={model}: {ALONE}") for model in (None, 3)),
+    (regressor(["wl", "wl"]), {}, "different models"),
+    (regressor("wl", ensemble_size=0), {}, "ensemble_size == 0"),
+    (regressor("wl", epochs=1.5), {}, "epochs must be an instance of"),
     *(
-        ("wl", {name: np.nan}, f"{name} is NaN")
-        for name in ("learning_rate", "validation_fraction", "dropout")
+        (regressor("wl", **{name: "no"}), {}, f"{name}='no'")
+        for name in ("standardize", "refit", "hurdle")
+    ),
+    (regressor("wl", validation_fraction=1.0), {}, "validation_fraction == 1.0"),
+    (regressor("wl", learning_rate=0.0), {}, "learning_rate == 0.0"),
+    *(
+        (regressor("wl", **{name: np.nan}), {}, f"{name} is NaN")
+        for name in ("learning_rate", "validation_fraction", "dropout", "distill")
     ),
     *(
-        ("wl", {"network_options": {name: 1}}, repr(name))
+        (regressor("wl", network_options={name: 1}), {}, repr(name))
         for name in ("hidden_channels", "dropout", "out_channels", "in_channels")
     ),
-    ("gine", {"network_options": {"color": 1}}, r"network_options=.*'color'.* of gine"),
-    ("wl", {"training_options": {"epochs": 3}}, "'epochs': expected schedule and resample"),
-    ("wl", {"training_options": {"schedule": "linear"}}, "schedule='linear': expected"),
-    ("wl-ridge", {"y": LOGP[:5]}, r"y has shape \(5,\)"),
-    ("wl-ridge", {"y": np.full(40, np.inf)}, "infinite"),
-    ("wl-ridge", {"y": LOGP * 1e-200}, "squares vanish"),
-    ("wl-ridge", {"y": np.full(40, np.nan)}, "target 0 was not measured"),
-    ("gp", {"X": np.array(3), "y": [1.0]}, r"X has shape \(\): expected a SMILES"),
-    *(
-        (model, {"X": BAD, "y": np.zeros(42)}, r"3 of 42 molecules .* read.*: 3 'C1CC' .*; 40 ''")
-        for model in ("gp", "wl")
+    (regressor("gine", network_options={"color": 1}), {}, r"network_options=.*'color'.* of gine"),
+    (
+        regressor("wl", training_options={"epochs": 3}),
+        {},
+        "'epochs': expected schedule and resample",
     ),
+    (regressor("wl", training_options={"schedule": "linear"}), {}, "schedule='linear': expected"),
+    (
+        regressor("gin", training_options={"resample": 1.0}),
+        {"y": np.stack([LOGP, LOGP], 1)},
+        "one target of regression",
+    ),
+    (regressor("wl", distill=-1), {}, "distill == -1, must be >= 0"),
+    (regressor("gp", distill=1), {}, "trains a network: there is none among gp"),
+    (regressor("auto", distill=1), {}, "none among pooled, name one in model"),
+    (MoleculeClassifier("wl", distill=1), {"y": AROMATIC}, "distill=1 is for regression"),
+    (regressor("gp"), {"sample_weight": 1.0 + (LOGP > 1)}, "'gp' takes no sample_weight"),
+    (regressor("wl-ridge"), {"y": LOGP[:5]}, r"y has shape \(5,\)"),
+    (regressor("wl-ridge"), {"y": np.full(40, np.inf)}, "infinite"),
+    (regressor("wl-ridge"), {"y": LOGP * 1e-200}, "squares vanish"),
+    (regressor("mean"), {"y": LOGP * 1e160}, "squares are not finite"),
+    (regressor("wl-ridge"), {"y": np.full(40, np.nan)}, "target 0 was not measured"),
+    (regressor("gp"), {"X": np.array(3), "y": [1.0]}, r"X has shape \(\): expected a SMILES"),
+    *((regressor(model), {"X": BAD, "y": np.zeros(42)}, UNREAD) for model in ("gp", "wl")),
     *(
-        ("wl-gp", {"X": pd.DataFrame({"smiles": SMILES[:3], "pH": cells}), "y": LOGP[:3]}, message)
+        (regressor("wl-gp"), {"X": with_ph(*cells), "y": LOGP[: len(cells)]}, message)
         for cells, message in (
             ([1.0, None, 2.0], "column 'pH' has no finite number at position 1"),
             ([1.0, 2.0, np.inf], "column 'pH' has no finite number at position 2"),
             ([1.0, "x", 2.0], "column 'pH' has cells that are not numbers"),
+            ([1e200, 0.0], "extra columns have squares that are not finite"),
         )
     ),
+    *(
+        (regressor("wl-ridge"), {"validation": wrong}, PLACES)
+        for wrong in ([-1], (SMILES[:4], LOGP[:4]), (SMILES[:4], np.ones((4, 2))))
+    ),
+    *((regressor("mean"), {"validation": wrong}, PLACES) for wrong in (SMILES[:4], [0.5], 0.2, 3)),
+    (regressor("mean"), {"validation": np.zeros(40, bool)}, "validation is empty"),
+    (CLASSIFIER, {"y": [0, "a"] * 20}, "has words and numbers as labels"),
+    (CLASSIFIER, {"y": np.ones(40)}, "target 0 has 1 classes"),
 ]
 
 
-@pytest.mark.parametrize(("model", "given", "message"), REFUSED)
-def test_what_does_not_fit_is_refused(model: Any, given: dict[str, Any], message: str) -> None:
-    options = dict(given)
-    X, y = options.pop("X", SMILES), options.pop("y", LOGP)
+@pytest.mark.parametrize(("made", "given", "message"), REFUSED)
+def test_what_does_not_fit_is_refused(made: Any, given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        regressor(model, **options).fit(X, y)
+        made.fit(**{"X": SMILES, "y": LOGP, **given})
 
 
-def test_what_is_no_list_one_class_and_vectors_of_atoms_are_refused() -> None:
+def test_what_is_no_list_positions_beyond_and_vectors_of_atoms_are_refused() -> None:
     with pytest.raises(TypeError, match="expected a sequence"):
         regressor("gp").fit("CCO", [1.0])
-    with pytest.raises(ValueError, match="has words and numbers as labels"):
-        MoleculeClassifier("gp").fit(SMILES, [0, "a"] * 20)
-    with pytest.raises(ValueError, match="target 0 has 1 classes"):
-        MoleculeClassifier("gp").fit(SMILES, np.ones(40))
+    with pytest.raises(IndexError, match="index 40 is out of bounds"):
+        regressor("mean").fit(SMILES, LOGP, validation=[40])
     fitted = regressor("tests.molecules.nets:OnNodes").fit(SMILES, LOGP)
     with pytest.raises(ValueError, match="expected one a graph"):
         fitted.transform(SMILES)

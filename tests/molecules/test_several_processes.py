@@ -2,12 +2,13 @@
 
 import os
 import socket
-from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.multiprocessing import start_processes
 
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, load
@@ -55,15 +56,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     # A process that has used a CUDA device cannot fork.
-    context = get_context("spawn" if torch.cuda.is_available() else "fork")
-    started = [
-        context.Process(target=fit_as_one_of_two, args=(k, port, two), daemon=True) for k in (0, 1)
-    ]
-    for process in started:
-        process.start()
-    for process in started:
-        process.join(timeout=300)
-        assert process.exitcode == 0
+    method = "spawn" if torch.cuda.is_available() else "fork"
+    options: Any = {"nprocs": 2, "join": False, "daemon": True, "start_method": method}
+    started = start_processes(fit_as_one_of_two, (port, two), **options)
+    started.join(timeout=300)  # waits for one of them
+    assert started.join(timeout=300)
     return one, two
 
 

@@ -37,13 +37,9 @@ class OnMatrices:
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         return super().fit(self._table(X, True), y, sample_weight)
 
-    def transform(self, X: Any) -> Any:
+    def _read(self, X: Any) -> Any:
         check_is_fitted(self)
-        return super().transform(self._table(X, False))
-
-    def _outputs(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return super()._outputs(self._table(X, False))
+        return super()._read(self._table(X, False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

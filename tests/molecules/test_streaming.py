@@ -4,6 +4,7 @@ import json
 import sys
 from decimal import Decimal
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -62,7 +63,7 @@ def test_a_folder_and_several_processes_give_what_one_file_does(folder: Path, wo
     assert found == [".begun.json", "0.csv.gz", "1.csv.gz"]
 
 
-def test_a_folder_is_taken_up_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_taken_up_again(folder: Path) -> None:
     words = "predict +ridge +parts --far 0 --skip-invalid --threads 1 --out +again"
     write, written = TableWriter.write, []
 
@@ -72,8 +73,7 @@ def test_a_folder_is_taken_up_again(folder: Path, monkeypatch: pytest.MonkeyPatc
         if len(written) == 3:  # within the second file
             raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(TableWriter, "write", interrupted)
+    with patch.object(TableWriter, "write", interrupted):
         run(folder, words, status=130)
     assert {path.name for path in (folder / "again").iterdir()} == {".begun.json", "0.csv.gz"}
     first = (folder / "again" / "0.csv.gz").stat()
@@ -90,9 +90,7 @@ def test_a_folder_is_taken_up_again(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("data", ["parts", "new.csv"])
-def test_resume_mixes_no_runs_and_options(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, data: str
-) -> None:
+def test_resume_mixes_no_runs_and_options(folder: Path, data: str) -> None:
     out = f"mixed_{data}"
     words = f"predict +ridge +{data} --far 0 --skip-invalid --resume --threads 1 --out +{out}"
     run(folder, words)
@@ -103,8 +101,7 @@ def test_resume_mixes_no_runs_and_options(
         ("--far 0", "--far 0 --encoding latin-1", "--encoding was utf-8, is latin-1"),
     ):
         assert message in run(folder, words.replace(before, after), status=2)
-    with monkeypatch.context() as patch:  # finished files need no cluster
-        patch.setitem(sys.modules, "pyg_kernels.molecules.on_ray", None)
+    with patch.dict(sys.modules, {"pyg_kernels.molecules.on_ray": None}):  # needs no cluster
         assert "finished and kept" in run(folder, words + " --ray nowhere")
     table = folder / data / "1.csv.gz" if data == "parts" else folder / data
     given = table.read_bytes()
@@ -211,9 +208,7 @@ def test_environments_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> Non
         assert sizes_of == sorted(sizes_of) and sizes_of[0] < len(batch.x) / 2
 
 
-def test_a_table_is_overwritten_only_when_the_new_one_is_whole(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_is_overwritten_only_when_the_new_one_is_whole(folder: Path) -> None:
     """The table that is read may itself be overwritten."""
     table = folder / "own.csv"
     pd.DataFrame({"smiles": SMILES[:5], "measured": range(5)}).to_csv(table, index=False)
@@ -226,8 +221,7 @@ def test_a_table_is_overwritten_only_when_the_new_one_is_whole(
         return replace(self, target)
 
     words = "predict +ridge +own.csv --out +own.csv --overwrite"
-    with monkeypatch.context() as full:
-        full.setattr(Path, "replace", fail)
+    with patch.object(Path, "replace", fail):
         assert "no space left" in run(folder, words, status=2)
         assert table.read_bytes() == before
         left[0] = 1
@@ -238,14 +232,11 @@ def test_a_table_is_overwritten_only_when_the_new_one_is_whole(
     tables = sorted((folder / "replaced").glob("*.gz"))
     first, second = (table.read_bytes() for table in tables)
     other = f"{of_folder} --coverage 0.5"
-    with monkeypatch.context() as full:
-        full.setattr(Path, "replace", fail)
+    with patch.object(Path, "replace", fail):
         for left[0], changed in ((0, False), (2, True)):  # none; the first table and the record
             assert "no space left" in run(folder, f"{other} --overwrite", status=2)
-            assert [t.read_bytes() != b for t, b in zip(tables, (first, second), strict=True)] == [
-                changed,
-                False,
-            ]
+            assert (tables[0].read_bytes() != first) == changed
+            assert tables[1].read_bytes() == second
     assert "1 of 2 files are finished and kept" in run(folder, f"{other} --resume")
     assert tables[1].read_bytes() != second
     assert "--coverage was 0.5" in run(folder, f"{of_folder} --resume", status=2)

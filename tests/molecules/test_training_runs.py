@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from unittest.mock import DEFAULT, patch
 
 import numpy as np
 import pandas as pd
@@ -96,27 +96,13 @@ def test_options_of_a_file(folder: Path, kind: str) -> None:
     assert "--learning-rat=1" in run(folder, f"{words} +no --target-columns y", status=2)
 
 
-def test_an_interrupted_run_ends_with_the_uninterrupted_numbers(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_run_ends_with_the_uninterrupted_numbers(folder: Path) -> None:
+    """It takes up the same options and data alone, and tells of another number of threads."""
     words = f"y --model wl-ridge wl --folds 2 {NETWORK}"
     train(folder, "whole", words)
-    fit, fitted, most = store.fit_once, [], 3
-
-    def counted(member: Any, *given: Any) -> None:
-        original = member.fit
-
-        def recorded(examples: Any) -> None:
-            if len(fitted) == most:
-                raise KeyboardInterrupt
-            fitted.append(member.model)
-            original(examples)
-
-        member.fit = recorded
-        fit(member, *given)
-
-    monkeypatch.setattr(store, "fit_once", counted)
-    train(folder, "run", words, status=130)
+    effects = [DEFAULT, DEFAULT, DEFAULT, KeyboardInterrupt]
+    with patch.object(store, "_write", wraps=store._write, side_effect=effects):
+        train(folder, "run", words, status=130)
     assert not (folder / "run" / "run.json").exists()
     assert "--resume goes on with it" in train(folder, "run", words, status=2)
     for changed, message in (
@@ -129,25 +115,19 @@ def test_an_interrupted_run_ends_with_the_uninterrupted_numbers(
     (folder / "m.csv").write_text(content + "CCCC,1,no,2\n")
     assert "content of DATA was" in train(folder, "run", f"{words} --resume", status=2)
     (folder / "m.csv").write_text(content)
-    most = 99
-    train(folder, "run", f"{words} --resume")
-    assert len(fitted) == 6  # each member once
+    path = folder / "run" / "begun.json"
+    began = json.loads(path.read_text())
+    assert began["threads"] == torch.get_num_threads()
+    path.write_text(json.dumps({**began, "threads": 64}))
+    with patch.object(store, "_write", wraps=store._write) as write:
+        assert "began with 64 threads" in train(folder, "run", f"{words} --resume")
+    assert write.call_count == 6 - 3 + 1  # the other members, and the estimator
     for name in ("predictions.csv", "metrics.json", "training.csv"):
         assert (folder / "run" / name).read_text() == (folder / "whole" / name).read_text()
     one, other = (load(folder / name / "model").predict(SMILES) for name in ("run", "whole"))
     np.testing.assert_array_equal(one, other)
     assert not (folder / "run" / "members").exists()
     assert "is finished" in train(folder, "run", f"{words} --resume")
-
-
-def test_other_threads_are_told(folder: Path) -> None:
-    train(folder, "run", "y --model mean")
-    (folder / "run" / "run.json").unlink()
-    path = folder / "run" / "begun.json"
-    began = json.loads(path.read_text())
-    assert began["threads"] == torch.get_num_threads()
-    path.write_text(json.dumps({**began, "threads": 64}))
-    assert "began with 64 threads" in train(folder, "run", "y --model mean --resume")
 
 
 def test_a_run_starts_from_another(folder: Path) -> None:

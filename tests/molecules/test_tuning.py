@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import DEFAULT, patch
 
 import numpy as np
 import pytest
@@ -21,24 +22,19 @@ def tune(folder: Path, out: str, words: str, status: int = 0) -> str:
     return run(folder, f"tune +m.csv --out +{out} --target-columns {words}", status=status)
 
 
+def trials_that(*effects: Any) -> Any:
+    """Trials one after another raise these errors; where `DEFAULT` stands, they run."""
+    return patch.object(tuning, "_value", wraps=tuning._value, side_effect=effects)
+
+
 def trials(folder: Path, out: str) -> Any:
     return pd.read_csv(folder / out / "trials.csv").drop(columns="duration")
 
 
-def test_a_search_is_resumed_as_if_it_had_not_been_interrupted(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_is_resumed_as_if_it_had_not_been_interrupted(folder: Path) -> None:
     said = tune(folder, "whole", f"{SEARCH} --trials 4")
     assert said.count("tune: trial ") == 4 and "best " in said
-    left, value = iter(range(2)), tuning._value
-
-    def counted(*given: Any) -> float:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return value(*given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(tuning, "_value", counted)
+    with trials_that(DEFAULT, DEFAULT, KeyboardInterrupt):
         tune(folder, "part", f"{SEARCH} --trials 4", status=130)
     assert "--resume goes on" in tune(folder, "part", f"{SEARCH} --trials 4", status=2)
     said = tune(folder, "part", f"{SEARCH} --trials 4 --dropout 0.1 --resume", status=2)
@@ -97,22 +93,13 @@ def test_folds_and_several_targets(folder: Path) -> None:
     assert 0 < trials(folder, "folds")["r2"][0] <= 1
 
 
-def test_trials_that_fail_are_told_and_left_out(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    value, failed = tuning._value, []
-
-    def failing(*given: Any) -> float:
-        if not failed:
-            failed.append(given)
-            raise ValueError("the validation loss is nan")
-        return value(*given)
-
-    monkeypatch.setattr(tuning, "_value", failing)
-    assert "trial 1 failed" in tune(folder, "some", f"{SEARCH} --trials 2")
+def test_trials_that_fail_are_told_and_left_out(folder: Path) -> None:
+    failure = ValueError("the validation loss is nan")
+    with trials_that(failure, DEFAULT):
+        assert "trial 1 failed" in tune(folder, "some", f"{SEARCH} --trials 2")
     assert list(trials(folder, "some")["state"]) == ["PRUNED", "COMPLETE"]
-    monkeypatch.setattr(tuning, "_value", lambda *given: failing(*failed.clear() or given))
-    said = tune(folder, "none", f"{SEARCH} --trials 2", status=2)
+    with trials_that(failure, failure):
+        said = tune(folder, "none", f"{SEARCH} --trials 2", status=2)
     assert "no trial of 2 has succeeded" in said
 
 
