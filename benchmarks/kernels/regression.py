@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
@@ -80,9 +81,16 @@ def _fitted(
     mean = parts.y["train"].mean()
     y, valid = parts.y["train"] - mean, parts.y["valid"] - mean
 
-    each = clone(ridge).set_params(alpha=penalties)  # one fit: products are made once
-    each.fit(x["train"], np.tile(y[:, None], len(penalties)))
-    errors = np.square(each.predict(x["valid"]) - valid[:, None]).mean(axis=0)
+    def errors_of(alpha: Numbers) -> Numbers:
+        """Errors of all penalties in one fit, so that products are made once."""
+        each = clone(ridge).set_params(alpha=alpha)
+        each.fit(x["train"], np.tile(y[:, None], len(alpha)))
+        return np.square(each.predict(x["valid"]) - valid[:, None]).mean(axis=0)
+
+    try:
+        errors = errors_of(penalties)
+    except LinAlgError:  # KernelRidge solves singular equations for a single penalty only
+        errors = np.concatenate([errors_of(penalties[k : k + 1]) for k in range(len(penalties))])
     best = clone(ridge).set_params(alpha=float(penalties[errors.argmin()]))
 
     def predicted() -> dict[str, Numbers]:

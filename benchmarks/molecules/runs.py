@@ -19,11 +19,12 @@ from benchmarks.molecules.models import Model, models_of, named_model, number_of
 from benchmarks.molecules.options import Options
 from benchmarks.molecules.scores import TITLES, covered, score
 from benchmarks.papers.chemprop import command
-from pyg_kernels.tables import csv_text, listed
+from pyg_kernels.tables import csv_text
 
 PROGRAM = "benchmarks.molecules"
 PREDICTIONS = "predictions.csv"
 MOST_ROWS = 10_000_000  # of a prediction table with all parts; larger ones have the test part alone
+SKIPPED_SHOWN = 10
 TRAINING_SAMPLE = 10_000  # molecules saved for similarity if the data are on disk
 
 
@@ -213,9 +214,10 @@ def planned(options: Options) -> list[Cell]:
         if options.resample and (not found.is_regression or found.targets.shape[1] > 1):
             raise InputError(f"--resample needs one target of regression, {data} has others")
         if skipped := found.source.skipped:
-            lines = listed([row.row for row in skipped])
-            left_out = f"left out {len(skipped)} SMILES that cannot be read, lines {lines}"
-            tell(f"{PROGRAM}: {left_out}: see skipped-{found.name}.csv")
+            shown = (f"line {r.row} {r.smiles!r} ({r.reason})" for r in skipped[:SKIPPED_SHOWN])
+            more = f"; and {len(skipped) - SKIPPED_SHOWN} more" * (len(skipped) > SKIPPED_SHOWN)
+            left_out = f"left out {len(skipped)} SMILES that cannot be read"
+            tell(f"{PROGRAM}: {left_out}: {'; '.join(shown)}{more}")
         for kind in options.splits(data):
             split = found.split(kind, options.split_seed)
             for model in models_of(options, split, data):

@@ -139,7 +139,7 @@ def test_invalid_molecules_are_listed_when_skipped(compare, sulfonamides, write_
     words = ("--model", "mean", "--skip-invalid", "--split", "random", "scaffold", "--data")
     status, _, err = compare(*words, write_csv(rows))
     assert status == 0
-    assert "left out 2 SMILES that cannot be read, lines 5, 9: see skipped-molecules.csv" in err
+    assert all(text in err for text in ("left out 2", "line 5", "line 9"))
     assert len(table_of(tmp_path / "out")) == 2 * 58
     rows[3]["smiles"] = "CC"
     assert compare(*words, write_csv(rows, "others"), "--resume")[0] == 0
