@@ -15,9 +15,8 @@ ENTITY = re.compile(r"&?#(\d+);")
 class AGNews(TextCSV):
     r"""Titles and descriptions of 120,000 training and 7,600 test articles on four topics.
 
-    AG's corpus of news as sampled by Zhang et al. 2015: World, Sports, Business, Sci/Tech. In its
-    files a backslash stands for a line break, whatever follows it. Characters that are written as
-    ``#39;`` or ``&lt;`` are decoded.
+    AG's corpus of news as sampled by Zhang et al. 2015. In its files a backslash stands for a line
+    break, whatever follows it. Characters that are written as ``#39;`` or ``&lt;`` are decoded.
 
     Args:
         root: the folder of ``train.csv`` and ``test.csv`` (or ``ag_news.train.csv`` and

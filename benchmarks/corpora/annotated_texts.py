@@ -35,11 +35,6 @@ class AnnotatedTexts(PartedTexts):
             With None, words among targets that are mostly numbers are an error.
         seed: the seed of the draws.
         encoding: the encoding of the files.
-
-    Attributes:
-        classes: the names of the classes; empty for numbers.
-        y: (M,), the classes as int64 or the numbers as float64.
-        evidence: for each text (N,) bool, whether each word is evidence; None if not known.
     """
 
     def __init__(
@@ -54,32 +49,22 @@ class AnnotatedTexts(PartedTexts):
         seed: int = 0,
         encoding: str = "utf-8",
     ) -> None:
-        others = [target_column, *([evidence_column] if evidence_column else [])]
-        self.texts: list[list[str]] = []
-        self.evidence: list[Tensor | None] = []
-        targets: list[str] = []
-        places: list[str] = []
-        sizes = []
-        for file in [path] if test is None else [path, test]:
-            table = read_text_table(file, [*text_columns, *others], encoding)
-            cells = table[others].itertuples(index=False)
-            texts = joined(table, text_columns)
-            for line, text, (target, *phrases) in zip(table.index, texts, cells, strict=True):
-                where = f"{file}, line {line}"
-                words = tokenize(text)
-                if not words or not target.strip():
-                    raise ValueError(f"{where}: no {'target' if words else 'text'}")
-                self.texts.append(words)
-                targets.append(target.strip())
-                places.append(where)
-                self.evidence.append(_evidence(words, "".join(phrases), where))
-            sizes.append(len(table))
+        columns = [*text_columns, target_column, *filter(None, [evidence_column])]
+        files = [path] if test is None else [path, test]
+        read = [read_text_table(file, columns, encoding) for file in files]
+        sizes, table = list(map(len, read)), pandas.concat(read)
+        places = [
+            f"{file}, line {k}" for file, rows in zip(files, read, strict=True) for k in rows.index
+        ]
+        self.texts = list(map(tokenize, joined(table, text_columns)))
+        targets = table[target_column].str.strip().tolist()
+        for where, words, target in zip(places, self.texts, targets, strict=True):
+            if not words or not target:
+                raise ValueError(f"{where}: no {'target' if words else 'text'}")
+        phrases = table[evidence_column] if evidence_column else [""] * len(table)
+        self.evidence = list(map(_evidence, self.texts, phrases, places))
         self.classes, self.y = _targets(targets, places, task, f"{path}, column {target_column!r}")
         self.parts, self.split = self._parts(sizes, seed)
-
-    def digest(self) -> str:
-        evidence = [None if marks is None else marks.tolist() for marks in self.evidence]
-        return self.fingerprint((self.classes, evidence), self.y)
 
     def _parts(self, sizes: Sequence[int], seed: int) -> tuple[dict[str, Tensor], str]:
         """The positions of the texts of each part, and how the parts came about."""

@@ -32,17 +32,13 @@ class AskUbuntu(QuestionCorpus):
             questions, ids of others), ``dev.txt`` and ``test.txt`` (id, ids of similar questions,
             ids of candidates and, optionally, the candidates' BM25 scores), and, optionally,
             ``heldout.txt`` (ids of questions that pre-training leaves out).
-        leave_out: whether to leave out, and count in ``left_out``: questions without a title; ids
-            without a question; training questions without a similar one; ranked questions without
-            candidates; similar questions that are not candidates; and questions listed as similar
-            to themselves or as their own candidates. Otherwise, each of these is an error.
+        leave_out: whether to leave out, and count in ``left_out``, what cannot be used, such as an
+            id without a question. Otherwise it is an error. If the others of a training question
+            include the question itself or a similar one, these are always left out and counted.
 
     Attributes:
-        vectors: the file of word vectors ``vectors_pruned.200.txt`` in ``root`` or, as in the
-            published corpus, in ``root/vector``; None if it is in neither.
-
-    If the others of a training question include the question itself or a similar one, these are
-    left out, and ``left_out`` counts them too.
+        vectors: the file of word vectors in ``root`` or, as in the published corpus, in
+            ``root/vector``; None if it is in neither.
     """
 
     def __init__(self, root: str | Path, leave_out: bool = False) -> None:
@@ -51,10 +47,8 @@ class AskUbuntu(QuestionCorpus):
         train = reader.some(TRAIN, reader.train())
         parts = {part: reader.some(name, reader.rankings(name)) for part, name in PARTS.items()}
         held_out = reader.held_out()
-        super().__init__(questions, train, parts, "published parts", held_out)
-        self.left_out = dict(reader.left_out)
-        found = (find_file(root, name) for name in VECTORS)
-        self.vectors = next(filter(None, found), None)
+        super().__init__(questions, train, parts, "published parts", held_out, reader.left_out)
+        self.vectors = find_file(root, *VECTORS)
 
 
 class _Reader:
@@ -89,12 +83,12 @@ class _Reader:
     def train(self) -> Iterator[TrainQuery]:
         for where, (id_, similar, others) in self._rows(TRAIN, (3,)):
             for query in self._places(id_, where):
-                positives = self._places(similar, where, query)
-                if not positives:
-                    self._leave_out("training question without a similar one", id_, where)
-                    continue
-                drawn = self._places(others, where)
+                positives, drawn = self._places(similar, where, query), self._places(others, where)
                 negatives = tuple(place for place in drawn if place not in {query, *positives})
+                if not positives or not negatives:
+                    lacking = "another" if positives else "a similar"
+                    self._leave_out(f"training question without {lacking} one", id_, where)
+                    continue
                 if same := len(drawn) - len(negatives):
                     self.left_out["training question's other that is similar"] += same
                 yield TrainQuery(query, tuple(positives), negatives)
@@ -115,12 +109,12 @@ class _Reader:
                 bm25 = tuple(scores[number] for number in kept.values()) if scores else None
                 yield Ranking(query, tuple(kept), found, bm25)
 
-    def held_out(self) -> list[int]:
-        """The questions of ``heldout.txt``; none if there is no such file."""
+    def held_out(self) -> tuple[int, ...]:
+        """The questions of ``heldout.txt``, in order; none if there is no such file."""
         if find_file(self.root, HELD_OUT) is None:
-            return []
+            return ()
         rows = self._rows(HELD_OUT, (1,))
-        return [place for where, (id_,) in rows for place in self._places(id_, where)]
+        return tuple(sorted({p for where, (id_,) in rows for p in self._places(id_, where)}))
 
     def _rows(self, name: str, widths: tuple[int, ...]) -> Iterator[tuple[str, list[str]]]:
         """The lines of a file, split at tabs, each after its name for error messages."""
@@ -135,8 +129,8 @@ class _Reader:
             yield where, [cells[0].strip(), *cells[1:]]
 
     def _places(self, ids: str, where: str, query: int | None = None) -> dict[int, int]:
-        """The position of each question that the ids name, and the place of its first id among
-        them. If the query that the ids belong to is among them, it is left out.
+        """The position of each question that the ids name, without their query's, and the place of
+        its first id among them.
         """
         places: dict[int, int] = {}
         for number, name in enumerate(ids.split()):

@@ -25,12 +25,11 @@ SST_CLASSES = {"fine": "01234", "binary": "01"}
 class MR(TextCorpus):
     """5,331 positive and 5,331 negative sentences of film reviews (Pang and Lee 2005).
 
-    There are no published parts; the literature tests on ten random folds in turn
-    (:func:`~benchmarks.corpora.published_text.in_folds`).
+    There are no published parts: the first of ten random folds is the test part.
 
     Args:
         root: the folder of ``rt-polarity.pos`` and ``rt-polarity.neg``.
-        seed: the seed of the folds; the first fold is the test part.
+        seed: the seed of the folds, see :func:`~benchmarks.corpora.published_text.in_folds`.
     """
 
     positive_file = PublicFile(
@@ -70,8 +69,8 @@ class SST(TextCorpus):
             ``stsa.binary...``).
         labels: ``'fine'`` or ``'binary'``.
         phrases: whether to train on ``stsa.fine.phrases.train`` (or ``stsa.binary...``) in place
-            of the training file, as in Kim 2014. It has the sentences and their labelled phrases in
-            the same form. It is not downloaded. None uses it if it is there.
+            of the training file, as in Kim 2014. It has the sentences and their phrases, and is not
+            downloaded. None uses it if it is there.
     """
 
     def __init__(

@@ -23,13 +23,7 @@ FEWEST = 5
 
 
 class LanguageVocabulary(Vocabulary):
-    """The V words of streams, numbered from 0; streams need no padding.
-
-    Number 0 is the unknown word, and number 1 is the end of a line; the words follow.
-
-    Args:
-        words: the words, without duplicates, in the order of their numbers.
-    """
+    """The words of streams, which need no padding: the unknown word, the end of a line, others."""
 
     padding = -1  # no word has this number
     unknown = 0
@@ -50,14 +44,6 @@ class TextStreams:
             means once if that part has ``<unk>`` for rare words, as published corpora have, and
             twice otherwise, so that the unknown word occurs in training.
         max_size: the largest vocabulary; the most frequent words are kept. None keeps all.
-
-    Attributes:
-        vocabulary: V words, :class:`LanguageVocabulary`.
-        streams: for each part, the numbers of its words, int64.
-        unknown: for each part, how many of its words are not in the vocabulary and thus become
-            ``<unk>`` in the stream. Words that are ``<unk>`` in the text itself are not counted.
-        name: as given.
-
     """
 
     def __init__(
@@ -71,8 +57,8 @@ class TextStreams:
         if min_count is None:
             min_count = 1 if any(UNKNOWN in line for line in parts["train"]) else 2
         self.vocabulary = LanguageVocabulary.build(parts["train"], min_count, max_size)
-        self.streams: dict[str, Tensor] = {}
-        self.unknown: dict[str, int] = {}
+        self.streams: dict[str, Tensor] = {}  # of each part, the numbers of its words, int64
+        self.unknown: dict[str, int] = {}  # of each part, its words that become ``<unk>``
         for part in PARTS:
             words = [word for line in parts[part] for word in (*words_of(line), END)]
             self.streams[part], _ = self.vocabulary.encode([words])
@@ -87,29 +73,25 @@ class TextStreams:
 class LanguageCorpus(TextStreams):
     """The texts of a folder, in the format of the Penn Treebank or of WikiText.
 
-    Words are separated by white space, as published; see :class:`TextStreams`. Mikolov's Penn
-    Treebank (2010) has 10,000 different words, including ``<eos>``, and 929,589 / 73,760 / 82,430
-    words in its parts. WikiText-2 (Merity et al. 2017) has 33,278 different words, and 2,088,628 /
-    217,646 / 245,569 words in its parts.
+    Mikolov's Penn Treebank (2010) has 10,000 different words, including ``<eos>``, and 929,589 /
+    73,760 / 82,430 words in its parts. WikiText-2 (Merity et al. 2017) has 33,278 different words,
+    and 2,088,628 / 217,646 / 245,569 words in its parts.
 
     Args:
-        root: a folder of ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``, or of
-            ``wiki.train.tokens`` ..., or of ``train.txt`` ...; the first of these whose training
-            file exists is read. Files whose names end in ``.gz`` are decompressed.
+        root: a folder of one of the :data:`FILES`, also with ``.gz``: the first of these whose
+            training file exists is read. White space separates words.
         encoding: the encoding of the files.
     """
 
     def __init__(self, root: str | Path, encoding: str = "utf-8") -> None:
         root = Path(root).expanduser()
-        trained = {name: find_file(root, names.format("train")) for name, names in FILES.items()}
-        name = next(filter(trained.get, FILES), None)
+        trained = {name: names.format("train") for name, names in FILES.items()}
+        name = next((name for name, file in trained.items() if find_file(root, file)), None)
         if name is None:
             if not root.is_dir():
                 raise FileNotFoundError(f"{root}: no such folder or file")
-            wanted = ", ".join(names.format("train") for names in FILES.values())
-            raise FileNotFoundError(
-                f"{root} has none of the training files {wanted}, nor one with .gz"
-            )
+            wanted = ", ".join(trained.values())
+            raise FileNotFoundError(f"{root} has no training file {wanted}, nor one with .gz")
         parts = {}
         for part in PARTS:
             wanted = FILES[name].format(part)
@@ -125,7 +107,7 @@ class LanguageCorpus(TextStreams):
 class OwnText(TextStreams):
     """The user's own text file: the first 80 % of its lines train, 10 % validate, the rest test.
 
-    Lines without words are left out; see :class:`TextStreams`.
+    Lines without words are left out.
 
     Args:
         path: the file, a sentence or paragraph per line; decompressed if its name ends in ``.gz``.
@@ -172,12 +154,11 @@ class LanguageLoader:
         stream: (N,) int64, the numbers of the words.
         batch_size: B, reduced to the number of words to predict if these are fewer.
         steps: T; the last batch may have fewer.
-        whole: whether every word is predicted exactly once, as in an evaluation. The first word is
-            then predicted from an end of line, and streams that end early are filled up with
-            targets of -100. Otherwise the last words, fewer than B, are left out.
-        vary: whether T is drawn for each batch: normal with standard deviation 5 and mean ``steps``
-            or, once in 20, half of that; at least 5 (Merity et al. 2018). Draws differ from epoch
-            to epoch. The learning rate should be scaled by T / ``steps``.
+        whole: whether every word is predicted exactly once, as in an evaluation: the first one from
+            an end of line. Otherwise the last words, fewer than B, are left out.
+        vary: whether T is drawn for each batch and epoch: normal with standard deviation 5 and mean
+            ``steps`` or, once in 20, half of that; at least 5 (Merity et al. 2018). The learning
+            rate should be scaled by T / ``steps``.
         seed: the seed of these draws.
     """
 
@@ -200,7 +181,6 @@ class LanguageLoader:
         self._targets = _columns(stream[1:], batch_size, whole, IGNORED)
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch, counted from 0; drawn numbers of steps depend on it."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -212,18 +192,17 @@ class LanguageLoader:
         return (LanguageBatch(ids, targets) for ids, targets in parts)
 
     def _sizes(self) -> list[int]:
-        left, sizes = len(self._ids), []
+        left, sizes, steps = len(self._ids), [], self.steps
         generator = torch.Generator().manual_seed((1_000_003 * self.seed + self.epoch) % 2**63)
         while left:
-            steps = self._drawn(generator) if self.vary else self.steps
+            if self.vary:
+                halved = float(torch.rand((), generator=generator)) < HALVED
+                mean = self.steps / 2 if halved else float(self.steps)
+                drawn = mean + SPREAD * float(torch.randn((), generator=generator))
+                steps = max(FEWEST, int(drawn))
             sizes.append(min(steps, left))
             left -= sizes[-1]
         return sizes
-
-    def _drawn(self, generator: torch.Generator) -> int:
-        halved = float(torch.rand((), generator=generator)) < HALVED
-        mean = self.steps / 2 if halved else float(self.steps)
-        return max(FEWEST, int(mean + SPREAD * float(torch.randn((), generator=generator))))
 
 
 def _columns(words: Tensor, batch_size: int, whole: bool, filling: int) -> Tensor:

@@ -29,8 +29,9 @@ Pair = tuple[int, int]  # the positions of two sentences that are paraphrases
 
 
 class _PairCorpus(QuestionCorpus):
-    """A corpus from a training file of pairs and, optionally, a test file, each a path and its
-    rows. `given` describes the split if there are two files.
+    """A corpus of a training and perhaps a test file, each a path and its rows.
+
+    `given` describes the split of two files.
     """
 
     def __init__(self, *files: tuple[str | Path, Iterable[Row]], given: str, seed: int) -> None:
@@ -71,9 +72,9 @@ class _PairCorpus(QuestionCorpus):
                 relevant = tuple(place in similar[query] for place in candidates)
                 yield Ranking(query, candidates, relevant, tuple(scores[best].tolist()))
 
-        parts = {"valid": rankings(dev), "test": rankings(tested)}
+        parts = {"valid": list(rankings(dev)), "test": list(rankings(tested))}
         split = f"{split}, {100 * DEV_FRACTION:g}% of training for dev (seed {seed})"
-        super().__init__(reader.questions, _train_queries(train, seed), parts, split)
+        super().__init__(reader.questions, list(_train_queries(train, seed)), parts, split)
         reasons = {
             "pairs of one and the same sentence": reader.identical,
             "training pairs connected with the test part": len(trained) - len(apart),
@@ -88,13 +89,11 @@ class MSRPQuestions(_PairCorpus):
     1,725 test pairs of sentences, of which 2,753 and 1,147 are paraphrases. A sentence is a
     question that has only a title; sentences with the same words are one question.
 
-    The first sentence of each test pair labelled a paraphrase is a query of the test part. Its
-    candidates are the true second sentence and, of all other second sentences in both files, those
-    with the best BM25 scores, in the order of these scores, without the query itself. A candidate
-    is relevant if any pair, in either order, labels it a paraphrase of the query. Training
-    paraphrases that share a sentence with a test paraphrase, directly or through other paraphrases,
-    are left out. Some of the rest are the dev part, drawn in whole groups of connected sentences;
-    the others train, with negatives drawn from their sentences.
+    The first sentence of each test pair labelled a paraphrase is a query. Its candidates are the
+    true second sentence and, of all other second sentences, those with the best BM25 scores. A
+    candidate is relevant if any pair, in either order, labels it a paraphrase of the query.
+    Training paraphrases that are connected with a test sentence, perhaps through others, are left
+    out. The dev part is drawn from the rest in whole groups of connected sentences.
 
     Args:
         root: the folder of ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``.
@@ -229,12 +228,12 @@ def _divided(
 
 def _train_queries(pairs: Sequence[Pair], seed: int) -> Iterator[TrainQuery]:
     """A query for each first sentence, with negatives drawn from the sentences of these pairs."""
-    similar = _paraphrases(pairs)
+    similar, generator = _paraphrases(pairs), torch.Generator().manual_seed(seed)
     sentences = torch.tensor(list(similar))
-    generator = torch.Generator().manual_seed(seed)
     for query in dict.fromkeys(first for first, _ in pairs):
         kept = {query, *similar[query]}
-        order = torch.randperm(len(sentences), generator=generator)[: NEGATIVES + len(kept)]
-        drawn = sentences[order].tolist()
+        drawn = sentences[torch.randperm(len(sentences), generator=generator)].tolist()
         negatives = [place for place in drawn if place not in kept][:NEGATIVES]
+        if not negatives:
+            raise ValueError("all sentences to train on are similar to each other")
         yield TrainQuery(query, tuple(similar[query]), tuple(negatives))

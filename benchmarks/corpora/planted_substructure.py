@@ -15,9 +15,6 @@ def planted_substructure(
 ) -> tuple[MoleculeDataset, list[Tensor]]:
     """Real molecules whose target is how often a functional group occurs in them.
 
-    The atoms that the target comes from are therefore known: those of the group. The atoms that a
-    model gives as its reasons are right if they belong to such a group.
-
     A group is a useful target if its number varies and no kind of atom gives it away. The default
     is one: in :class:`~pyg_kernels.datasets.ChEMBLSulfonamides`, 516, 313, 161 and 27 molecules
     have 0, 1, 2 and 3 fluorine atoms on aromatic rings; these and their carbons are 4.3% of all

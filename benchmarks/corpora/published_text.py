@@ -34,9 +34,7 @@ def numbered(path: Path, needed: bool = True) -> Iterator[tuple[str, str]]:
 def labelled(
     paths: Mapping[str, Path], parse: Callable[[str, str], tuple[str, str]]
 ) -> tuple[list[list[str]], list[str], dict[str, range]]:
-    """The texts of several files in lower case, as GloVe's vectors are, the names of their classes,
-    and the positions of each file's texts.
-    """
+    """The texts of files in lower case, the names of their classes, and each file's positions."""
     texts: list[list[str]] = []
     names: list[str] = []
     parts: dict[str, range] = {}
@@ -53,13 +51,8 @@ def labelled(
 def in_folds(texts: Sequence[Sequence[str]], fold: int, seed: int) -> tuple[dict[str, Tensor], str]:
     """The parts of texts by ten random folds, and a description of the split.
 
-    One fold tests, the next one (after the last, the first) validates, and the other eight train.
-    Equal texts are in the same fold.
-
-    Args:
-        texts: all texts.
-        fold: the fold to test on, from 0 to 9.
-        seed: the seed of the folds.
+    The fold of this number tests, the next one (after the last, the first) validates, and the other
+    eight train. Equal texts are in the same fold.
     """
     order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
     # The text at place i of the random order is in fold i modulo ten; equal texts join the first.
@@ -88,12 +81,14 @@ def fingerprint(words: Any, *numbers: Tensor) -> str:
 
 
 class PartedTexts:
-    """M texts, lists of words, in parts."""
+    """M texts in parts, the target of each, and which of its words say it."""
 
-    texts: list[list[str]]
+    texts: list[list[str]]  # the words of each text
+    y: Tensor  # (M,) int64 classes, or float64 numbers
+    classes: tuple[str, ...] = ()  # the names of the classes; empty for numbers
+    evidence: list[Tensor | None]  # of each text (T,) bool, one a word; None if it is not known
     parts: dict[str, Tensor]  # positions, int64, of the texts of 'train', 'valid' and 'test'
     split: str  # how the parts came about, in a few words
-    classes: tuple[str, ...] = ()  # their names; empty if numbers are predicted
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -101,7 +96,8 @@ class PartedTexts:
     def part(self, name: str) -> list[list[str]]:
         return [self.texts[i] for i in self.parts[name].tolist()]
 
-    def fingerprint(self, words: Any, *numbers: Tensor) -> str:
-        """A fingerprint of texts, what belongs to them, and parts: equal only if all are."""
+    def digest(self) -> str:
+        """A fingerprint of texts, targets, evidence and parts: equal only if all are."""
+        evidence = [None if marks is None else marks.tolist() for marks in self.evidence]
         parts = (self.parts[name] for name in sorted(self.parts))
-        return fingerprint((self.texts, words), *numbers, *parts)
+        return fingerprint((self.texts, (self.classes, evidence)), self.y, *parts)

@@ -24,12 +24,10 @@ class PythonDocumentation(TextStreams):
 
     These are some 270,000 words for users without a corpus at hand. They are read from the files of
     the running Python, without importing them. The topics of ``help()`` come first, then the
-    modules that are in no package, both in order of name. Each paragraph is a line, without marks
-    of emphasis and underlines; :func:`~pyg_kernels.datasets.text.tokenize` splits it into words in
-    lower case. Of paragraphs with the same words only the first is kept, since many are in several
-    docstrings. Of every ten blocks of 50 lines, the ninth is for validation and the tenth for
-    testing. The text differs between versions of Python, but is the same in all complete
-    installations of one version. The vocabulary has the 10,000 most frequent words.
+    modules that are in no package, both in order of name. Each paragraph is a line of words in
+    lower case, without marks of emphasis and underlines. Of equal paragraphs the first is kept. Of
+    every ten blocks of 50 lines, the ninth is for validation and the tenth for testing. The text
+    differs between versions of Python. The vocabulary has the 10,000 most frequent words.
 
     Args:
         root: the folder of the standard library; that of the running Python by default.
@@ -52,9 +50,7 @@ class PythonDocumentation(TextStreams):
 
 
 def _texts(root: Path) -> Iterator[str]:
-    """The topics and the docstrings of each module, without files that this version of Python
-    cannot parse.
-    """
+    """The topics and the docstrings of each module that this version of Python can parse."""
     topics = root / TOPICS
     for path in (*filter(Path.is_file, [topics]), *sorted(root.glob("*.py"))):
         try:
@@ -74,8 +70,7 @@ def _topics(module: ast.Module) -> Iterator[str]:
 
 def _docstrings(node: ast.Module | Definition) -> Iterator[str]:
     """The docstrings of a module or a definition and of all definitions in it, in their order."""
-    text = ast.get_docstring(node)
-    if text:
+    if text := ast.get_docstring(node):
         yield text
     for inner in node.body:
         if isinstance(inner, Definition):
@@ -86,6 +81,5 @@ def _paragraphs(text: str) -> Iterator[tuple[str, ...]]:
     """The words of each paragraph that has any letters or digits."""
     for paragraph in re.split(r"\n\s*\n", text.translate(MARKUP)):
         lines = [line for line in paragraph.splitlines() if any(map(str.isalnum, line))]
-        words = tuple(tokenize(" ".join(lines)))
-        if words:
+        if words := tuple(tokenize(" ".join(lines))):
             yield words

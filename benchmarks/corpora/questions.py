@@ -1,8 +1,10 @@
 """Questions of a forum, which of them are similar, lists of candidates, and search by words."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import bm25s
 import torch
 from torch import Tensor
 
@@ -22,23 +24,15 @@ class Question(NamedTuple):
 
 
 class TrainQuery(NamedTuple):
-    """A question to train on, with others that are similar and some that are not.
-
-    All are positions in :attr:`QuestionCorpus.questions`.
-    """
+    """A question to train on, with others, as positions in :attr:`QuestionCorpus.questions`."""
 
     query: int  # the question
     positives: tuple[int, ...]  # the similar questions, at least one
-    # questions that count as not similar, from which training draws; possibly empty, never the
-    # query or one of the similar questions
-    negatives: tuple[int, ...] = ()
+    negatives: tuple[int, ...]  # questions that are not similar, at least one; training draws them
 
 
 class Ranking(NamedTuple):
-    """A question and the C candidates to rank for it.
-
-    Questions are positions in :attr:`QuestionCorpus.questions`.
-    """
+    """A question and the C candidates to rank for it, as positions like those of a query."""
 
     query: int  # the question
     candidates: tuple[int, ...]  # the C others, each once, without the query
@@ -52,40 +46,23 @@ def questions_of(rankings: Iterable[Ranking]) -> list[int]:
     return sorted({place for each in rankings for place in (each.query, *each.candidates)})
 
 
+@dataclass(eq=False)
 class QuestionCorpus:
-    """M questions, with similar ones to train on and candidates to rank (Lei et al. 2016).
+    """M questions, with similar ones to train on and candidates to rank (Lei et al. 2016)."""
 
-    Subclasses read the questions and ensure that ids differ and titles have words.
-
-    Attributes:
-        questions: list of M :class:`Question`.
-        train: list of :class:`TrainQuery`.
-        parts: for each of ``'valid'`` (dev) and ``'test'``, its list of :class:`Ranking`.
-        split: how the parts came about, in a few words.
-        held_out: sorted positions of questions that pre-training is to leave out, so that its
-            perplexity can be measured on them; empty if that does not matter.
-        left_out: how many items a reader left out, by reason.
-    """
-
-    def __init__(
-        self,
-        questions: Iterable[Question],
-        train: Iterable[TrainQuery],
-        parts: Mapping[str, Iterable[Ranking]],
-        split: str = "given split",
-        held_out: Iterable[int] = (),
-    ) -> None:
-        self.questions = list(questions)
-        self.train = list(train)
-        self.parts = {name: list(parts[name]) for name in RANKED}
-        self.split = split
-        self.held_out = tuple(sorted(set(held_out)))
-        self.left_out: dict[str, int] = {}
+    questions: list[Question]  # their ids differ
+    train: list[TrainQuery]
+    parts: dict[str, list[Ranking]]  # of 'valid' (dev) and 'test'
+    split: str = "given split"  # how the parts came about, in a few words
+    # sorted positions of questions that pre-training is to leave out, so that its perplexity can be
+    # measured on them; empty if that does not matter
+    held_out: tuple[int, ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)  # items without use, by reason
 
     def __len__(self) -> int:
         return len(self.questions)
 
-    def texts(self, fields: str = "title") -> list[list[str]]:
+    def texts(self, fields: str) -> list[list[str]]:
         """The words of each of the M questions: its ``'title'``, or ``'title+body'`` joined."""
         if fields == "title":
             return [list(question.title) for question in self.questions]
@@ -111,24 +88,15 @@ class QuestionCorpus:
 
 
 class BM25Index:
-    r"""The BM25 score of a query with each of M texts, as the search engine Lucene computes it.
+    """The BM25 score of a query with each of M texts, as Lucene computes it (package bm25s).
 
-    .. math::
-
-        \sum_{w \in \text{query}} \log\Big(1 + \frac{M - M_w + 0.5}{M_w + 0.5}\Big)
-        \frac{\text{tf}_w(d)}{\text{tf}_w(d) + k_1 \big(1 - b + b |d| / \overline{|d|}\big)},
-
-    where :math:`M_w` is the number of texts that contain the word, :math:`k_1 = 1.2` and
-    :math:`b = 0.75`. A word that occurs twice in the query counts twice; one that no text contains
-    does not count (Robertson and Zaragoza 2009; computed by the package bm25s).
+    A word that occurs twice in the query counts twice (Robertson and Zaragoza 2009).
 
     Args:
         texts: M sequences of words, at least one of which has words.
     """
 
     def __init__(self, texts: Iterable[Sequence[str]]) -> None:
-        import bm25s
-
         self._index = bm25s.BM25(method="lucene", k1=SATURATION, b=LENGTH_WEIGHT)
         self._index.index(list(map(list, texts)), show_progress=False)
 

@@ -34,12 +34,9 @@ class Recordings:
         rate: samples a second, in Hz.
 
     Attributes:
-        x: (M, C, T) float32, as given.
-        y: (M,) int64, the position in ``classes`` of each trial's class.
-        subject: (M,) int64, the position in ``subjects`` of each trial's subject.
-        classes: the K names of the classes; numbers in ascending, strings in alphabetical order.
-        subjects: the S names of the subjects, in the same order.
-        rate: samples a second, in Hz.
+        x: as given, float32.
+        y, subject: (M,) int64, positions in ``classes`` and ``subjects``.
+        classes, subjects: their names; numbers in ascending, strings in alphabetical order.
     """
 
     def __init__(self, x: Any, y: Any, subject: Any, rate: float = 1000.0) -> None:
@@ -49,10 +46,8 @@ class Recordings:
         if samples.dtype.kind not in "fiu":
             raise TypeError(f"x must hold real numbers, got {samples.dtype}")
         if samples.ndim != 3 or not samples.size:
-            raise ValueError(
-                f"x must be (trials, channels, time) with at least one of each, "
-                f"got shape {samples.shape}"
-            )
+            wanted = "(trials, channels, time) with at least one of each"
+            raise ValueError(f"x must be {wanted}, got shape {samples.shape}")
         with np.errstate(over="ignore"):
             self.x = torch.from_numpy(samples.astype(np.float32))
         bad = (~self.x.isfinite().flatten(1).all(dim=1)).nonzero().flatten().tolist()
@@ -72,8 +67,7 @@ class Recordings:
     def standardized(self) -> Tensor:
         """Every channel of every trial with mean 0 and standard deviation 1 over time.
 
-        Nothing but the trial itself is used: no class, no other trial, no other subject. A gain or
-        an offset of a channel has no effect. A constant channel becomes zeros.
+        A gain or an offset of a channel has no effect. A constant channel becomes zeros.
         """
         x = self.x.double()
         x = x - x.mean(dim=2, keepdim=True)
@@ -133,22 +127,17 @@ class PlantedRecordings(Recordings):
         x_{mc}(t) = g_{sc} \left( \sqrt{2}\, a_m \cos(2 \pi f_{sk} t + \theta_{skc} + \psi_m)
         + \sigma_s n_{mc}(t) \right)
 
-    with
+    with, for a standard normal draw :math:`\epsilon` each time,
 
     - :math:`f_{sk} = f_k (1 + 0.02\, \epsilon)`, one :math:`\epsilon` a subject,
-    - :math:`\theta_{skc} = c\, \ell_k + 0.4\, \epsilon`, one :math:`\epsilon` a subject and channel
-      (:math:`f_k` and the lag :math:`\ell_k` are the state's),
-    - :math:`a_m = A\, r_k \exp(0.3\, \epsilon)`, one :math:`\epsilon` a trial (:math:`r_k` the
-      state's strength),
-    - :math:`\psi_m` uniform on the circle, so that no sample's mean differs between states,
-    - gains :math:`g_{sc} = \exp(0.5\, \epsilon)` and noise levels
-      :math:`\sigma_s = \exp(0.2\, \epsilon)`,
-    - :math:`n_{mc}` normal noise of power 1/f from the lowest frequency of the trial to half the
-      rate, of expected variance 1, independent over trials and channels,
+    - :math:`\theta_{skc} = c\, \ell_k + 0.4\, \epsilon`, one a subject and channel,
+    - :math:`a_m = A\, r_k \exp(0.3\, \epsilon)`, one a trial,
+    - :math:`g_{sc} = \exp(0.5\, \epsilon)`, the gain, and :math:`\sigma_s = \exp(0.2\, \epsilon)`,
 
-    where every :math:`\epsilon` is a standard normal draw. The default states ``'forward'`` and
-    ``'backward'`` differ in phase alone: their oscillations travel in opposite directions. So no
-    single channel tells these two states apart.
+    where frequency :math:`f_k`, lag :math:`\ell_k` and strength :math:`r_k` are the state's. The
+    phase :math:`\psi_m` is uniform on the circle. The noise :math:`n_{mc}` is normal, of power 1/f
+    and variance 1. The states ``'forward'`` and ``'backward'`` differ in the direction of travel
+    alone, so that no single channel tells them apart.
 
     Args:
         num_subjects: S, the number of subjects, named ``'s01'``, ``'s02'``, .... A larger number
@@ -162,11 +151,8 @@ class PlantedRecordings(Recordings):
         seed: the seed of all draws.
 
     Attributes:
-        states: as given.
-        frequencies: (S, K), in Hz, float64.
-        phases: (S, K, C), in radians, float64.
-        gains: (S, C), float64.
-        noise: (S,), float64.
+        states: in the order of classes.
+        frequencies, phases, gains, noise: (S, K) in Hz, (S, K, C) in radians, (S, C) and (S,).
     """
 
     def __init__(
@@ -195,10 +181,8 @@ class PlantedRecordings(Recordings):
             size = amplitude * strength[y]
             size = size * np.exp(STRENGTH_SPREAD * generator.standard_normal(len(y)))
             start = generator.uniform(0, 2 * math.pi, len(y))
-            angle = (
-                2 * math.pi * frequencies[y][:, None, None] * time
-                + (phases[y] + start[:, None])[:, :, None]
-            )
+            turns = 2 * math.pi * frequencies[y][:, None, None] * time
+            angle = turns + (phases[y] + start[:, None])[:, :, None]
             noise = _pink_noise(generator, (len(y), num_channels, len(time)))
             oscillation = math.sqrt(2) * size[:, None, None] * np.cos(angle)
             x.append(gains[:, None] * (oscillation + level * noise))
@@ -232,9 +216,8 @@ def _numbered(key: str, values: Any, trials: int) -> tuple[Tensor, tuple[str, ..
     """The position of each value among the different values, and the names of these."""
     names = np.asarray(values)
     if names.shape != (trials,):
-        raise ValueError(
-            f"{key} must have one entry for each of {trials} trials, got shape {names.shape}"
-        )
+        wanted = f"one entry for each of {trials} trials"
+        raise ValueError(f"{key} must have {wanted}, got shape {names.shape}")
     if names.dtype.kind == "f" and (np.isfinite(names) & (names == names.round())).all():
         names = names.astype(np.int64)
     if names.dtype.kind == "S":

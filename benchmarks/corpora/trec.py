@@ -14,9 +14,8 @@ FOLDER = "https://cogcomp.seas.upenn.edu/Data/QA/QC/"
 class TREC(TextCorpus):
     """5,452 questions to train on and 500 to test on, of 6 coarse or 50 fine classes.
 
-    Question classification of Li and Roth 2002: what kind of answer a question asks for, such as a
-    number or a place. The questions come tokenised. Ten of the 500 test questions also stand among
-    the training questions, as published (eleven in lower case).
+    The class is the kind of answer that a question asks for (Li and Roth 2002). Ten of the test
+    questions also stand among the training questions, as published (eleven in lower case).
 
     Args:
         root: the folder of ``train_5500.label`` and ``TREC_10.label`` (or ``train.txt`` and

@@ -5,7 +5,6 @@ from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
-import bm25s  # noqa: F401 (used further down: a run without it must not begin)
 import numpy as np
 import torch
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
@@ -14,13 +13,7 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from benchmarks.corpora.questions import (
-    RANKED,
-    BM25Index,
-    QuestionCorpus,
-    Ranking,
-    questions_of,
-)
+from benchmarks.corpora.questions import RANKED, BM25Index, QuestionCorpus, Ranking, questions_of
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.retrieval.task import evaluate
 
@@ -56,14 +49,11 @@ class Baselines:
         with as_input_error():
             for field in fields:
                 texts, ending = corpus.texts(field), ", title" * (field == "title")
-                add(f"{BM25}{ending}", bm25(texts))
+                add(f"{BM25}{ending}", partial(bm25, BM25Index(texts), texts))
                 ngrams, pruned = tuned_tf_idf(corpus, texts)
-                name = f"{TF_IDF}{ending}"
-                add(name, partial(tf_idf, texts, ngrams, pruned))
-                kept = "without" if pruned else "with"
-                self.notes.append(
-                    f"{name}: n-grams up to {ngrams}, {kept} stop words, the best of six on dev"
-                )
+                add(f"{TF_IDF}{ending}", partial(tf_idf, texts, ngrams, pruned))
+                settings = f"n-grams up to {ngrams}, {'without' if pruned else 'with'} stop words"
+                self.notes.append(f"{TF_IDF}{ending}: {settings}, the best of six on dev")
             assert self.measures  # computed now, so that errors come before hours of training
 
     @cached_property
@@ -100,21 +90,17 @@ class Baselines:
         return {part: evaluate(scores[part], self.relevance[part]) for part in RANKED}
 
 
-def bm25(texts: Sequence[Sequence[str]]) -> Ranker:
+def bm25(
+    index: BM25Index, texts: Sequence[Sequence[str]], rankings: Sequence[Ranking]
+) -> list[Tensor]:
     """BM25: the query is searched for among all texts of the corpus."""
-    index = BM25Index(texts)
-    return lambda rankings: [
-        index.scores(texts[ranking.query])[list(ranking.candidates)] for ranking in rankings
-    ]
+    return [index.scores(texts[one.query])[list(one.candidates)] for one in rankings]
 
 
 def tf_idf(
     texts: Sequence[Sequence[str]], ngrams: int, pruned: bool, rankings: Sequence[Ranking]
 ) -> list[Tensor]:
-    """The cosine of word counts, each times the logarithm of the word's rarity (tf-idf).
-
-    The rarity is that in all texts of the corpus (scikit-learn's ``TfidfVectorizer``).
-    """
+    """The cosine of word counts, each times the logarithm of its rarity in all texts (tf-idf)."""
     if pruned:
         texts = [[word for word in text if word not in ENGLISH_STOP_WORDS] for text in texts]
     ranked = questions_of(rankings)
@@ -137,8 +123,8 @@ def tf_idf(
 
 
 def tuned_tf_idf(corpus: QuestionCorpus, texts: Sequence[Sequence[str]]) -> tuple[int, bool]:
-    """The `ngrams` and `pruned` of :func:`tf_idf` with the best mean reciprocal rank on dev, among
-    those that Lei et al. 2016 try; the first if several are equally good.
+    """The first `ngrams` and `pruned` of :func:`tf_idf` with the best mean reciprocal rank on dev,
+    among those that Lei et al. 2016 try.
     """
     rankings, relevance = corpus.parts["valid"], corpus.relevance("valid")
 

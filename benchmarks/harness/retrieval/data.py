@@ -108,25 +108,9 @@ def question_data(corpus: QuestionCorpus, choice: Questions, file: Path | None) 
     )
 
 
-def trained_questions(queries: Sequence[TrainQuery]) -> Tensor:
-    """The training queries and the questions similar to one, in the order of positions."""
-    return torch.tensor(
-        sorted({place for query in queries for place in (query.query, *query.positives)})
-    )
-
-
-def drawn(query: TrainQuery, others: Tensor, number: int, generator: torch.Generator) -> Tensor:
-    """Random questions that are not similar to a query.
-
-    They are drawn from the questions that the corpus lists for it or, if it lists none, from
-    `others` without the known similar ones. If these are fewer than `number`, some are repeated.
-    """
-    if query.negatives:
-        pool = torch.tensor(query.negatives)
-    else:
-        pool = others[~torch.isin(others, torch.tensor([query.query, *query.positives]))]
-    if not len(pool):
-        raise ValueError("there are no questions to train on that are not similar to another one")
+def drawn(query: TrainQuery, number: int, generator: torch.Generator) -> Tensor:
+    """Random questions that are not similar to a query; if there are too few, some are repeated."""
+    pool = torch.tensor(query.negatives)
     order = torch.randperm(len(pool), generator=generator)
     return pool[order.repeat(-(-number // len(pool)))[:number]]
 
@@ -142,11 +126,10 @@ def _questions_of(corpus: QuestionCorpus, part: str) -> list[int]:
 def _train_rankings(corpus: QuestionCorpus, seed: int) -> list[Ranking]:
     """Lists with a similar question among random ones, for some of the training queries."""
     generator = torch.Generator().manual_seed(seed)
-    others = trained_questions(corpus.train)
     chosen = torch.randperm(len(corpus.train), generator=generator)[:TRAIN_RANKINGS]
     rankings = []
     for query in (corpus.train[place] for place in chosen.tolist()):
-        wrong = drawn(query, others, CANDIDATES, generator).unique().tolist()
+        wrong = drawn(query, CANDIDATES, generator).unique().tolist()
         relevant = (True, *[False] * len(wrong))
         rankings.append(Ranking(query.query, (query.positives[0], *wrong), relevant))
     return rankings
@@ -202,10 +185,7 @@ class CandidateLoader(EpochLoader[QuestionBatch]):
 
 
 class NegativesLoader(EpochLoader[QuestionBatch]):
-    """Goes through pairs of similar questions, each with random others, reordered each epoch.
-
-    A group is a query, a similar question and K others. Seed and epoch determine the others.
-    """
+    """Goes through pairs of similar questions, each with random others, reordered each epoch."""
 
     items = "pairs"
 
@@ -218,23 +198,21 @@ class NegativesLoader(EpochLoader[QuestionBatch]):
         bodies: bool,
         seed: int,
     ) -> None:
-        self.pairs = [(query, other) for query in queries for other in query.positives]
-        super().__init__(self.pairs, None, batch_size, shuffle=True, seed=seed)
-        self.texts, self.bodies = texts, bodies
-        self.num_negatives, self.trained_on = num_negatives, trained_questions(queries)
+        pairs = [(query, other) for query in queries for other in query.positives]
+        super().__init__(pairs, None, batch_size, shuffle=True, seed=seed)
+        self.texts, self.bodies, self.num_negatives = texts, bodies, num_negatives
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """Groups of a query, a similar question and K random others, ``(B, 2 + K)``."""
         for rows in super().batches(generator):
-            pairs = [self.pairs[row] for row in rows.tolist()]
-            yield torch.stack([self.group(one, other, generator) for one, other in pairs])
+            groups = []
+            for query, similar in (self.dataset[row] for row in rows.tolist()):
+                others = drawn(query, self.num_negatives, generator)
+                groups.append(torch.cat([torch.tensor([query.query, similar]), others]))
+            yield torch.stack(groups)
 
     def assemble(self, indices: Tensor) -> QuestionBatch:
         return question_batch(self.texts, indices, self.bodies)
-
-    def group(self, query: TrainQuery, similar: int, generator: torch.Generator) -> Tensor:
-        """A query, a similar question and K random others, ``(2 + K,)``."""
-        negatives = drawn(query, self.trained_on, self.num_negatives, generator)
-        return torch.cat([torch.tensor([query.query, similar]), negatives])
 
 
 class TitleBatch(NamedTuple):
@@ -269,9 +247,8 @@ class TitleLoader(TextLoader):
 def written_pairs(corpus: QuestionCorpus) -> Tensor:
     """All training pairs of a context and a title to write from it, ``(P, 2)``.
 
-    The title of a question is written from itself, from the question's body and, if users have
-    marked another question as similar, from that question's title and body. Questions that the
-    corpus holds out occur in no pair.
+    The title of a question is written from itself, from the question's body and from the titles and
+    bodies of similar questions to train on. Questions that are held out occur in no pair.
     """
     number, outside = len(corpus), set(corpus.held_out)
     pairs = [(place, place) for place in range(number)]

@@ -87,26 +87,25 @@ def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
 def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
     """Thesis Table 2.9 and, if several poolings or fields are compared, 2.10 and 2.11."""
     groups, places = summary.by_model(runs), list(product(RANKED, METRICS))
-    names = [part if key == "MRR" else f"{part}_{key}" for part, key in places]
 
-    def of_words(name: str, found: Sequence[Measures]) -> list[str]:
-        """The row of a method without a network, over some runs."""
+    def row(name: str, found: Sequence[Measures], size: str = "-", *last: str) -> list[str]:
+        """The row of a method, over some runs."""
         cells = [summary.spread([one[part][key] for one in found], DIGITS) for part, key in places]
-        return [name, "-", *cells, "-", "-"]
+        return [name, size, *cells, *(last or ("-", "-"))]
 
-    rows = [of_words(name, [measures]) for name, measures in baselines.measures.items()]
+    rows = [row(name, [measures]) for name, measures in baselines.measures.items()]
     minus_best = summary.minus_best(groups, partial(reciprocal_ranks, task), DIGITS)
     for group in groups:
-        record, seconds = group[0].record, f"{summary.mean_seconds(group):.2f}"
-        cells = [summary.spread([run.record[name] for run in group], DIGITS) for name in names]
-        size, less = f"{record['encoder_parameters']:,}", str(minus_best(group))
-        rows.append([record["model"], size, *cells, less, seconds])
+        name, size = (group[0].record[key] for key in ("model", "encoder_parameters"))
+        last = str(minus_best(group)), f"{summary.mean_seconds(group):.2f}"
+        found = [baselines.measured(_scores_of(run, task)) for run in group]
+        rows.append(row(name, found, f"{size:,}", *last))
     reranker = f"no {RERANKER}: the dev part is too small for one"
     if RERANKER in baselines.measures:
         best = max(groups, key=lambda group: statistics.mean(run.record["valid"] for run in group))
         reranked = (baselines.reranked_scores(_scores_of(run, task)) for run in best)
         both = [baselines.measured(scores) for scores in reranked if scores]
-        rows.append(of_words(f"{RERANKER} with {best[0].record['model']}", both))
+        rows.append(row(f"{RERANKER} with {best[0].record['model']}", both))
         reranker = (
             f"{RERANKER}: a logistic regression over the baselines' scores, and over those of the "
             "network with the best MRR on dev as well, learned on dev (cross-validated there)"
@@ -174,9 +173,9 @@ def pretraining_plot(runs: Sequence[Run]) -> Figure:
         ):
             found = epochs[key].agg(["mean", "std", "size"])
             found = found[found["size"] == len(group)]  # only some seeds reach later epochs
-            style: dict[str, Any] = {"color": f"C{k % 10}", "linewidth": 1.2, "linestyle": line}
             bars = found["std"] if len(group) > 1 else None
-            panel.errorbar(found.index, found["mean"], bars, label=label, capsize=2, **style)
+            style: dict[str, Any] = {"color": f"C{k % 10}", "linewidth": 1.2, "capsize": 2}
+            panel.errorbar(found.index, found["mean"], bars, linestyle=line, label=label, **style)
     axes.set(xlabel="epoch", ylabel="perplexity of titles held out (dotted)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     right.set_ylabel("MRR on dev in percent (solid)")
@@ -208,7 +207,7 @@ def weights_by_position(net: QuestionNet, batches: Sequence[TextBatch]) -> panda
     for words in batches:
         weights, position = net.gates(words), torch.arange(len(words.ids)) - words.ptr[words.text]
         columns = {"mean": weights.mean(dim=1), "largest": weights.amax(dim=1), "place": position}
-        frames.append(pandas.DataFrame({name: each.numpy() for name, each in columns.items()}))
+        frames.append(pandas.DataFrame(columns))
     places = pandas.concat(frames).groupby("place")
     return places.mean().assign(texts=places.size())
 
@@ -216,10 +215,10 @@ def weights_by_position(net: QuestionNet, batches: Sequence[TextBatch]) -> panda
 def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
     """Thesis Figure 2-9: gate weights over the questions of the dev and test parts."""
     figure, (axes,) = panels(1, 1, (6.4, 4.2))
-    places = torch.tensor(questions_of([*data.rankings["valid"], *data.rankings["test"]]))
+    titles = torch.tensor(questions_of([*data.rankings["valid"], *data.rankings["test"]]))
+    both = torch.cat([titles, titles + len(data.corpus)])
     for k, (name, net) in enumerate(nets.items()):
-        bodies = places + len(data.corpus)
-        rows = places if net.config.fields == "title" else torch.cat([places, bodies])
+        rows = titles if net.config.fields == "title" else both
         rows = rows[data.texts.lengths[rows] > 0]
         batches = [data.texts.batch(some) for some in rows.split(TEXTS_AT_ONCE)]
         found = weights_by_position(net, batches)
@@ -228,8 +227,9 @@ def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figur
             style: dict[str, Any] = {"color": f"C{k % 10}", "label": f"{name}, {kind}"}
             axes.plot(1 + found.index, found[kind], line, **style)
     axes.set(xlabel="word", ylabel="1 - λ", ylim=(0, 1))
-    title = f"{data.choice.dataset}, dev and test: what the gate takes in"
-    axes.set_title(title, fontsize="medium")
+    axes.set_title(
+        f"{data.choice.dataset}, dev and test: what the gate takes in", fontsize="medium"
+    )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.legend(loc="outside lower center", ncols=2, fontsize="small")
     return figure
@@ -273,12 +273,11 @@ def rank(options: Any) -> None:
             found = torch.cat([ranker.net.texts(batch) for batch in batches])
         vectors.append(F.normalize(found.float(), dim=1))
     (queries, candidates), (left, right) = texts, vectors
-    best = min(options.best, len(candidates))
-    rows = []
+    best, rows = min(options.best, len(candidates)), []
     for query, vector in zip(queries, left, strict=True):
         scores, places = (right @ vector).topk(best)
-        chosen = [candidates[place] for place in places.tolist()]
-        each = {"query": query, "rank": range(1, best + 1), "text": chosen}
-        rows.append(pandas.DataFrame({**each, "cosine": scores.tolist()}))
-    tables.write_table(out, pandas.concat(rows))
+        hits = enumerate(zip(places.tolist(), scores.tolist(), strict=True), start=1)
+        rows += [(query, rank, candidates[place], score) for rank, (place, score) in hits]
+    table = pandas.DataFrame(rows, columns=["query", "rank", "text", "cosine"])
+    tables.write_table(out, table)
     say(f"the best {best} of {len(candidates)} texts for {len(queries)} queries in {out}")

@@ -80,12 +80,9 @@ def similar_ranks(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> Iter
 
 
 def hinge_losses(scores: Tensor, margin: float) -> Tensor:
-    r"""The hinge loss: how much the best wrong question violates the margin to the similar one.
+    r"""The hinge loss of each query, :math:`\max_k \, [s_k - s_+ + \delta]_+`, ``(...)``.
 
-    .. math::
-        \max_k \, [s_k - s_+ + \delta]_+
-
-    One loss per query, ``(...)``, from scores ``(..., 1 + K)``, the similar question's first.
+    Scores are ``(..., 1 + K)``, that of the similar question first, then those of wrong ones.
     """
     return (scores[..., 1:].amax(dim=-1) - scores[..., 0] + margin).clamp(min=0)
 
@@ -110,6 +107,7 @@ class QuestionRanker(Learner):
     """A network that ranks questions by their cosine with a query."""
 
     UNSAVED = ("relevance",)
+    net: QuestionNet
 
     def __init__(
         self,
@@ -120,7 +118,7 @@ class QuestionRanker(Learner):
     ) -> None:
         super().__init__(optimizer)
         self.save_hyperparameters(ignore=self.UNSAVED, logger=False)
-        self.net: QuestionNet = QuestionNet(QuestionModelConfig(**model))
+        self.net = QuestionNet(QuestionModelConfig(**model))
         self.valid_error = RankingError(relevance)
 
     def forward(self, batch: QuestionBatch) -> Tensor:
@@ -265,8 +263,7 @@ class RetrievalTask(Task):
 class PretrainingTask(Task):
     """Titles of questions, measured by the perplexity of held-out titles.
 
-    Half of the held-out questions choose the epoch, the other half test it. A network's
-    configuration has the name of its encoder.
+    Half of the held-out questions choose the epoch, the other half test it.
     """
 
     measure = Measure("perplexity", "perplexity", ".2f")
@@ -275,7 +272,7 @@ class PretrainingTask(Task):
         self.data, self.dataset = data, data.choice.dataset
         self.split = "titles held out of all questions"
         generator = torch.Generator().manual_seed(data.choice.split_seed)
-        held_out = torch.tensor(data.corpus.held_out)
+        held_out = held_out_pairs(data.corpus, data.corpus.held_out)
         self.written = written_pairs(data.corpus)
         if len(held_out) < 2 or not len(self.written):
             raise InputError(
@@ -283,13 +280,9 @@ class PretrainingTask(Task):
                 f"{len(held_out)} held out of {len(data.corpus)}"
             )
         held_out = held_out[torch.randperm(len(held_out), generator=generator)]
-        half = len(held_out) // 2
+        valid, test = held_out.split([len(held_out) // 2, -(-len(held_out) // 2)])
         sample = torch.randperm(len(self.written), generator=generator)[:TRAIN_SAMPLE]
-        self.pairs = {
-            "train": self.written[sample],
-            "valid": held_out_pairs(data.corpus, held_out[:half].tolist()),
-            "test": held_out_pairs(data.corpus, held_out[half:].tolist()),
-        }
+        self.pairs = {"train": self.written[sample], "valid": valid, "test": test}
         self.parts = {part: torch.arange(len(self.pairs[part])) for part in PARTS}
         titles, unknown = data.texts.batch(self.written[:, 1].unique()), data.vocabulary.unknown
         words, counts = titles.ids.unique(return_counts=True)
@@ -337,8 +330,7 @@ def question_model_configs(
     options: Networks, data: QuestionData, pretrained: Iterable[bool] = (False,)
 ) -> list[QuestionModelConfig]:
     """The configurations of the requested networks, for some questions."""
-    sizes = data.sizes(options.embedding)
-    sizes |= {"dropout": options.dropout, "margin": options.margin}
+    sizes = data.sizes(options.embedding) | {"dropout": options.dropout, "margin": options.margin}
     sizes["num_negatives"] = options.negatives
     if options.fields and not data.has_bodies():
         raise InputError(
@@ -366,10 +358,9 @@ def question_model_configs(
 
 def pretraining_configs(models: Iterable[QuestionModelConfig]) -> list[QuestionModelConfig]:
     """One configuration for the pre-training of each encoder that needs it, named after it."""
-    configs = {}
-    for model in models:
-        if model.pretrained:
-            name, pooling = model.encoder, "mean" if model.encoder == "cnn" else "last"
-            plain = replace(model, name=name, pretrained=False, pooling=pooling, fields="title")
-            configs[name] = plain
-    return list(configs.values())
+    needed = {model.encoder: model for model in models if model.pretrained}
+    poolings = {name: "mean" if name == "cnn" else "last" for name in needed}
+    return [
+        replace(model, name=name, pretrained=False, pooling=poolings[name], fields="title")
+        for name, model in needed.items()
+    ]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas
 import pytest
-import torch
 
 from benchmarks.corpora.annotated_texts import AnnotatedTexts
 from benchmarks.corpora.beer_advocate import BeerAdvocate
@@ -36,18 +35,20 @@ def test_reads_the_published_form(root: Path) -> None:
     assert corpus.part("train") == [["pours", "a", "dark", "brown"], ["no", "head", "."]]
     assert corpus.part("valid") == [["smells", "of", "malt"]]
     assert corpus.part("test") == [REVIEW["x"], ["flat"]]
-    rows = [[0.8, 0.6, 0.5, 0.4, 1.0], [0, 0.25, 0.5, 0.75, 1], [0.5] * 5, *[REVIEW["y"]] * 2]
-    assert torch.equal(corpus.ratings, torch.tensor(rows))
+    assert corpus.y.tolist() == [0.6, 0.25, 0.5, 0.6, 0.6]
     assert corpus.evidence[:3] == [None, None, None]
     assert [marks.int().tolist() for marks in corpus.evidence[3:]] == [[1, 0, 0, 0, 1], [0]]
     with pytest.raises(FileNotFoundError, match=r"aspect0.train.txt or .* is not in .*; http://"):
         BeerAdvocate(root)
-    digests = [corpus.digest(), BeerAdvocate(root, aspect=1).digest()]
-    write_file(root / "reviews.aspect1.heldout.txt.gz", HELDOUT.replace("0.5 ", "0.6 ", 1))
-    digests.append(BeerAdvocate(root, aspect=1).digest())
-    (root / "annotations.json").write_text(json.dumps({**REVIEW, "0": [[0, 2]]}))
-    digests.append(BeerAdvocate(root, aspect=1).digest())
-    assert digests[0] == digests[1] and len(set(digests)) == 3
+    assert BeerAdvocate(root, aspect=1).digest() == corpus.digest()
+    digests = {corpus.digest()}
+    for name, content in (
+        ("reviews.aspect1.heldout.txt.gz", HELDOUT.replace("0.5", "0.6")),
+        ("annotations.json", "\n".join(json.dumps({**one, "1": [[0, 1]]}) for one in ANNOTATED)),
+    ):
+        write_file(root / name, content)
+        digests.add(BeerAdvocate(root, aspect=1).digest())
+    assert len(digests) == 3
 
 
 NOT_FIVE, NO_REVIEW = "expected 5 ratings from 0 to 1, got ", "is no annotated review"
@@ -60,10 +61,10 @@ NOT_FIVE, NO_REVIEW = "expected 5 ratings from 0 to 1, got ", "is no annotated r
         ("0.1 0.2 0.3 0.4 0.5\t ", "expected words, got"),
         *((f"0 0 0 {rating}\twords", NOT_FIVE) for rating in ("0", "0 five", "0 1.5", "0 nan")),
         ([1], NO_REVIEW),
-        ({k: v for k, v in REVIEW.items() if k != "3"}, f"{NO_REVIEW}: '3'"),
-        ({**REVIEW, "2": 4}, NO_REVIEW),
-        *(({**REVIEW, "2": [span]}, "not within 5 words") for span in ([1, 6], [-1, 2], [3, 2])),
-        ({**REVIEW, "2": [[1, 2, 3]]}, f"{NO_REVIEW}: too many values"),
+        ({k: v for k, v in REVIEW.items() if k != "1"}, f"{NO_REVIEW}: '1'"),
+        ({**REVIEW, "1": 4}, NO_REVIEW),
+        *(({**REVIEW, "1": [span]}, "not within 5 words") for span in ([1, 6], [-1, 2], [3, 2])),
+        ({**REVIEW, "1": [[1, 2, 3]]}, f"{NO_REVIEW}: too many values"),
         ({**REVIEW, "x": ["a", "b", "c", "d", 1]}, "expected words, got"),
         ({**REVIEW, "y": [0, 0, 0, 0, "x"]}, NOT_FIVE),
     ],

@@ -3,21 +3,32 @@
 import gzip
 import io
 import zipfile
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 import torch
 
-from benchmarks.corpora import film_reviews
 from benchmarks.corpora.ag_news import AGNews
-from benchmarks.corpora.film_reviews import MR, SST
+from benchmarks.corpora.film_reviews import MR, SST, SST_FOLDER
 from benchmarks.corpora.published_text import use_fold
 from benchmarks.corpora.trec import TREC
-from pyg_kernels.datasets import TextCorpus
+from pyg_kernels.datasets import TextCorpus, public_file
 from tests.benchmarks.small_data import write_file
 from tests.datasets.conftest import present
+
+
+@pytest.fixture
+def serve(serve, monkeypatch):
+    """Downloads may have any checksum."""
+    monkeypatch.setattr(public_file, "file_sha256", lambda path: ANY)
+    return serve
+
+
+def sizes(corpus: TextCorpus) -> list[int]:
+    return [len(places) for places in corpus.parts.values()]
+
 
 TRAIN = (
     b"NUM:dist How far is it from Denver to Aspen ?\n"
@@ -27,19 +38,14 @@ TRAIN = (
 TEST = b"LOC:city What is the capital of Japan ?\n"
 
 
-def test_trec_is_downloaded_once_and_read_in_latin_1(tmp_path: Path, serve, monkeypatch) -> None:
-    urls, names = [], ("train_5500.label", "TREC_10.label")
-    for attribute, content in (("train_file", TRAIN), ("test_file", TEST)):
-        known = replace(getattr(TREC, attribute), sha256=sha256(content).hexdigest())
-        monkeypatch.setattr(TREC, attribute, known)
-        urls.append(known.url)
-    asked = serve(dict(zip(urls, (TRAIN, TEST), strict=True)))
+def test_trec_is_downloaded_once_and_read_in_latin_1(tmp_path: Path, serve) -> None:
+    there = [tmp_path / "raw" / file.name for file in (TREC.train_file, TREC.test_file)]
+    asked = serve({TREC.train_file.url: TRAIN, TREC.test_file.url: TEST})
     TREC(tmp_path)
     corpus = TREC(tmp_path)
-    assert asked == urls
-    there = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")]
-    assert sorted(there) == sorted(f"raw/{name}" for name in names)
-    assert (tmp_path / "raw" / names[0]).read_bytes() == TRAIN
+    assert asked == [TREC.train_file.url, TREC.test_file.url]
+    assert sorted(tmp_path.rglob("*.*")) == sorted(there)
+    assert there[0].read_bytes() == TRAIN
     assert corpus.classes == ("LOC", "NUM")
     assert corpus.labels.tolist() == [1, 0, 1, 0]
     assert corpus.texts[0] == ["how", "far", "is", "it", "from", "denver", "to", "aspen", "?"]
@@ -51,9 +57,9 @@ def test_trec_is_downloaded_once_and_read_in_latin_1(tmp_path: Path, serve, monk
     with pytest.raises(ValueError, match="labels must be 'coarse' or 'fine', got 'finest'"):
         TREC(tmp_path, labels="finest")
     # The same files compressed, in UTF-8 and under other names.
-    for name, other in zip(names, ("train.txt.gz", "test.txt.gz"), strict=True):
-        write_file(tmp_path / other, (tmp_path / "raw" / name).read_text("latin-1"))
-        (tmp_path / "raw" / name).unlink()
+    for path, other in zip(there, ("train.txt.gz", "test.txt.gz"), strict=True):
+        write_file(tmp_path / other, path.read_text("latin-1"))
+        path.unlink()
     assert TREC(tmp_path).texts == corpus.texts
     for line in (b"NUM how far ?", b"how far ?", b"NUM:dist", b"", b"NUM:dist  "):
         (tmp_path / "TREC_10.label").write_bytes(TEST + line + b"\n")
@@ -95,12 +101,9 @@ def test_phrases_take_the_place_of_the_training_sentences(sst_root: Path) -> Non
         assert corpus.part("test") == [["yes", ",", "superb"]]
 
 
-def test_sentiment_of_two_classes_is_downloaded(tmp_path: Path, serve, monkeypatch) -> None:
-    names = [f"stsa.binary.{part}" for part in ("train", "dev", "test")]
-    contents = dict(zip(names, (b"1 a Fine film\n0 dull .\n", b"0 no\n", b"1 yes\n"), strict=True))
-    known = {name: sha256(content).hexdigest() for name, content in contents.items()}
-    monkeypatch.setattr(film_reviews, "SST_SHA256", known)
-    serve({film_reviews.SST_FOLDER + name: content for name, content in contents.items()})
+def test_sentiment_of_two_classes_is_downloaded(tmp_path: Path, serve) -> None:
+    contents = {"train": b"1 a Fine film\n0 dull .\n", "dev": b"0 no\n", "test": b"1 yes\n"}
+    serve({f"{SST_FOLDER}stsa.binary.{part}": content for part, content in contents.items()})
     corpus = SST(tmp_path, labels="binary")
     assert (corpus.classes, corpus.labels.tolist()) == (("0", "1"), [1, 0, 0, 1])
 
@@ -120,81 +123,44 @@ def test_what_is_no_sentiment_is_named(sst_root: Path) -> None:
             SST(sst_root, phrases=None)
 
 
-def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
+def test_reviews_are_an_archive_of_two_files_tested_by_ten_folds(tmp_path: Path, serve) -> None:
     serve({MR.positive_file.url: b"not an archive"})
     said = r"cannot download .*; put its file sentence_polarity/rt-polarity.neg at .*raw"
     with pytest.raises(OSError, match=said):
         MR(tmp_path)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as zipped:
-        for attribute in ("positive_file", "negative_file"):
-            content = "".join(f"{attribute} {k}\n" for k in range(50)).encode()
-            file = replace(getattr(MR, attribute), sha256=sha256(content).hexdigest())
-            zipped.writestr(file.member, content)
-            monkeypatch.setattr(MR, attribute, file)
+        for file in (MR.positive_file, MR.negative_file):
+            # The last five of 50 lines are equal to the first ones.
+            zipped.writestr(file.member, "".join(f"{file.name} {k % 45}\n" for k in range(50)))
     serve({MR.positive_file.url: archive.getvalue()})
     corpus = MR(tmp_path)
     assert corpus.classes == ("negative", "positive")
-    assert corpus.labels.tolist() == [0] * 50 + [1] * 50
-    assert sorted(torch.cat(list(corpus.parts.values())).tolist()) == list(range(100))
-    assert [len(places) for places in corpus.parts.values()] == [80, 10, 10]
-    assert not torch.equal(MR(tmp_path, seed=1).parts["test"], corpus.parts["test"])
-    use_fold(corpus, 0, seed=1)
-    assert torch.equal(MR(tmp_path, seed=1).parts["test"], corpus.parts["test"])
-    (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"a\n \n")
-    with pytest.raises(ValueError, match=r"line 2 of .*rt-polarity.neg is empty"):
-        MR(tmp_path)
-
-
-def test_ten_folds_in_turn_keep_equal_texts_together() -> None:
-    texts = [[f"w{k % 45}", "film"] for k in range(50)]
-    corpus = TextCorpus(texts, ["ab"[k % 2] for k in range(50)], {"train": [0, 1], "test": [2]})
+    assert not torch.equal(MR(tmp_path, seed=3).parts["test"], corpus.parts["test"])
     parts = []
     for k in range(10):
         use_fold(corpus, k, seed=3)
         assert corpus.split == f"fold {k} of 10 random folds (seed 3)"
         parts.append(corpus.parts)
-        for part in corpus.parts.values():
-            both = [place for place in part.tolist() if place % 45 < 5]
-            assert {(place + 45) % 90 for place in both} == set(both)
+        for part in map(torch.Tensor.tolist, corpus.parts.values()):
+            assert {place + 45 for place in part if place % 50 < 5} <= set(part)
+    assert torch.equal(MR(tmp_path, seed=3).parts["test"], parts[0]["test"])
     for one, after in zip(parts, [*parts[1:], parts[0]], strict=True):
-        assert sorted(torch.cat(list(one.values())).tolist()) == list(range(50))
+        assert sorted(torch.cat(list(one.values())).tolist()) == list(range(100))
         assert torch.equal(one["valid"], after["test"])
-    assert sorted(torch.cat([one["test"] for one in parts]).tolist()) == list(range(50))
-    assert corpus.labels.tolist() == [k % 2 for k in range(50)]
-    few = TextCorpus(texts[:5], ["a"] * 5, {"train": [0, 1], "test": [2]})
+    assert sorted(torch.cat([one["test"] for one in parts]).tolist()) == list(range(100))
+    assert corpus.labels.tolist() == [0] * 50 + [1] * 50
+    many, few = (
+        TextCorpus([[str(k)] for k in range(number)], ["a"] * number, {"train": [0], "test": [1]})
+        for number in (100, 5)
+    )
+    use_fold(many, 7, seed=3)
+    assert sizes(many) == [80, 10, 10]
     with pytest.raises(ValueError, match=r"the (valid|test) part has no texts"):
         use_fold(few, 7, seed=3)
-
-
-def test_the_real_corpora(real_data: Path) -> None:
-    real_texts = present(real_data / "text")
-    trec = TREC(real_texts / "trec")
-    assert [len(places) for places in trec.parts.values()] == [5452, 500]
-    assert trec.classes == ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
-    assert trec.labels[trec.parts["train"]].bincount().tolist() == [86, 1162, 1250, 1223, 835, 896]
-    questions = {tuple(text) for text in trec.part("train")}
-    assert sum(tuple(text) in questions for text in trec.part("test")) == 11
-    trec.hold_out(0.1, seed=0)
-    assert [len(places) for places in trec.parts.values()] == [4909, 543, 500]
-    questions = {tuple(text) for text in trec.part("train")}
-    for part, repeated in (("valid", 12), ("test", 8)):
-        assert sum(tuple(text) in questions for text in trec.part(part)) == repeated
-    assert len(TREC(real_texts / "trec", labels="fine").classes) == 50
-    sizes = {"fine": [8544, 1101, 2210], "binary": [6920, 872, 1821]}
-    for labels, expected in sizes.items():
-        sst = SST(real_texts / "sst", labels=labels)
-        assert [len(places) for places in sst.parts.values()] == expected
-    assert MR(real_texts / "mr").labels.bincount().tolist() == [5331, 5331]
-    news = AGNews(present(real_texts / "ag_news"))
-    assert news.labels.bincount().tolist() == [1900] * 4
-    assert news.labels[news.parts["test"]].bincount().tolist() == [380] * 4
-    said = "has been canceled , australian foreign minister alexander downer said on tuesday ."
-    assert " ".join(news.texts[76]).endswith(f"and gave no indication that the meeting {said}")
-    assert not any("\\" in word or "#39" in word for text in news.texts for word in text)
-    content = AGNews.test_file.find(real_texts / "ag_news").read_bytes()
-    content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    assert sha256(content).hexdigest() == AGNews.test_file.sha256
+    (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"a\n \n")
+    with pytest.raises(ValueError, match=r"line 2 of .*rt-polarity.neg is empty"):
+        MR(tmp_path)
 
 
 NEWS = '"3","Gas","Oil\\\\falls\\no more &lt;b&gt;, Smith #39;s firm"\n' + "".join(
@@ -218,6 +184,29 @@ def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path, serve) -> 
     asked = serve({})
     write_file(tmp_path / "part" / "ag_news.test.csv.gz", NEWS)
     corpus = AGNews(tmp_path / "part", seed=2)
-    assert [len(places) for places in corpus.parts.values()] == [17, 4]
+    assert sizes(corpus) == [17, 4]
     assert corpus.split == "random 20% of each class of ag_news.test.csv.gz for testing (seed 2)"
     assert asked == []
+
+
+def test_the_real_corpora(real_data: Path) -> None:
+    real_texts = present(real_data / "text")
+    trec = TREC(real_texts / "trec")
+    assert sizes(trec) == [5452, 500]
+    assert trec.classes == ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+    assert trec.labels[trec.parts["train"]].bincount().tolist() == [86, 1162, 1250, 1223, 835, 896]
+    questions = {tuple(text) for text in trec.part("train")}
+    assert sum(tuple(text) in questions for text in trec.part("test")) == 11
+    assert len(TREC(real_texts / "trec", labels="fine").classes) == 50
+    assert sizes(SST(real_texts / "sst", labels="fine")) == [8544, 1101, 2210]
+    assert sizes(SST(real_texts / "sst", labels="binary")) == [6920, 872, 1821]
+    assert MR(real_texts / "mr").labels.bincount().tolist() == [5331, 5331]
+    news = AGNews(present(real_texts / "ag_news"))
+    assert news.labels.bincount().tolist() == [1900] * 4
+    assert news.labels[news.parts["test"]].bincount().tolist() == [380] * 4
+    said = "has been canceled , australian foreign minister alexander downer said on tuesday ."
+    assert " ".join(news.texts[76]).endswith(f"and gave no indication that the meeting {said}")
+    assert not any("\\" in word or "#39" in word for text in news.texts for word in text)
+    content = AGNews.test_file.find(real_texts / "ag_news").read_bytes()
+    content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    assert sha256(content).hexdigest() == AGNews.test_file.sha256

@@ -84,6 +84,7 @@ def test_finds_compressed_files_the_held_out_questions_and_the_vectors(root) -> 
         ("train_random.txt", "9\t11 13\t12\n", r"line 1 of .*: id without a question, 13"),
         ("train_random.txt", "\n", r"line 1 of .*: expected 3 cells, got 1"),
         ("train_random.txt", "9\t\t11\n", r"training question without a similar one, 9"),
+        ("train_random.txt", "9\t11\t9 11\n", r"training question without another one, 9"),
         ("train_random.txt", "9\t9 11\t12\n", r"line 1 of .*: question similar to itself .*, 9"),
         ("text_tokenized.txt", "", r"/text_tokenized.txt has no questions that can be used"),
         ("dev.txt", "13\t9\t9 12\t1 2\n", r"line 1 of .*dev.txt: id without a question, 13"),
@@ -142,7 +143,7 @@ def corpus(**changes: Any) -> QuestionCorpus:
 
 def test_holds_out_a_tenth_and_only_where_the_corpus_names_none() -> None:
     many = [Question(str(number), ["w"]) for number in range(38)]
-    first, second, named = corpus(questions=many), corpus(questions=many), corpus(held_out=[4, 2])
+    first, second, named = corpus(questions=many), corpus(questions=many), corpus(held_out=(2, 4))
     for one in (first, second, named):
         one.hold_out(seed=1)
     assert first.held_out == second.held_out == tuple(sorted(set(first.held_out)))
@@ -156,7 +157,7 @@ def test_the_digest_tells_corpora_apart() -> None:
         corpus().digest(),
         corpus(split="other words").digest(),
         corpus(train=[TrainQuery(0, (1,), (3, 2))]).digest(),
-        corpus(held_out=[1]).digest(),
+        corpus(held_out=(1,)).digest(),
         corpus(questions=[Question(name, [name, "?"]) for name in "abcd"]).digest(),
         corpus(parts={**corpus().parts, "valid": [Ranking(1, (0, 2), (True, False))]}).digest(),
     }
@@ -270,6 +271,7 @@ def test_groups_of_connected_sentences_stay_together(tmp_path, monkeypatch) -> N
     assert MSRPQuestions(tmp_path, seed=8).digest() == msrp.digest()
 
 
+ONE_GROUP = [(1, FIRST[0], SECOND[0]), *((1, FIRST[9], SECOND[k]) for k in range(1, 12))]
 FILE = r"/msr_paraphrase_{}.txt "
 BAD_LINES = [
     ("1\ta\tb\tx y", "expected 5 cells, got 4"),
@@ -288,6 +290,7 @@ BAD_LINES = [
         (TRAIN, [(0, FIRST[30], SECOND[30])], "", FILE.format("test") + "has too few"),
         ([(0, FIRST[1], SECOND[1])], TEST, "", "too small for a dev part of 0.1: it has 0 pairs"),
         ([(1, FIRST[k], SECOND[k]) for k in range(9)], TEST, "", "part of 0.1: it has 9 pairs"),
+        (ONE_GROUP, TEST, "", "all sentences to train on are similar to each other"),
     ],
 )
 def test_a_bad_pair_is_named(tmp_path: Path, train, test, line: str, message: str) -> None:

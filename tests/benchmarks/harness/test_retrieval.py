@@ -10,7 +10,9 @@ import torch
 import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
+from sklearn.preprocessing import scale
 from torch import Tensor
+from torchmetrics import retrieval
 
 from benchmarks.corpora.questions import (
     RANKED,
@@ -25,8 +27,8 @@ from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval import data as batches
 from benchmarks.harness.retrieval import task as tasks
 from benchmarks.harness.retrieval.baselines import Baselines, tf_idf, tuned_tf_idf
-from benchmarks.harness.retrieval.data import END, drawn, load_questions, question_data
-from benchmarks.harness.retrieval.models import ENCODERS, QuestionModelConfig, QuestionNet, pooled
+from benchmarks.harness.retrieval.data import END, load_questions, question_data
+from benchmarks.harness.retrieval.models import ENCODERS, QuestionModelConfig, QuestionNet
 from benchmarks.harness.retrieval.options import Networks, Questions
 from benchmarks.harness.retrieval.report import weights_by_position
 from benchmarks.harness.retrieval.task import METRICS, PretrainingTask, evaluate
@@ -54,7 +56,7 @@ TEST = [
 
 @pytest.fixture
 def corpus() -> QuestionCorpus:
-    return QuestionCorpus(QUESTIONS, [TrainQuery(0, (1,), (2, 3))], {"valid": DEV, "test": TEST})
+    return QuestionCorpus(QUESTIONS, [TrainQuery(0, (1,), (2, 3))], {"valid": DEV, "test": [*TEST]})
 
 
 @pytest.mark.parametrize("fields", ["title", "title+body"])
@@ -92,26 +94,10 @@ def test_stop_words_go_before_runs_are_formed(corpus) -> None:
     assert found.tolist() == [0.0, 0.0]
 
 
-QUERIES, CANDIDATES = 60, 12
-Rankers = list[list[Tensor]]
-
-
-def rankers(seed: int, *noise: float) -> tuple[Rankers, list[Tensor]]:
-    """Rankers that see the same hidden quality, each with its own noise, scale and offset."""
-    generator = torch.Generator().manual_seed(seed)
-    quality = torch.randn(QUERIES, CANDIDATES, generator=generator)
-    offsets = 7 * torch.arange(QUERIES)[:, None]
-    scores = []
-    for k, level in enumerate(noise):
-        seen = quality + level * torch.randn(quality.shape, generator=generator)
-        scores.append(list(10.0**k * seen + offsets))
-    return scores, list(quality > 1)
-
-
 class Made(Baselines):
     """Baselines made of scores and relevance, the same for both parts, in place of a corpus."""
 
-    def __init__(self, rankers: Rankers, relevance: list[Tensor]) -> None:
+    def __init__(self, rankers: list[list[Tensor]], relevance: list[Tensor]) -> None:
         self.scores = {str(k): dict.fromkeys(RANKED, one) for k, one in enumerate(rankers)}
         self.relevance = dict.fromkeys(RANKED, relevance)
 
@@ -121,18 +107,23 @@ def test_the_reranker_learns_from_other_queries_however_long_their_lists_are() -
 
     It reads scores standardised within a query. Scores that are equal up to rounding become zeros.
     """
-    scores, relevance = rankers(5, 0.1, 2.0)
-    lengths = [2 + place % (CANDIDATES - 1) for place in range(QUERIES)]
-    cut = [[s[:n] for s, n in zip(ranker, lengths, strict=True)] for ranker in [*scores, relevance]]
-    *scores, relevance = cut
-    constant = [0.1 * n * (1 + torch.arange(n) % 2 * 6e-8) for n in lengths]
-    found = Made([*scores, constant], relevance).reranked_scores()
-    numbers = [[s.double().numpy() for s in ranker] for ranker in scores]
-    features = [
-        np.stack([(s - s.mean()) / s.std() for s in columns], axis=1)
-        for columns in zip(*numbers, strict=True)
+    generator = torch.Generator().manual_seed(5)
+    sizes = [2 + place % 11 for place in range(60)]
+    quality = [torch.randn(size, generator=generator) for size in sizes]
+    relevance = [each > 1 for each in quality]
+    scores = [  # with noise, a scale and offsets
+        [
+            size * (q + noise * torch.randn(len(q), generator=generator)) + k
+            for k, q in enumerate(quality)
+        ]
+        for size, noise in ((1, 0.1), (10, 2))
     ]
-    queries = np.arange(QUERIES)
+    constant = [0.1 * n * (1 + torch.arange(n) % 2 * 6e-8) for n in sizes]
+    found = Made([*scores, constant], relevance).reranked_scores()
+    features = [
+        scale(torch.stack(columns, dim=1).double().numpy()) for columns in zip(*scores, strict=True)
+    ]
+    queries = np.arange(len(sizes))
     folds = [("valid", *fold) for fold in GroupKFold(5).split(queries, groups=queries)]
     for part, train, held in [*folds, ("test", queries, queries)]:
         model = LogisticRegression(class_weight="balanced")
@@ -155,26 +146,24 @@ def test_there_is_no_reranker_without_enough_to_learn_from() -> None:
         assert set(made.measures) == ({"0", "re-ranker"} if enough else {"0"})
 
 
-def test_measures_are_their_definitions() -> None:
-    """One query at a time, from the ranks of its similar candidates."""
+def test_measures_are_means_over_the_queries_with_a_similar_candidate() -> None:
     generator = torch.Generator().manual_seed(0)
     sizes = torch.randint(1, 21, (80,), generator=generator).tolist()
-    scores = [torch.randn(size, generator=generator) for size in sizes]
+    scores = [torch.rand(size, generator=generator) for size in sizes]
     relevance = [torch.rand(size, generator=generator) < 0.25 for size in sizes]
     assert any(not similar.any() for similar in relevance)
-    values: dict[str, list[float]] = {name: [] for name in METRICS}
-    for score, similar in zip(scores, relevance, strict=True):
-        order = sorted(range(len(score)), key=lambda place: -score[place].item())
-        ranks = [rank for rank, place in enumerate(order, start=1) if similar[place]]
-        if not ranks:
-            continue
-        precisions = [found / rank for found, rank in enumerate(ranks, start=1)]
-        values["MAP"].append(sum(precisions) / len(ranks))
-        values["MRR"].append(1 / ranks[0])
-        values["P@1"].append(float(ranks[0] == 1))
-        values["P@5"].append(sum(rank <= 5 for rank in ranks) / 5)
-    expected = {name: 100 * sum(found) / len(found) for name, found in values.items()}
-    assert evaluate(scores, relevance) == pytest.approx(expected, abs=1e-4)
+    owner = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    expected = {}
+    for name, kind, options in (
+        ("MAP", retrieval.RetrievalMAP, {}),
+        ("MRR", retrieval.RetrievalMRR, {}),
+        ("P@1", retrieval.RetrievalPrecision, {"top_k": 1}),
+        ("P@5", retrieval.RetrievalPrecision, {"top_k": 5}),
+    ):
+        metric = kind(empty_target_action="skip", **options)
+        expected[name] = 100 * metric(torch.cat(scores), torch.cat(relevance), owner).item()
+    negative = [score.log() for score in scores]
+    assert evaluate(negative, relevance) == pytest.approx(expected, abs=1e-4)
 
 
 def test_scores_of_one_value_gain_nothing_from_the_order_of_candidates() -> None:
@@ -194,6 +183,11 @@ def test_scores_of_one_value_gain_nothing_from_the_order_of_candidates() -> None
         evaluate([torch.zeros(2)], [torch.zeros(2, dtype=torch.bool)])
 
 
+POOLINGS = {
+    "last": lambda states: states[-1],
+    "mean": lambda states: states.mean(dim=0),
+    "max": lambda states: states.amax(dim=0),
+}
 # Four questions; the third has no body.
 TITLES = [[2, 3], [4], [5, 6, 7], [3, 3]]
 BODIES = [[8, 9, 2], [4, 4], [], [9]]
@@ -208,7 +202,7 @@ def texts() -> EncodedTexts:
 
 
 @pytest.mark.parametrize("fields", ["title", "title+body"])
-@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
+@pytest.mark.parametrize("pooling", list(POOLINGS))
 @torch.no_grad()
 def test_scores_are_cosines_of_means_of_title_and_body(texts, fields, pooling) -> None:
     groups = torch.tensor([[2, 0, 3], [1, 3, 2]])
@@ -222,7 +216,7 @@ def test_scores_are_cosines_of_means_of_title_and_body(texts, fields, pooling) -
         for ids in filter(None, parts):
             text = TextBatch(torch.tensor(ids), torch.tensor([0, len(ids)]), torch.zeros(1))
             states, _ = model.encoder(model.embedding(text.ids), text)
-            found.append(pooled(F.normalize(states, dim=1), text, pooling)[0])
+            found.append(POOLINGS[pooling](F.normalize(states, dim=1)))
         return torch.stack(found).mean(dim=0)
 
     expected = [
@@ -240,34 +234,17 @@ def test_each_question_is_encoded_once(texts) -> None:
 
 
 def test_an_epoch_has_every_pair_once_with_questions_that_are_not_similar(texts) -> None:
-    queries = [TrainQuery(0, (1, 2), (3,)), TrainQuery(3, (2,))]
+    queries = [TrainQuery(0, (1, 2), (3,)), TrainQuery(3, (2,), tuple(range(4, 30)))]
+    loader = batches.NegativesLoader(texts, queries, 20, batch_size=2, bodies=True, seed=7)
+    for seed in range(5):
+        groups = torch.cat(list(loader.batches(torch.Generator().manual_seed(seed)))).tolist()
+        assert sorted(group[:2] for group in groups) == [[0, 1], [0, 2], [3, 2]]
+        for query, _, *others in groups:
+            # They are repeated only where there are too few.
+            assert others == [3] * 20 if query == 0 else len({*others} & {*range(4, 30)}) == 20
+    queries[1] = TrainQuery(3, (2,), (0, 1))
     loader = batches.NegativesLoader(texts, queries, 4, batch_size=2, bodies=True, seed=7)
-    drawn_groups = [
-        loader.group(query, similar, torch.Generator().manual_seed(k))
-        for k in range(5)
-        for query, similar in loader.pairs
-    ]
-    for group in drawn_groups:
-        query, similar, *others = group.tolist()
-        known = {0: {0, 1, 2}, 3: {3, 2}}[query]
-        assert similar in known and known.isdisjoint(others)
-        assert len(others) == 4
-    assert {tuple(group[:2].tolist()) for group in drawn_groups} == {(0, 1), (0, 2), (3, 2)}
-    assert len(loader) == 2
-    assert sum(len(batch.groups) for batch in loader) == 3
-
-
-def test_negatives_are_without_repetition_where_there_are_enough() -> None:
-    generator = torch.Generator().manual_seed(0)
-    query = TrainQuery(0, (1,), tuple(range(2, 30)))
-    assert drawn(query, torch.tensor([0]), 20, generator).unique().numel() == 20
-    queries = [TrainQuery(k, ((k + 1) % 30,)) for k in range(30)]
-    others = batches.trained_questions(queries)
-    assert others.tolist() == list(range(30))
-    found = drawn(queries[4], others, 28, generator)
-    assert sorted(found.tolist()) == [k for k in range(30) if k not in (4, 5)]
-    with pytest.raises(ValueError, match="no questions to train on that are not similar"):
-        drawn(TrainQuery(0, (1,)), torch.tensor([0, 1]), 2, generator)
+    assert [batch.groups.shape for batch in loader] == [(2, 6), (1, 6)]
 
 
 def test_losses_and_errors_by_hand() -> None:
@@ -293,7 +270,7 @@ def config(**options) -> QuestionModelConfig:
     return replace(QuestionModelConfig(*usual, 10, 200, fixed_embedding=True, hidden=1), **options)
 
 
-def test_poolings_and_the_cnn_are_their_definitions(words) -> None:
+def test_states_of_the_cnn_are_windows_that_end_at_each_word_and_their_mean(words) -> None:
     net, x = ENCODERS["cnn"](4, 6), torch.randn(len(words.ids), 4)
     states, mean = net(x, words)
     (cell,) = net.windows.cells
@@ -303,9 +280,6 @@ def test_poolings_and_the_cnn_are_their_definitions(words) -> None:
         windows = torch.tanh(F.conv1d(F.pad(own.T, (2, 0)), kernel, cell.bias)).T
         torch.testing.assert_close(found, windows)
         torch.testing.assert_close(mean[text], windows.mean(dim=0))
-        torch.testing.assert_close(pooled(x, words, "last")[text], own[-1])
-        torch.testing.assert_close(pooled(x, words, "mean")[text], own.mean(dim=0))
-        torch.testing.assert_close(pooled(x, words, "max")[text], own.amax(dim=0))
 
 
 def test_widths_of_the_thesis_within_equal_parameters() -> None:
