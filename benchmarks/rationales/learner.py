@@ -112,7 +112,7 @@ class RankingGoal:
 
     def error(self, answers: Tensor, right: Sequence[Tensor]) -> float:
         """The mean average precision in percent; NaN if a score is not a number."""
-        return evaluate(answers.float().split([len(similar) for similar in right]), right)["MAP"]
+        return evaluate(answers, right)["MAP"]
 
 
 Goal = ClassGoal | NumberGoal | RankingGoal

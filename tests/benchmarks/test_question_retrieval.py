@@ -83,10 +83,11 @@ def test_compares_encoders_with_and_without_pretraining(compared) -> None:
     task = RetrievalTask(load_questions(questions(compared / "askubuntu")))
     for record, run in runs_of(out, table):
         for part in ("valid", "test"):
-            lists = [rows for _, rows in run[run["part"] == part].groupby("query", sort=False)]
-            assert [len(rows) for rows in lists] == [8] * len(TOPICS)
-            scores = [torch.tensor(rows["score"].to_numpy()) for rows in lists]
-            found = evaluate(scores, [torch.tensor([*rows["relevant"]]).bool() for rows in lists])
+            rows = run[run["part"] == part]
+            queries = rows.groupby("query", sort=False)["relevant"]
+            relevance = [torch.tensor(each.to_numpy()) for _, each in queries]
+            assert list(map(len, relevance)) == [8] * len(TOPICS)
+            found = evaluate(torch.tensor(rows["score"].to_numpy()), relevance)
             for key in METRICS:
                 name = part if key == "MRR" else f"{part}_{key}"
                 assert record[name] == pytest.approx(found[key])

@@ -6,15 +6,16 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas
 import torch
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, cross_val_predict
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from benchmarks.corpora.questions import RANKED, BM25Index, QuestionCorpus, Ranking, questions_of
+from benchmarks.corpora.questions import RANKED, BM25Index, QuestionCorpus, Ranking
 from benchmarks.harness.errors import as_input_error
+from benchmarks.harness.retrieval.data import ranked_pairs
 from benchmarks.harness.retrieval.task import evaluate
 
 RERANKER, TF_IDF, BM25 = "re-ranker", "TF-IDF", "BM25"
@@ -22,8 +23,8 @@ NGRAMS = (1, 2, 3)
 FOLDS = 5
 CONSTANT = 1e-6  # a spread below this share of the largest score is rounding
 
-Ranker = Callable[[Sequence[Ranking]], list[Tensor]]
-Scores = Mapping[str, Sequence[Tensor]]  # by part: for each query the scores of its candidates
+Ranker = Callable[[Sequence[Ranking]], Tensor]
+Scores = Mapping[str, Tensor]  # by part: the scores of all candidates, one list after another
 Measures = dict[str, dict[str, float]]  # by part: the measures of ``evaluate``
 
 
@@ -37,15 +38,19 @@ class Baselines:
     """
 
     def __init__(self, corpus: QuestionCorpus, fields: Sequence[str]) -> None:
-        self.relevance: Scores = {part: corpus.relevance(part) for part in RANKED}
+        self.relevance = {part: corpus.relevance(part) for part in RANKED}
         self.scores: dict[str, Scores] = {}  # of each baseline
         self.notes: list[str] = []  # remarks on some baselines
 
         def add(name: str, ranker: Ranker) -> None:
             self.scores[name] = {part: ranker(corpus.parts[part]) for part in RANKED}
 
-        if all(ranking.bm25 for part in RANKED for ranking in corpus.parts[part]):
-            add(f"{BM25} of the corpus", lambda ranked: [torch.tensor(one.bm25) for one in ranked])
+        given = {part: [ranking.bm25 or () for ranking in corpus.parts[part]] for part in RANKED}
+        if all(all(lists) for lists in given.values()):
+            self.scores[f"{BM25} of the corpus"] = {
+                part: torch.tensor([score for each in lists for score in each])
+                for part, lists in given.items()
+            }
         with as_input_error():
             for field in fields:
                 texts, ending = corpus.texts(field), ", title" * (field == "title")
@@ -67,45 +72,43 @@ class Baselines:
         """The scores of the re-ranker over baselines and `others`; on dev each query's are learned
         from other queries. None if a fold would learn from similar or from other candidates alone.
         """
-        relevance, rankers = self.relevance["valid"], [*self.scores.values(), *others]
-        similar, sizes = torch.cat(list(relevance)).numpy(), [len(each) for each in relevance]
-        if len(sizes) < 2:
+        queries = np.arange(len(self.relevance["valid"]))
+        if len(queries) < 2:
             return None
-        queries = np.arange(len(sizes))
-        dealt = GroupKFold(min(FOLDS, len(sizes))).split(queries, groups=queries)
-        owner = np.repeat(queries, sizes)
+        owner, similar = owners(self.relevance["valid"]), torch.cat(self.relevance["valid"]).numpy()
+        dealt = GroupKFold(min(FOLDS, len(queries))).split(queries, groups=queries)
         folds = [[np.flatnonzero(np.isin(owner, part)) for part in parts] for parts in dealt]
         if any(len(np.unique(similar[train])) < 2 for train, _ in folds):
             return None
-        valid, test = (standardized([ranker[part] for ranker in rankers]) for part in RANKED)
-        model, features = LogisticRegression(class_weight="balanced"), np.concatenate(valid)
-        held = cross_val_predict(model, features, similar, cv=folds, method="decision_function")
-        model.fit(features, similar)
-        return {
-            "valid": torch.from_numpy(held).split(sizes),
-            "test": [torch.from_numpy(model.decision_function(each)) for each in test],
-        }
+        rankers = [*self.scores.values(), *others]
+        valid, test = (
+            standardized([ranker[part] for ranker in rankers], owners(self.relevance[part]))
+            for part in RANKED
+        )
+        model = LogisticRegression(class_weight="balanced")
+        held = cross_val_predict(model, valid, similar, cv=folds, method="decision_function")
+        tested = model.fit(valid, similar).decision_function(test)
+        return {"valid": torch.from_numpy(held), "test": torch.from_numpy(tested)}
 
     def measured(self, scores: Scores) -> Measures:
         return {part: evaluate(scores[part], self.relevance[part]) for part in RANKED}
 
 
-def bm25(
-    index: BM25Index, texts: Sequence[Sequence[str]], rankings: Sequence[Ranking]
-) -> list[Tensor]:
+def bm25(index: BM25Index, texts: Sequence[Sequence[str]], rankings: Sequence[Ranking]) -> Tensor:
     """BM25: the query is searched for among all texts of the corpus."""
-    return [index.scores(texts[one.query])[list(one.candidates)] for one in rankings]
+    return torch.cat([index.scores(texts[one.query])[list(one.candidates)] for one in rankings])
 
 
 def tf_idf(
     texts: Sequence[Sequence[str]], ngrams: int, pruned: bool, rankings: Sequence[Ranking]
-) -> list[Tensor]:
+) -> Tensor:
     """The cosine of word counts, each times the logarithm of its rarity in all texts (tf-idf)."""
     if pruned:
         texts = [[word for word in text if word not in ENGLISH_STOP_WORDS] for text in texts]
-    ranked = questions_of(rankings)
+    distinct, pairs = ranked_pairs(rankings).unique(return_inverse=True)
+    ranked, (queries, candidates) = distinct.tolist(), pairs.T.numpy()
     if not any(texts[place] for place in ranked):  # nothing but stop words
-        return [torch.zeros(len(ranking.candidates)) for ranking in rankings]
+        return torch.zeros(len(queries))
     words: dict[str, Any] = {"tokenizer": list, "token_pattern": None, "lowercase": False}
     words["ngram_range"] = (1, ngrams)
     # Words of other questions change neither products nor lengths, and with n-grams of three words
@@ -113,13 +116,8 @@ def tf_idf(
     counter = CountVectorizer(**words).fit(texts[place] for place in ranked)
     vectorizer = TfidfVectorizer(vocabulary=counter.vocabulary_, **words).fit(texts)
     vectors = vectorizer.transform([texts[place] for place in ranked])
-    row = {place: number for number, place in enumerate(ranked)}
-    scores = []
-    for ranking in rankings:
-        candidates = vectors[[row[place] for place in ranking.candidates]]
-        cosines = (candidates @ vectors[row[ranking.query]].T).toarray()[:, 0]
-        scores.append(torch.from_numpy(cosines).float())
-    return scores
+    cosines = vectors[queries].multiply(vectors[candidates]).sum(axis=1)
+    return torch.from_numpy(np.asarray(cosines).flatten()).float()
 
 
 def tuned_tf_idf(corpus: QuestionCorpus, texts: Sequence[Sequence[str]]) -> tuple[int, bool]:
@@ -134,13 +132,17 @@ def tuned_tf_idf(corpus: QuestionCorpus, texts: Sequence[Sequence[str]]) -> tupl
     return max(product(NGRAMS, (False, True)), key=rate)
 
 
-def standardized(rankers: Sequence[Sequence[Tensor]]) -> list[np.ndarray]:
-    """For each query ``(C, R)`` float64: the scores of R rankers, standardised within the query to
-    mean 0 and standard deviation 1. They are 0 if a ranker's scores are all the same.
+def owners(lists: Sequence[Tensor]) -> np.ndarray:
+    """(P,) for each candidate the number of its list."""
+    return np.repeat(np.arange(len(lists)), [len(each) for each in lists])
+
+
+def standardized(rankers: Sequence[Tensor], owner: np.ndarray) -> pandas.DataFrame:
+    """``(P, R)`` float64: the scores of R rankers, standardised within each query to mean 0 and
+    standard deviation 1; 0 if a ranker's scores of a query are all the same.
     """
-    features = []
-    for columns in zip(*rankers, strict=True):
-        raw = torch.stack(columns, dim=1).double().numpy()
-        differ = raw.std(axis=0) > CONSTANT * np.abs(raw).max(axis=0)
-        features.append(np.where(differ, StandardScaler().fit_transform(raw), 0.0))
-    return features
+    raw = pandas.DataFrame(torch.stack(list(rankers), dim=1).double().numpy())
+    centred = raw - raw.groupby(owner).transform("mean")
+    spread = (centred**2).groupby(owner).transform("mean") ** 0.5
+    differ = spread > CONSTANT * raw.abs().groupby(owner).transform("max")
+    return (centred / spread).where(differ, 0.0)

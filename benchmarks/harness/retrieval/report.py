@@ -98,12 +98,12 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
     for group in groups:
         name, size = (group[0].record[key] for key in ("model", "encoder_parameters"))
         last = str(minus_best(group)), f"{summary.mean_seconds(group):.2f}"
-        found = [baselines.measured(_scores_of(run, task)) for run in group]
+        found = [baselines.measured(_scores_of(run)) for run in group]
         rows.append(row(name, found, f"{size:,}", *last))
     reranker = f"no {RERANKER}: the dev part is too small for one"
     if RERANKER in baselines.measures:
         best = max(groups, key=lambda group: statistics.mean(run.record["valid"] for run in group))
-        reranked = (baselines.reranked_scores(_scores_of(run, task)) for run in best)
+        reranked = (baselines.reranked_scores(_scores_of(run)) for run in best)
         both = [baselines.measured(scores) for scores in reranked if scores]
         rows.append(row(f"{RERANKER} with {best[0].record['model']}", both))
         reranker = (
@@ -125,15 +125,15 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
     return Table(caption, ["method", "parameters", *columns, "minus best", "s/epoch"], rows)
 
 
-def _scores_of(run: Run, task: RetrievalTask) -> dict[str, list[Tensor]]:
-    """The scores of the candidates of both parts, list by list."""
-    parts = {part: run.predictions.query("part == @part")["score"] for part in RANKED}
-    return {part: task.rankings(part, torch.tensor(s.to_numpy())) for part, s in parts.items()}
+def _scores_of(run: Run) -> dict[str, Tensor]:
+    """The scores of all candidates of both parts."""
+    parts = run.predictions.groupby("part")["score"]
+    return {part: torch.tensor(parts.get_group(part).to_numpy()) for part in RANKED}
 
 
 def reciprocal_ranks(task: RetrievalTask, run: Run) -> pandas.Series:
     """The reciprocal rank of each test list's first similar candidate, in percent."""
-    lists = similar_ranks(_scores_of(run, task)["test"], task.relevance["test"])
+    lists = similar_ranks(_scores_of(run)["test"], task.relevance["test"])
     return pandas.Series([100 / float(ranks[0]) for ranks in lists if len(ranks)])
 
 

@@ -46,13 +46,13 @@ MIN_COUNT = 2  # occurrences in titles that a word needs to be written
 TRAIN_SAMPLE = 1000  # titles of the training part whose probability is measured in the end
 
 
-def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str, float]:
+def evaluate(scores: Tensor, relevance: Sequence[Tensor]) -> dict[str, float]:
     """Mean average precision, mean reciprocal rank and precision at 1 and 5, in percent.
 
     Each is the mean over the queries that have a similar candidate. All are NaN if a score is not
-    a number.
+    a number. The scores of all lists, ``(P,)``, stand one list after another.
     """
-    if any(bool(score.isnan().any()) for score in scores):
+    if bool(scores.isnan().any()):
         return dict.fromkeys(METRICS, float("nan"))
     found = [ranks for ranks in similar_ranks(scores, relevance) if len(ranks)]
     if not found:
@@ -66,16 +66,17 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
     return {name: 100 * float(torch.stack(each).mean()) for name, each in measures.items()}
 
 
-def similar_ranks(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> Iterator[Tensor]:
+def similar_ranks(scores: Tensor, relevance: Sequence[Tensor]) -> Iterator[Tensor]:
     """The ranks of each list's similar candidates; the best rank is 1.
 
     Candidates with equal scores come in a random but fixed order, so that the order in which a
     search engine returned them gives no advantage.
     """
     generator = torch.Generator().manual_seed(TIES)
-    for score, similar in zip(scores, relevance, strict=True):
+    lists = scores.detach().cpu().split([len(similar) for similar in relevance])
+    for score, similar in zip(lists, relevance, strict=True):
         order = torch.randperm(len(score), generator=generator)
-        best_first = order[score.detach().cpu()[order].argsort(stable=True).flip(0)]
+        best_first = order[score[order].argsort(stable=True).flip(0)]
         yield 1 + similar.cpu()[best_first].nonzero().flatten()
 
 
@@ -99,8 +100,7 @@ class RankingError(CatMetric):
 
     def compute(self) -> Tensor:
         """The error, 0 to 1; NaN if a score is not a number."""
-        lists = super().compute().cpu().split([len(similar) for similar in self.relevance])
-        return torch.tensor(1 - evaluate(lists, self.relevance)["MRR"] / 100)
+        return torch.tensor(1 - evaluate(super().compute(), self.relevance)["MRR"] / 100)
 
 
 class QuestionRanker(Learner):
@@ -228,18 +228,11 @@ class RetrievalTask(Task):
         config = learner.net.config
         return question_batches(self.data, config.fields, config.num_negatives, batch_size, seed)
 
-    def rankings(self, part: str, scores: Tensor) -> list[Tensor]:
-        """The scores of a part's pairs, ``(P,)``, list by list."""
-        return list(scores.split([len(relevant) for relevant in self.relevance[part]]))
-
     def scores(
         self, predictions: Mapping[str, Tensor], first: str = measure.key
     ) -> dict[str, float]:
         """The `first` measure of each part, and all others of the parts to rank."""
-        found = {
-            part: evaluate(self.rankings(part, predictions[part]), similar)
-            for part, similar in self.relevance.items()
-        }
+        found = {part: evaluate(predictions[part], self.relevance[part]) for part in PARTS}
         others = [(part, key) for part in RANKED for key in METRICS if key != first]
         measured = {part: found[part][first] for part in PARTS}
         return measured | {f"{part}_{key}": found[part][key] for part, key in others}

@@ -1,5 +1,6 @@
 """Recordings: what is planted in generated ones, and which inputs are refused."""
 
+import itertools
 import math
 import pickle
 from pathlib import Path
@@ -22,45 +23,39 @@ def some_trials(number: int = 6) -> dict[str, np.ndarray]:
 
 
 def test_channels_have_the_planted_phases() -> None:
-    data = PlantedRecordings(2, 40, num_channels=5, states=(SLOW, FAST), amplitude=2.0)
-    time = np.arange(1000) / 1000
-    for subject in range(2):
-        for state in range(2):
-            wave = np.exp(-2j * math.pi * data.frequencies[subject, state].item() * time)
-            trials = data.x[(data.subject == subject) & (data.y == state)].double().numpy()
-            parts = trials @ (wave * np.hanning(1000))
-            phases = data.phases[subject, state].numpy()
-            found = np.angle((parts * parts[:, :1].conj()).sum(axis=0))
-            error = np.angle(np.exp(1j * (found - (phases - phases[0]))))
-            assert np.abs(error).max() < 0.05
-            # The overall phase of a trial may be anywhere on the circle.
-            start = parts[:, 0] / np.abs(parts[:, 0])
-            assert abs(start.mean()) < 0.35
+    data = PlantedRecordings(2, 40, num_channels=5, states=(SLOW, FAST), amplitude=20.0)
+    frequencies, phases = (each[data.subject, data.y] for each in (data.frequencies, data.phases))
+    turns = 2 * math.pi * frequencies[:, None] * torch.arange(1000) / 1000
+    waves = torch.exp(-1j * turns) * torch.hann_window(1000)
+    parts = (data.x * waves[:, None]).sum(dim=2) * torch.exp(-1j * phases)
+    torch.testing.assert_close((parts * parts[:, :1].conj()).angle(), 0 * phases, rtol=0, atol=0.05)
+    # The overall phase of a trial may be anywhere on the circle.
+    for subject, state in itertools.product(range(2), repeat=2):
+        start = parts[(data.subject == subject) & (data.y == state), 0].sgn()
+        assert len(start) == 40 and start.mean().abs() < 0.35
     lag = torch.arange(5) * torch.tensor([[state.lag] for state in data.states])
     # A phase is a lag plus a shift. Each channel has one shift, the same for all states.
     torch.testing.assert_close((data.phases - lag)[:, 0], (data.phases - lag)[:, 1])
 
 
 def test_noise_has_power_one_over_f_and_the_subjects_variance() -> None:
-    data = PlantedRecordings(2, 100, num_channels=3, amplitude=0.0)
-    for subject in range(2):
-        x = data.x[data.subject == subject].double().numpy() / data.gains[subject].numpy()[:, None]
-        x /= data.noise[subject].item()
-        power = (np.abs(np.fft.rfft(x)[..., 1:]) ** 2).mean(axis=(0, 1)) / 1000**2
+    def noise(trials: int, channels: int, samples: int) -> np.ndarray:
+        data = PlantedRecordings(2, trials, channels, samples / 1000, amplitude=0.0)
+        scale = data.gains[data.subject] * data.noise[data.subject, None]
+        return (data.x.double() / scale[:, :, None]).numpy()
+
+    x = noise(100, 3, 1000)
+    for one in np.split(x, 2):
+        power = (np.abs(np.fft.rfft(one)[..., 1:]) ** 2).mean(axis=(0, 1)) / 1000**2
         # The variance sums frequencies and their mirror images: 2/f for each, 1/f for the last.
         expected = 1 / np.arange(1, 501)
-        scale = 1 / (2 * expected[:-1].sum() + expected[-1])
-        ratio = power / (expected * scale)
+        ratio = power / expected * (2 * expected[:-1].sum() + expected[-1])
         np.testing.assert_allclose(ratio[:100], 1, atol=0.2)
         np.testing.assert_allclose(ratio.mean(), 1, atol=0.01)
-        np.testing.assert_allclose((x**2).mean(), 1, atol=0.02)
-        np.testing.assert_allclose(x.mean(axis=2), 0, atol=1e-6)
+        np.testing.assert_allclose((one**2).mean(), 1, atol=0.02)
+    np.testing.assert_allclose(x.mean(axis=2), 0, atol=1e-6)
     for samples in (2, 3, 7, 8):  # odd and short trials have the same variance
-        states = (PlantedState("a", 1.0, 0.0), PlantedState("b", 2.0, 0.0))
-        data = PlantedRecordings(2, 2000, 1, samples / 1000, states=states, amplitude=0.0)
-        scale = data.gains[data.subject] * data.noise[data.subject, None]
-        variance = (data.x.double() / scale[:, :, None]).square().mean().item()
-        assert variance == pytest.approx(1, abs=0.05)
+        assert np.square(noise(2000, 1, samples)).mean() == pytest.approx(1, abs=0.05)
 
 
 def test_all_draws_come_from_the_seed() -> None:

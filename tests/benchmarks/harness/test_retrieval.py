@@ -64,13 +64,11 @@ def test_baselines_search_all_questions_as_the_settings_say(corpus, fields) -> N
     texts, found = corpus.texts(fields), Baselines(corpus, [fields])
     ending = ", title" if fields == "title" else ""
     index = BM25Index(texts)
-    assert [score.tolist() for score in found.scores[f"BM25{ending}"]["test"]] == [
-        index.scores(texts[ranking.query])[list(ranking.candidates)].tolist() for ranking in TEST
-    ]
+    expected = [index.scores(texts[one.query])[list(one.candidates)] for one in TEST]
+    assert torch.equal(found.scores[f"BM25{ending}"]["test"], torch.cat(expected))
     tuned = tf_idf(texts, *tuned_tf_idf(corpus, texts), TEST)
     torch.testing.assert_close(found.scores[f"TF-IDF{ending}"]["test"], tuned, rtol=0, atol=0)
-    published = found.scores["BM25 of the corpus"]["test"]
-    assert [scores.tolist() for scores in published] == [[0.5, 2.0], [3, 2, 1]]
+    assert found.scores["BM25 of the corpus"]["test"].tolist() == [0.5, 2.0, 3, 2, 1]
     assert set(found.measures) == set(found.scores)
     assert set(found.measures[f"BM25{ending}"]["valid"]) == set(METRICS)
     corpus.parts["test"][0] = TEST[0]._replace(bm25=None)
@@ -82,22 +80,21 @@ def test_stop_words_go_before_runs_are_formed(corpus) -> None:
     pruned = [[w for w in text if w not in stop_words] for text in corpus.texts("title")]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (found,) = tf_idf(corpus.texts("title"), 2, True, DEV)
-    torch.testing.assert_close(found, tf_idf(pruned, 2, False, DEV)[0])
+        found = tf_idf(corpus.texts("title"), 2, True, DEV)
+    torch.testing.assert_close(found, tf_idf(pruned, 2, False, DEV))
     # "boot usb" against "boot usb stick": each word is in three of six titles, the pair in two.
     two, three, once = (math.log(7 / (1 + n)) + 1 for n in (2, 3, 1))
     common = 2 * three**2 + two**2
     expected = common / math.sqrt(common * (common + 2 * once**2))
     assert found[0].item() == pytest.approx(expected) and found[3] == 0
     nothing = [["the"], ["of"], ["and"], ["usb"]]
-    (found,) = tf_idf(nothing, 1, True, [Ranking(0, (1, 2), (True, False))])
-    assert found.tolist() == [0.0, 0.0]
+    assert tf_idf(nothing, 1, True, [Ranking(0, (1, 2), (True, False))]).tolist() == [0.0, 0.0]
 
 
 class Made(Baselines):
     """Baselines made of scores and relevance, the same for both parts, in place of a corpus."""
 
-    def __init__(self, rankers: list[list[Tensor]], relevance: list[Tensor]) -> None:
+    def __init__(self, rankers: list[Tensor], relevance: list[Tensor]) -> None:
         self.scores = {str(k): dict.fromkeys(RANKED, one) for k, one in enumerate(rankers)}
         self.relevance = dict.fromkeys(RANKED, relevance)
 
@@ -119,7 +116,8 @@ def test_the_reranker_learns_from_other_queries_however_long_their_lists_are() -
         for size, noise in ((1, 0.1), (10, 2))
     ]
     constant = [0.1 * n * (1 + torch.arange(n) % 2 * 6e-8) for n in sizes]
-    found = Made([*scores, constant], relevance).reranked_scores()
+    made = Made(list(map(torch.cat, [*scores, constant])), relevance).reranked_scores()
+    found = {part: made[part].split(sizes) for part in RANKED}
     features = [
         scale(torch.stack(columns, dim=1).double().numpy()) for columns in zip(*scores, strict=True)
     ]
@@ -142,45 +140,43 @@ def test_there_is_no_reranker_without_enough_to_learn_from() -> None:
         ([some, some], True),
         ([some, none, none, every], True),
     ):
-        made = Made([[torch.tensor([2.0, 1.0])] * len(similar)], list(map(torch.tensor, similar)))
+        made = Made([torch.tensor([2.0, 1.0] * len(similar))], list(map(torch.tensor, similar)))
         assert set(made.measures) == ({"0", "re-ranker"} if enough else {"0"})
 
 
 def test_measures_are_means_over_the_queries_with_a_similar_candidate() -> None:
     generator = torch.Generator().manual_seed(0)
-    sizes = torch.randint(1, 21, (80,), generator=generator).tolist()
-    scores = [torch.rand(size, generator=generator) for size in sizes]
-    relevance = [torch.rand(size, generator=generator) < 0.25 for size in sizes]
-    assert any(not similar.any() for similar in relevance)
-    owner = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-    expected = {}
-    for name, kind, options in (
-        ("MAP", retrieval.RetrievalMAP, {}),
-        ("MRR", retrieval.RetrievalMRR, {}),
-        ("P@1", retrieval.RetrievalPrecision, {"top_k": 1}),
-        ("P@5", retrieval.RetrievalPrecision, {"top_k": 5}),
+    sizes = torch.randint(1, 21, (80,), generator=generator)
+    scores, draws = torch.rand(2, int(sizes.sum()), generator=generator)
+    similar = draws < 0.25
+    relevance = similar.split(sizes.tolist())
+    assert any(not each.any() for each in relevance)
+    found = evaluate(scores.log(), relevance)
+    for name, metric in (
+        ("MAP", retrieval.RetrievalMAP(empty_target_action="skip")),
+        ("MRR", retrieval.RetrievalMRR(empty_target_action="skip")),
+        ("P@1", retrieval.RetrievalPrecision(empty_target_action="skip", top_k=1)),
+        ("P@5", retrieval.RetrievalPrecision(empty_target_action="skip", top_k=5)),
     ):
-        metric = kind(empty_target_action="skip", **options)
-        expected[name] = 100 * metric(torch.cat(scores), torch.cat(relevance), owner).item()
-    negative = [score.log() for score in scores]
-    assert evaluate(negative, relevance) == pytest.approx(expected, abs=1e-4)
+        owner = torch.arange(len(sizes)).repeat_interleave(sizes)
+        assert found[name] == pytest.approx(100 * metric(scores, similar, owner).item(), abs=1e-4)
 
 
 def test_scores_of_one_value_gain_nothing_from_the_order_of_candidates() -> None:
     """Scores that include NaN have no measure."""
     number, size = 400, 4
-    first = torch.arange(size) == 0
-    found = evaluate([torch.zeros(size)] * number, [first] * number)
+    first = [torch.arange(size) == 0] * number
+    found = evaluate(torch.zeros(number * size), first)
     # The similar candidate is at each of the four ranks equally often.
     assert found["MRR"] == pytest.approx(100 * (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4, abs=4)
     assert found["P@1"] == pytest.approx(25, abs=5)
-    assert found == evaluate([torch.ones(size)] * number, [first] * number)
-    scores = [torch.tensor([-math.inf, 0.0, math.inf], dtype=torch.float64, requires_grad=True)]
+    assert found == evaluate(torch.ones(number * size), first)
+    scores = torch.tensor([-math.inf, 0.0, math.inf], dtype=torch.float64, requires_grad=True)
     assert evaluate(scores, [torch.tensor([0, 0, 1])])["P@1"] == 100
-    found = evaluate([torch.tensor([0.0, math.nan])], [torch.tensor([True, False])])
+    found = evaluate(torch.tensor([0.0, math.nan]), [torch.tensor([True, False])])
     assert all(map(math.isnan, found.values()))
     with pytest.raises(ValueError, match="no query has a similar candidate"):
-        evaluate([torch.zeros(2)], [torch.zeros(2, dtype=torch.bool)])
+        evaluate(torch.zeros(2), [torch.zeros(2, dtype=torch.bool)])
 
 
 POOLINGS = {
