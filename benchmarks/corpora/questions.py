@@ -46,6 +46,11 @@ def questions_of(rankings: Iterable[Ranking]) -> list[int]:
     return sorted({place for each in rankings for place in (each.query, *each.candidates)})
 
 
+def relevance_of(rankings: Iterable[Ranking]) -> list[Tensor]:
+    """For each list of candidates, (C,) bool, which of them are similar."""
+    return [torch.tensor(ranking.relevant, dtype=torch.bool) for ranking in rankings]
+
+
 @dataclass(eq=False)
 class QuestionCorpus:
     """M questions, with similar ones to train on and candidates to rank (Lei et al. 2016)."""
@@ -67,10 +72,6 @@ class QuestionCorpus:
         if fields == "title":
             return [list(question.title) for question in self.questions]
         return [[*question.title, *question.body] for question in self.questions]
-
-    def relevance(self, part: str) -> list[Tensor]:
-        """For each list of candidates of a part, (C,) bool, which of them are similar."""
-        return [torch.tensor(ranking.relevant, dtype=torch.bool) for ranking in self.parts[part]]
 
     def hold_out(self, seed: int = 0) -> None:
         """Draws the questions that pre-training leaves out, if the corpus names none: a tenth of

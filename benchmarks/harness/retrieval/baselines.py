@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from torch import Tensor
 
-from benchmarks.corpora.questions import RANKED, BM25Index, QuestionCorpus, Ranking
+from benchmarks.corpora.questions import RANKED, BM25Index, QuestionCorpus, Ranking, relevance_of
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.retrieval.data import ranked_pairs
 from benchmarks.harness.retrieval.task import evaluate
@@ -38,7 +38,7 @@ class Baselines:
     """
 
     def __init__(self, corpus: QuestionCorpus, fields: Sequence[str]) -> None:
-        self.relevance = {part: corpus.relevance(part) for part in RANKED}
+        self.relevance = {part: relevance_of(corpus.parts[part]) for part in RANKED}
         self.scores: dict[str, Scores] = {}  # of each baseline
         self.notes: list[str] = []  # remarks on some baselines
 
@@ -124,10 +124,10 @@ def tuned_tf_idf(corpus: QuestionCorpus, texts: Sequence[Sequence[str]]) -> tupl
     """The first `ngrams` and `pruned` of :func:`tf_idf` with the best mean reciprocal rank on dev,
     among those that Lei et al. 2016 try.
     """
-    rankings, relevance = corpus.parts["valid"], corpus.relevance("valid")
+    rankings = corpus.parts["valid"]
 
     def rate(setting: tuple[int, bool]) -> float:
-        return evaluate(tf_idf(texts, *setting, rankings), relevance)["MRR"]
+        return evaluate(tf_idf(texts, *setting, rankings), relevance_of(rankings))["MRR"]
 
     return max(product(NGRAMS, (False, True)), key=rate)
 

@@ -190,17 +190,11 @@ class NegativesLoader(EpochLoader[QuestionBatch]):
     items = "pairs"
 
     def __init__(
-        self,
-        texts: EncodedTexts,
-        queries: Sequence[TrainQuery],
-        num_negatives: int,
-        batch_size: int,
-        bodies: bool,
-        seed: int,
+        self, data: QuestionData, num_negatives: int, batch_size: int, bodies: bool, seed: int
     ) -> None:
-        pairs = [(query, other) for query in queries for other in query.positives]
+        pairs = [(query, other) for query in data.corpus.train for other in query.positives]
         super().__init__(pairs, None, batch_size, shuffle=True, seed=seed)
-        self.texts, self.bodies, self.num_negatives = texts, bodies, num_negatives
+        self.texts, self.bodies, self.num_negatives = data.texts, bodies, num_negatives
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Groups of a query, a similar question and K random others, ``(B, 2 + K)``."""
@@ -272,6 +266,6 @@ def question_batches(
     data: QuestionData, fields: str, num_negatives: int, batch_size: int, seed: int
 ) -> Batches:
     """Batches of similar questions to train on, and of candidates to rank."""
-    sizes = num_negatives, batch_size, fields != "title"
-    training = NegativesLoader(data.texts, data.corpus.train, *sizes, 10_000 * seed)
-    return Batches(training, {part: CandidateLoader(data, part, *sizes[1:]) for part in PARTS})
+    sizes = batch_size, fields != "title"
+    training = NegativesLoader(data, num_negatives, *sizes, 10_000 * seed)
+    return Batches(training, {part: CandidateLoader(data, part, *sizes) for part in PARTS})

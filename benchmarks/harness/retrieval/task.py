@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torchmetrics import CatMetric
 
-from benchmarks.corpora.questions import RANKED
+from benchmarks.corpora.questions import RANKED, relevance_of
 from benchmarks.harness.checkpoint import load_finished
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import Learner, OptimizerConfig
@@ -204,10 +204,7 @@ class RetrievalTask(Task):
     def __init__(self, data: QuestionData, pretraining: Path | None = None) -> None:
         self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
         self.pretraining = pretraining
-        self.relevance = {
-            part: [torch.tensor(ranking.relevant) for ranking in data.rankings[part]]
-            for part in PARTS
-        }
+        self.relevance = {part: relevance_of(data.rankings[part]) for part in PARTS}
         self.parts = {part: torch.arange(sum(map(len, self.relevance[part]))) for part in PARTS}
 
     def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> QuestionRanker:
@@ -283,7 +280,7 @@ class PretrainingTask(Task):
         self.title_words = sorted({*common.tolist(), data.vocabulary[END]})
 
     def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> TitleWriter:
-        words, relevance = self.data.vocabulary.words[2:], self.data.corpus.relevance("valid")
+        words, relevance = self.data.vocabulary.words[2:], relevance_of(self.data.rankings["valid"])
         writer = TitleWriter(asdict(model), words, self.title_words, asdict(optimizer), relevance)
         self.data.start(writer.net.question.embedding)
         return writer

@@ -1,9 +1,7 @@
 """Corpora as streams of word numbers, their batches, and Python's documentation as a corpus."""
 
-import gzip
 import sys
 import sysconfig
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -100,10 +98,6 @@ def test_the_real_corpora(real_data: Path, tmp_path: Path) -> None:
     sizes = {part: len(ids) for part, ids in corpus.streams.items()}
     assert sizes == {"train": 929_589, "valid": 73_760, "test": 82_430}
     assert set(corpus.unknown.values()) == {0}
-    text = gzip.decompress((root / "ptb.test.txt.gz").read_bytes()).decode()
-    counts = Counter(text.replace("\n", " <eos> ").split())
-    found = torch.bincount(corpus.streams["test"], minlength=10_000).tolist()
-    assert found == [counts[word] for word in corpus.vocabulary.words]
     root = present(real_data / "text" / "wikitext2_small")
     for part, source in (("train", "valid"), ("valid", "valid"), ("test", "test")):
         (tmp_path / f"wiki.{part}.tokens.gz").symlink_to(root / f"wiki.{source}.tokens.gz")

@@ -1,8 +1,8 @@
 """Question corpora: AskUbuntu, and paraphrases as questions."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -132,36 +132,40 @@ def test_leaves_out_and_counts_on_request(root: Path) -> None:
     assert data.parts["test"][1:] == [Ranking(0, (2, 1), (False, True), (4.0, 2.0))]
 
 
-def corpus(**changes: Any) -> QuestionCorpus:
-    """Four questions a to d, unless `changes` say otherwise."""
-    questions = [Question(name, (name, "?"), ("more", name)) for name in "abcd"]
-    dev = [Ranking(1, (0, 2), (True, False), (2.0, 1.0))]
-    parts = {"valid": dev, "test": [Ranking(3, (0, 1, 2), (False, True, True))]}
-    usual = {"questions": questions, "train": [TrainQuery(0, (1,), (2, 3))], "parts": parts}
-    return QuestionCorpus(**{**usual, **changes})
+CORPUS = QuestionCorpus(
+    questions=[Question(name, (name, "?"), ("more", name)) for name in "abcd"],
+    train=[TrainQuery(0, (1,), (2, 3))],
+    parts={
+        "valid": [Ranking(1, (0, 2), (True, False), (2.0, 1.0))],
+        "test": [Ranking(3, (0, 1, 2), (False, True, True))],
+    },
+)
 
 
 def test_holds_out_a_tenth_and_only_where_the_corpus_names_none() -> None:
-    many = [Question(str(number), ["w"]) for number in range(38)]
-    first, second, named = corpus(questions=many), corpus(questions=many), corpus(held_out=(2, 4))
+    many = [Question(str(number), ("w",)) for number in range(38)]
+    first, second = replace(CORPUS, questions=many), replace(CORPUS, questions=many)
+    named = replace(CORPUS, held_out=(2, 4))
     for one in (first, second, named):
         one.hold_out(seed=1)
     assert first.held_out == second.held_out == tuple(sorted(set(first.held_out)))
     assert (len(first.held_out), named.held_out) == (3, (2, 4))
     with pytest.raises(ValueError, match="must be ten questions to hold some out, not 4"):
-        corpus().hold_out()
+        CORPUS.hold_out()
 
 
-def test_the_digest_tells_corpora_apart() -> None:
-    digests = {
-        corpus().digest(),
-        corpus(split="other words").digest(),
-        corpus(train=[TrainQuery(0, (1,), (3, 2))]).digest(),
-        corpus(held_out=(1,)).digest(),
-        corpus(questions=[Question(name, [name, "?"]) for name in "abcd"]).digest(),
-        corpus(parts={**corpus().parts, "valid": [Ranking(1, (0, 2), (True, False))]}).digest(),
-    }
-    assert len(digests) == 5  # only the wording of the split makes no difference
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        ({"split": "other words"}, False),
+        ({"train": [TrainQuery(0, (1,), (3, 2))]}, True),
+        ({"held_out": (1,)}, True),
+        ({"questions": [Question(name, (name, "?")) for name in "abcd"]}, True),
+        ({"parts": CORPUS.parts | {"valid": [Ranking(1, (0, 2), (True, False))]}}, True),
+    ],
+)
+def test_the_digest_tells_corpora_apart(change, differs) -> None:
+    assert (replace(CORPUS, **change).digest() != CORPUS.digest()) == differs
 
 
 HEADER = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"

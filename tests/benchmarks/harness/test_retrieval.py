@@ -229,18 +229,19 @@ def test_each_question_is_encoded_once(texts) -> None:
     assert batch.groups.tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
-def test_an_epoch_has_every_pair_once_with_questions_that_are_not_similar(texts) -> None:
-    queries = [TrainQuery(0, (1, 2), (3,)), TrainQuery(3, (2,), tuple(range(4, 30)))]
-    loader = batches.NegativesLoader(texts, queries, 20, batch_size=2, bodies=True, seed=7)
+def test_an_epoch_has_every_pair_once_with_questions_that_are_not_similar(corpus) -> None:
+    corpus.train = [TrainQuery(0, (1, 2), (3,)), TrainQuery(3, (2,), (0, 1))]
+    data = question_data(corpus, Questions(), None)
+    loader = batches.NegativesLoader(data, 4, batch_size=2, bodies=True, seed=7)
+    assert [batch.groups.shape for batch in loader] == [(2, 6), (1, 6)]
+    corpus.train[1] = TrainQuery(3, (2,), tuple(range(4, 30)))
+    loader = batches.NegativesLoader(data, 20, batch_size=2, bodies=True, seed=7)
     for seed in range(5):
         groups = torch.cat(list(loader.batches(torch.Generator().manual_seed(seed)))).tolist()
         assert sorted(group[:2] for group in groups) == [[0, 1], [0, 2], [3, 2]]
         for query, _, *others in groups:
             # They are repeated only where there are too few.
             assert others == [3] * 20 if query == 0 else len({*others} & {*range(4, 30)}) == 20
-    queries[1] = TrainQuery(3, (2,), (0, 1))
-    loader = batches.NegativesLoader(texts, queries, 4, batch_size=2, bodies=True, seed=7)
-    assert [batch.groups.shape for batch in loader] == [(2, 6), (1, 6)]
 
 
 def test_losses_and_errors_by_hand() -> None:
