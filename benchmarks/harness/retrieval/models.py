@@ -1,7 +1,7 @@
 """The networks that turn questions into vectors, and the one that writes titles.
 
-An encoder maps the words of a text to a state at each word, which are pooled into a vector of the
-text. It also returns its final state, from which a decoder of the same type can start.
+An encoder maps the words of a text to a state at each word; the states are pooled into a vector of
+the text. It also returns its final state, from which a decoder of the same type can start.
 """
 
 from collections.abc import Callable, Sequence
