@@ -352,6 +352,18 @@ def test_stereoisomers_have_different_features() -> None:
     assert rows_of("CCC |^1:1|") == rows_of("C[CH]C")  # an extension follows the SMILES
 
 
+def test_stereo_is_that_of_the_molecule_as_it_is_now() -> None:
+    for smiles, code in ((r"C/C=C(\[C@H](C)F)[C@@H](C)F", 1), (r"C/C=C([C@H](C)F)\[C@@H](C)F", 2)):
+        assert set(DEFAULT.encode(smiles).bonds[:, 1]) == {0, code}  # E and Z by chirality alone
+    changed = Chem.RWMol(Chem.MolFromSmiles("C[C@H](F)Cl"))
+    assert 1 in DEFAULT.encode(changed).atoms[:, 5]
+    changed.GetAtomWithIdx(3).SetAtomicNum(9)  # no center any more, whatever RDKit has noted
+    assert not DEFAULT.encode(changed).atoms[:, 5].any()
+    either = Chem.MolFromSmiles("FC=CF")
+    either.GetBondWithIdx(1).SetStereo(Chem.BondStereo.STEREOANY)
+    assert DEFAULT.encode(either).bonds[:, 1].tolist() == [0, 0, 3, 3, 0, 0]
+
+
 def test_a_molecule_too_hard_to_label_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(default_featurizer, "_MOST_COMPARISONS", 1)
     smiles = "OC[C@H]1OC(O)[C@H](O)[C@@H](O)[C@@H]1O"
