@@ -1,7 +1,6 @@
 """Times training on molecules, batch by batch, beside its matrix products alone."""
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ from benchmarks.harness.training import quieten_lightning
 from benchmarks.molecules.data import Split, load_set
 from benchmarks.molecules.models import Model, models_of
 from benchmarks.molecules.options import Options
-from benchmarks.speed.timing import Row, Step, interleaved, multiply, seconds_of
+from benchmarks.speed.timing import Row, Step, medians, multiply, seconds_of
 from pyg_kernels.molecules import NETWORKS, training
 from pyg_kernels.molecules.methods import Task, standardization
 
@@ -147,29 +146,32 @@ def measure_epochs(
 ) -> list[Row]:
     """Times an epoch of each network, and its products alone, in interleaved rounds.
 
-    Every round takes the networks in a random order. It trains each one once, from the same weights
-    on the same batches, and then computes its products. The first round does not count.
+    Every round trains each network once, from the same weights on the same batches. The first does
+    not count.
     """
     check_networks(names)
     split, models = comparison(Options(model=names))
     device = torch_device(device_name)
-    recordings = []
+
+    def seconds_of_epoch(model: Model) -> float:
+        clock = BatchClock()
+        train_batches(split, model, clock, device=device_name)
+        return sum(clock.seconds)
+
+    recordings, timers = [], []
     for model in models:
         train_batches(split, model, BatchClock(), WARM_BATCHES, device_name)
+        counted = BatchClock()
         with RecordProducts() as recording:
-            train_batches(split, model, BatchClock(), device=device_name)
+            train_batches(split, model, counted, device=device_name)
         recordings.append(recording)
-    steps = [products_alone(recording.products, device) for recording in recordings]
-    seconds: list[list[tuple[float, float]]] = [[] for _ in models]
-    for k, counts in interleaved(len(models), num_rounds, limit, warm=1):
-        clock = BatchClock()
-        train_batches(split, models[k], clock, device=device_name)
-        if counts:
-            seconds[k].append((sum(clock.seconds), seconds_of(steps[k], device)))
+        timers.append(partial(seconds_of_epoch, model))
+        timers.append(partial(seconds_of, products_alone(recording.products, device), device))
+    seconds = medians(timers, num_rounds, limit, warm=1)
+    batches, molecules = len(counted.molecules), sum(counted.molecules)
     rows = []
-    for model, recording, rounds in zip(models, recordings, seconds, strict=True):
-        whole, products = (statistics.median(each) for each in zip(*rounds, strict=True))
-        batches, molecules = len(clock.molecules), sum(clock.molecules)
+    times = zip(seconds[::2], seconds[1::2], strict=True)
+    for model, recording, (whole, products) in zip(models, recordings, times, strict=True):
         gigaflop = sum(map(flop, recording.products)) / 1e9
         row = {
             "name": model.name,

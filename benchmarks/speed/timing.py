@@ -4,8 +4,9 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,7 +49,7 @@ class Case:
         counts = sorted({c.products for c in self.contestants if c.products})
         steps = [multiply(layer_factors(count, self.like)) for count in counts]
         steps += [c.step for c in self.contestants]
-        seconds = medians(steps, rounds, device, limit)
+        seconds = medians([partial(seconds_of, step, device) for step in steps], rounds, limit)
         bare = dict(zip(counts, seconds, strict=False))
         taken = {c.name: s for c, s in zip(self.contestants, seconds[len(counts) :], strict=True)}
         rows = []
@@ -80,30 +81,24 @@ def table(caption: str, rows: Sequence[Row]) -> Table:
 
 
 def medians(
-    steps: Sequence[Step], rounds: int, device: torch.device, limit: float = math.inf
+    timers: Sequence[Callable[[], float]], rounds: int, limit: float, warm: int = 2
 ) -> list[float]:
-    """The median seconds of each step over interleaved rounds; two more come first, uncounted."""
-    seconds: list[list[float]] = [[] for _ in steps]
-    for k, counts in interleaved(len(steps), rounds, limit, warm=2):
-        taken = seconds_of(steps[k], device)
-        if counts:
-            seconds[k].append(taken)
-    return [statistics.median(times) for times in seconds]
-
-
-def interleaved(number: int, rounds: int, limit: float, warm: int) -> Iterator[tuple[int, bool]]:
-    """The next step, round by round, and whether it counts; the first `warm` rounds do not.
+    """The median of each timer's seconds over interleaved rounds, after `warm` uncounted ones.
 
     Each round has its own random order, because a step finds memory as the previous one left it.
     After `limit` seconds no further round begins, but the first round that counts always runs.
     """
     shuffled = random.Random(0)
     began = time.perf_counter()
+    seconds: list[list[float]] = [[] for _ in timers]
     for round_number in range(-warm, rounds):
         if round_number > 0 and time.perf_counter() - began > limit:
             break
-        for k in shuffled.sample(range(number), number):
-            yield k, round_number >= 0
+        for k in shuffled.sample(range(len(timers)), len(timers)):
+            taken = timers[k]()
+            if round_number >= 0:
+                seconds[k].append(taken)
+    return [statistics.median(times) for times in seconds]
 
 
 def seconds_of(step: Step, device: torch.device) -> float:

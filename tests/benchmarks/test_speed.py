@@ -1,11 +1,11 @@
 """The speed benchmark runs, counts its products right, and compares two results."""
 
 import json
-import re
 from collections import Counter
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from torch.nn.utils import parameters_to_vector
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 from benchmarks.harness import memory
-from benchmarks.harness.errors import RunError
 from benchmarks.harness.language_model.models import LanguageModel, fitted
 from benchmarks.harness.language_model.options import PRESETS
 from benchmarks.harness.options import parse
@@ -50,52 +49,40 @@ def test_all_tables_and_their_comparison(device: str, tmp_path, call, monkeypatc
     monkeypatch.setattr(cases, "language_case", language_case)
     for sizes, size in ((cases.MOLECULES, 4), (cases.INPUTS, (30, 4)), (cases.CENTERS, (3,))):
         monkeypatch.setitem(sizes, device, size)
-    names = TABLES[:7]
-    path = tmp_path / "new" / "folder" / "metrics.json"
-    words = (*names, *SMALL, "--device", device, "--out", path.parent)
-    out = printed(call(*words))
-    content = metrics_of(path.parent)
+    names, out = TABLES[:7], tmp_path / "new" / "folder"
+    words = (*names, *SMALL, "--device", device, "--out", out)
+    shown = printed(call(*words))
+    content = metrics_of(out)
     assert list(dict.fromkeys(table["table"] for table in content["tables"])) == list(names)
     assert content["ops"] == backend(device)
     assert content["versions"]["torch"] == version("torch")
     name = "cpu" if device == "cpu" else torch.cuda.get_device_name()
-    assert f"device: {name}, " in out
-    before = path.read_bytes()
+    assert f"device: {name}, " in shown
     assert_refused(call(*words), "holds a metrics.json; give another --out")
-    assert path.read_bytes() == before
+    assert metrics_of(out) == content
     for one in content["tables"]:
-        rows = {row["name"]: row for row in one["rows"]}
-        for row in rows.values():
-            assert row["name"] in out
-            others = {name: other["milliseconds"] for name, other in rows.items()}
-            others["products"] = row.get("products_milliseconds")
+        times = {row["name"]: row["milliseconds"] for row in one["rows"]}
+        for row in one["rows"]:
+            assert row["name"] in shown
+            times["products"] = row.get("products_milliseconds")
             for key in row:
                 if key.startswith("over_"):
-                    ratio = row["milliseconds"] / others[key.removeprefix("over_")]
+                    ratio = row["milliseconds"] / times[key.removeprefix("over_")]
                     assert row[key] == pytest.approx(ratio)
-    measured = [row for one in content["tables"] for row in one["rows"]]
+
+    first, *others = content["tables"]
+    measured = [row for one in others for row in one["rows"]]
     for row in measured:
         row["milliseconds"] *= 1.25
-    (tmp_path / "slower.json").write_text(json.dumps(content))
-    out = printed(call("compare", path.parent, tmp_path / "slower.json"))
-    assert [line.split()[-1] for line in out.splitlines()[5:]] == ["1.250"] * len(measured)
-    damaged = {
-        **content,
-        "tables": [{**content["tables"][0], "rows": [{**row, "milliseconds": 0}]}],
-    }
-    (tmp_path / "damaged.json").write_text(json.dumps(damaged))
-    assert_refused(
-        call("compare", path.parent, tmp_path / "damaged.json"), "is damaged or no result"
-    )
-    fewer = {
-        **content,
-        "threads": content.pop("options")["threads"],
-        "tables": content["tables"][1:],
-    }
-    (tmp_path / "slower.json").write_text(json.dumps(fewer))  # in the documentation's form
-    alone = len(content["tables"][0]["rows"])
-    out = printed(call("compare", path.parent, tmp_path / "slower.json"))
-    assert f"{alone} rows that only one of them has are left out" in out
+    threads = content.pop("options")["threads"]  # as in the documentation's form
+    slower = tmp_path / "slower.json"
+    slower.write_text(json.dumps({**content, "threads": threads, "tables": others}))
+    shown = printed(call("compare", out, slower))
+    assert [line.split()[-1] for line in shown.splitlines()[6:]] == ["1.250"] * len(measured)
+    assert f"{len(first['rows'])} rows that only one of them has are left out" in shown
+    measured[-1]["milliseconds"] = 0
+    slower.write_text(json.dumps({**content, "threads": threads, "tables": others}))
+    assert_refused(call("compare", out, slower), "is damaged or no result")
 
 
 def test_random_molecules() -> None:
@@ -130,11 +117,9 @@ def test_sums_that_are_timed_are_the_same() -> None:
 
 def test_rounds_and_work_in_a_second() -> None:
     """Two rounds do not count; after them come those that the time limit allows, at least one."""
-    for limit, times in ((0.0, 2 + 1), (1e6, 2 + 5)):
-        calls: list[str] = []
-        seconds = medians([partial(calls.append, name) for name in "ab"], 5, CPU, limit)
-        assert len(seconds) == 2 and all(s > 0 for s in seconds)
-        assert calls.count("a") == calls.count("b") == times
+    for limit, last in ((0.0, 2), (1e6, 6)):
+        timers = [partial(next, count()) for _ in range(2)]  # the n-th call takes n seconds
+        assert medians(timers, 5, limit) == [(2 + last) / 2] * 2
     case = Case("t", "s", [Contestant("a", lambda: None, work=6.0)], ("a",), unit="words")
     (row,) = case.measure(1, CPU)
     assert row["words_a_second"] == pytest.approx(6e3 / row["milliseconds"])
@@ -274,53 +259,39 @@ def test_copies_follow_each_other_in_other_orders_of_atoms(few_molecules, number
     assert molecules.targets.equal(few_molecules.targets[found])
 
 
-def test_stages_of_scale(few_molecules, tmp_path: Path) -> None:
+def test_all_featurised_molecules_and_bytes_are_counted(few_molecules, tmp_path: Path) -> None:
     path, shards = tmp_path / "molecules.csv", tmp_path / "shards"
-    scale.replicate(path, "chembl", "", 300)
-    found = scale.featurise(path, shards, 300, 1)
+    scale.replicate(path, "chembl", "", 60)
+    found = scale.featurise(path, shards, 60, 1)
     files = [file.stat().st_size for file in shards.rglob("*") if file.is_file()]
     assert found["bytes"] == sum(files)
-    trained = scale.train(path, shards, "gin", 2)
-    assert trained["training_share"] == 0.8
-    assert trained["molecules_a_second"] > 0
-    with pytest.raises(RuntimeError, match="299 molecules were written, 300 are in the shards"):
-        scale.featurise(path, tmp_path / "other", 299, 1)
+    with pytest.raises(RuntimeError, match="59 molecules were written, 60 are in the shards"):
+        scale.featurise(path, tmp_path / "other", 59, 1)
 
 
-def test_a_stage_and_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scale_is_begun_anew_after_a_failed_stage(
+    few_molecules, tmp_path: Path, call, monkeypatch
+) -> None:
     """Runs in this process; the tests of the kernels' benchmark cover separate processes."""
 
-    def allocate(mebibytes: int) -> dict[str, int]:
-        bytearray(mebibytes * MIB)
-        return {"given": mebibytes}
-
-    def fail() -> dict[str, int]:
+    def fail(path: Path, shards: Path, *others: Any) -> None:
+        (shards / "of-the-first-time").write_bytes(bytes(MIB))
         raise RuntimeError("it fails")
 
     monkeypatch.setattr(scale, "in_own_process", lambda work, *arguments: work(*arguments))
-    found = scale._carried_out(allocate, 300)
-    assert found["given"] == 300 and found["peak"] > 300 * MIB
-    with pytest.raises(RunError, match=r"^fail: RuntimeError: it fails$"):
-        scale._carried_out(fail)
-
-
-def test_half_of_a_scale_is_begun_anew(tmp_path: Path, call, monkeypatch) -> None:
-    calls: list[str] = []
-
-    def stage(work: Any, path: Path, *arguments: Any) -> dict[str, Any]:
-        calls.append(work.__name__)
-        if work is scale.replicate:
-            path.write_text("smiles\n")
-        if work is scale.featurise:
-            arguments[0].mkdir()
-        if work is scale.train and len(calls) == 3:
-            raise RunError("train: it fails")
-        return {"molecules_a_second": 4600.0, "bytes": 6000, "peak": 300 * MIB}
-
-    monkeypatch.setattr(scale, "_carried_out", stage)
-    words = ("scale", "--out", tmp_path / "out", "--molecules", 40)
-    assert call(*words) == (1, "", "benchmarks.speed scale: error: train: it fails\n")
-    out = printed(call(*words, "--resume"))
-    assert calls == ["replicate", "featurise", "train"] * 2
-    assert [path.name for path in (tmp_path / "out/runs/000000040").iterdir()] == ["record.json"]
-    assert re.search(r"^40 +4,600 +150 +4,600 +300 +300$", out, re.MULTILINE)
+    small = ("--molecules", 300, "--model", "gin", "--steps", 2, "--workers", 1, "--threads", 1)
+    words = ("scale", *small, "--out", tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(scale, "train", fail)
+        said = "benchmarks.speed scale: error: fail: RuntimeError: it fails\n"
+        assert call(*words) == (1, "", said)
+    shown = printed(call(*words, "--resume"))
+    (record,) = metrics_of(tmp_path / "out")
+    featurised, trained = record["featurise"], record["train"]
+    assert featurised["bytes"] < MIB and trained["training_share"] == 0.8
+    numbers = (
+        *(300, featurised["molecules_a_second"], featurised["bytes"] / 300),
+        *(trained["molecules_a_second"], featurised["peak"] / MIB, trained["peak"] / MIB),
+    )
+    assert " ".join(f"{number:,.0f}" for number in numbers) in " ".join(shown.split())
+    assert [path.name for path in (tmp_path / "out/runs/000000300").iterdir()] == ["record.json"]

@@ -5,7 +5,11 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from operator import itemgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
@@ -15,9 +19,9 @@ import torch
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.memory import PeakMemory
 from benchmarks.harness.options import Command, Device, Results, parse, run_commands, setting
-from benchmarks.harness.study import Report, Study, commit_of_code, machine, rows_table
+from benchmarks.harness.study import Report, Study, commit_of_code, rows_table
 from benchmarks.harness.table import Table, number_format
-from tests.benchmarks.conftest import assert_refused, printed
+from tests.benchmarks.conftest import assert_refused, metrics_of, printed
 
 ROOT = Path(__file__).parents[3]
 
@@ -54,97 +58,84 @@ class Squares(Device, Results):
             raise InputError(f"--range must increase, got {self.range}")
 
 
-class Number:
-    def __init__(self, value: int, power: int) -> None:
-        self.value, self.power = value, power
-        self.name, self.title = f"n{value}", f"number {value}"
-
-
-def squared(cell: Number, folder: Path) -> dict[str, object]:
-    (folder / "computed").open("a").write("x")
+def squared(power: int, cell: SimpleNamespace, folder: Path) -> dict[str, int]:
+    with (folder / "computed").open("a") as file:
+        file.write("x")
     if cell.value == 13:
         raise KeyboardInterrupt
-    return {"number": cell.value, "result": cell.value**cell.power, "history": [1]}
+    return {"number": cell.value, "result": cell.value**power}
 
 
 def carry_out(options: Squares) -> None:
     out = Path(options.out or "runs")
     study = Study("tests.squares", options, out, {"digest": 7}, files=("p.png",))
     study.open()
-    cells = [Number(number, options.power) for number in options.numbers]
-    study.run(cells, squared, outcome=lambda record: str(record["result"]))
-    columns = {"number": lambda r: r["number"], "result": lambda r: r["result"]}
+    cells = [SimpleNamespace(name=f"n{n}", title=f"number {n}", value=n) for n in options.numbers]
+    study.run(cells, partial(squared, options.power), outcome=lambda r: str(r["result"]))
+    columns = {"number": itemgetter("number"), "result": itemgetter("result")}
     study.finish(Report([rows_table("Squares", study.records(), columns)]))
 
 
 COMMAND = Command(Squares, carry_out, "Squares numbers.", "OUT holds squares.")
 
 
-def run(*words: object) -> int:
-    return run_commands("tests.squares", {"": COMMAND}, [str(word) for word in words])
+@pytest.fixture
+def squares(call_main):
+    """Calls the command."""
+    return partial(call_main, partial(run_commands, "tests.squares", {"": COMMAND}))
 
 
-def computed(out: Path, number: int) -> str:
-    return (out / f"runs/n{number}/computed").read_text()
-
-
-def test_each_cell_is_computed_once_and_a_folder_grows(tmp_path: Path, capsys) -> None:
+def test_each_cell_is_computed_once_and_a_folder_grows(tmp_path: Path, squares) -> None:
     out = tmp_path / "out"
-    assert run("--out", out) == 0
-    assert "3/3 number 3: 9" in capsys.readouterr().out
-    assert run("--out", out, "--resume", "--numbers", 3, 4, "--device", "cpu") == 0
-    assert [computed(out, n) for n in (1, 3, 4)] == ["x"] * 3
-    metrics = json.loads((out / "metrics.json").read_text())
-    assert [record["result"] for record in metrics] == [1, 4, 9, 16]
-    assert "history" not in metrics[0]
+    assert "3/3 number 3: 9" in printed(squares("--out", out))
+    printed(squares("--out", out, "--resume", "--numbers", 3, 4, "--device", "cpu"))
+    assert [path.read_text() for path in out.glob("runs/*/computed")] == ["x"] * 4
+    assert [record["result"] for record in metrics_of(out)] == [1, 4, 9, 16]
     assert (out / "table.md").read_text().endswith("| 4 | 16 |\n")
     configuration = json.loads((out / "configuration.json").read_text())
     assert configuration["options"]["numbers"] == [3, 4]
-    assert configuration["versions"]["torch"] == machine(["torch"])["versions"]["torch"]
-    capsys.readouterr()
-    assert run("--out", out, "--report", "--quiet") == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "4           16"
+    assert configuration["versions"]["torch"] == version("torch")
+    shown = printed(squares("--out", out, "--report", "--quiet"))
+    assert shown.splitlines()[-1] == "4           16"
 
 
-def test_other_folders_and_data_are_left_alone(tmp_path: Path, capsys) -> None:
+def test_other_folders_and_data_are_left_alone(tmp_path: Path, squares) -> None:
     out = tmp_path / "out"
-    run("--out", out)
-    for edit in ({"program": "another"}, {"data": {"digest": 8}}):
-        content = json.loads((out / "configuration.json").read_text())
-        (out / "configuration.json").write_text(json.dumps(content | edit))
-        assert run("--out", out, "--resume") == 2
-        (out / "configuration.json").write_text(json.dumps(content))
-    errors = capsys.readouterr().err
-    assert "of another command" in errors
-    assert "was made with digest 8, not 7" in errors
+    printed(squares("--out", out))
+    configuration = out / "configuration.json"
+    content = json.loads(configuration.read_text())
+    for edit, said in (
+        ({"program": "another"}, "of another command"),
+        ({"data": {"digest": 8}}, "was made with digest 8, not 7"),
+    ):
+        configuration.write_text(json.dumps(content | edit))
+        assert_refused(squares("--out", out, "--resume"), said)
+    configuration.write_text(json.dumps(content))
     (out / "runs/n1/record.json").write_text("{")
-    assert run("--out", out, "--resume") == 2
-    assert "runs/n1/record.json is damaged" in capsys.readouterr().err
+    assert_refused(squares("--out", out, "--resume"), "runs/n1/record.json is damaged")
     (out / "mine.txt").write_text("kept")
-    assert run("--out", out, "--overwrite", "--numbers", 5) == 0
+    printed(squares("--out", out, "--overwrite", "--numbers", 5))
     left = {"configuration.json", "mine.txt", "runs"}
     assert {path.name for path in out.iterdir()} == {*left, "metrics.json", "table.md"}
     assert [path.name for path in (out / "runs").iterdir()] == ["n5"]
-    assert run("--out", out, "--overwrite", "--numbers", 13) == 130
+    assert squares("--out", out, "--overwrite", "--numbers", 13)[0] == 130
     assert {path.name for path in out.iterdir()} == left  # nothing is left of the earlier results
 
 
-def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path) -> None:
-    run("--out", tmp_path / "out", "--power", 3, "--loud", "--share", "0.5", "--number", 4, 4)
-    made = parse("tests.squares", COMMAND, ["--config", str(tmp_path / "out/configuration.json")])
-    assert (made.power, made.loud, made.share, made.numbers, made.out) == (3, True, 0.5, (4,), None)
+def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path, squares) -> None:
+    read, out = partial(parse, "tests.squares", COMMAND), tmp_path / "out"
+    printed(squares("--out", out, "--power", 3, "--loud", "--share", "0.5", "--number", 4, 4))
+    made = read(["--config", str(out / "configuration.json")])
+    assert made == Squares(power=3, loud=True, share=0.5, numbers=(4,))
     (tmp_path / "run.yaml").write_text("power: 4\nkind: fancy\nnumbers: [7]\n")
     file = ["--config", str(tmp_path / "run.yaml")]
     for words in ([*file, "--power", "5"], ["--power", "5", *file], ["--power=5", "=".join(file)]):
-        made = parse("tests.squares", COMMAND, words)
-        assert made == Squares(power=5, kind="fancy", numbers=(7,))
+        assert read(words) == Squares(power=5, kind="fancy", numbers=(7,))
     (tmp_path / "next.yaml").write_text("power: 6\ntitle: null\nnumber: 8\nframed: no\n")
     words = [*file, "--config", str(tmp_path / "next.yaml")]  # 8 is a list, and "no" a word
-    expected = Squares(power=6, kind="fancy", numbers=(8,), framed="no")
-    assert parse("tests.squares", COMMAND, words) == expected
-
+    assert read(words) == Squares(power=6, kind="fancy", numbers=(8,), framed="no")
     for word in ("null", "None", "1", "[1]", "true"):  # all of these stay words
-        assert parse("tests.squares", COMMAND, ["--title", word]).title == word
+        assert read(["--title", word]).title == word
 
 
 FILES = {
@@ -177,17 +168,17 @@ FILES = {
         ("--config KIND", "--kind: expected one of 'plain', 'fancy', got True"),
     ],
 )
-def test_bad_words_are_one_line(tmp_path: Path, call_main, words: str, message: str) -> None:
+def test_bad_words_are_one_line(tmp_path: Path, squares, words: str, message: str) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
         words = words.replace(name, str(tmp_path / name))
-    result = call_main(lambda words: run(*words), *words.split())
+    result = squares(*words.split())
     assert_refused(result, message)
     assert result[2].startswith("tests.squares: error: ")
 
 
-def test_help_has_docs_defaults_and_groups(call_main) -> None:
-    text = " ".join(printed(call_main(lambda words: run(*words), "--help")).split())
+def test_help_has_docs_defaults_and_groups(squares) -> None:
+    text = " ".join(printed(squares("--help")).split())
     for words in (
         *("what is squared, one a cell (1 2 3)", "how it is said: plain, fancy (plain)"),
         *("--loud, --no-loud", "squares of numbers:", "the results folder:", "OUT holds squares."),

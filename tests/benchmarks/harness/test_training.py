@@ -63,34 +63,32 @@ def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
     interrupt_once(monkeypatch, EpochHistory, "on_train_epoch_start", second)
     with pytest.raises(KeyboardInterrupt):
         experiment().run()
-    (folder,) = (tmp_path / "out" / "runs").iterdir()
-    best, last = ((folder / name).read_bytes() for name in ("best.ckpt", "last.ckpt"))
+    out, folder = tmp_path / "out", tmp_path / "out/runs/rcnn-seed0"
 
-    def refused(name: str) -> None:
-        with pytest.raises(InputError, match=f"{name} is.*remove"):
-            experiment(resume=True).run()
+    def refused(path: Path, *contents: bytes) -> None:
+        whole = path.read_bytes()
+        for content in contents:
+            path.write_bytes(content)
+            with pytest.raises(InputError, match=f"{path.name} is damaged.*remove"):
+                experiment(resume=True).run()
+        path.write_bytes(whole)
 
-    for content in (last[:1000], b"smiles,y\nCC,1\n"):  # the latter is read as pickle instructions
-        (folder / "last.ckpt").write_bytes(content)
-        refused("last.ckpt")
-    (folder / "last.ckpt").write_bytes(last)
-    checkpoint = torch.load(folder / "last.ckpt", weights_only=True)
-    torch.save({**checkpoint, "state_dict": {}}, folder / "last.ckpt")  # as of another network
-    refused("last.ckpt")
-    (folder / "last.ckpt").write_bytes(last)
+    last, other = folder / "last.ckpt", tmp_path / "other.ckpt"
+    torch.save({**torch.load(last, weights_only=True), "state_dict": {}}, other)
+    instructions = b"smiles,y\nCC,1\n"  # of a pickle
+    refused(last, last.read_bytes()[:1000], instructions, other.read_bytes())
+    best = (folder / "best.ckpt").read_bytes()
     (folder / "best.ckpt").unlink()
-    refused("best.ckpt")
+    with pytest.raises(InputError, match=r"best.ckpt is missing.*remove"):
+        experiment(resume=True).run()
     (folder / "best.ckpt").write_bytes(best)
     experiment(resume=True).run()
-    whole = outcome(tmp_path / "out")
+    whole = outcome(out)
     (folder / "predictions.csv").unlink()  # the run is then unfinished and is trained again
     experiment(resume=True).run()
-    assert outcome(tmp_path / "out") == whole
-    (folder / "record.json").write_text("{")
-    refused("record.json")
-    for text in ("[]", "{", '{"seeds": [0]}'):
-        (tmp_path / "out" / "configuration.json").write_text(text)
-        refused("configuration.json")
+    assert outcome(out) == whole
+    refused(folder / "record.json", b"{")
+    refused(out / "configuration.json", b"[]", b"{", b'{"seeds": [0]}')
 
 
 def test_resume_after_early_stopping_trains_no_further(experiment, tmp_path, monkeypatch):
