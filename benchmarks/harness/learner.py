@@ -42,17 +42,6 @@ class TrainingConfig:
     logger: str = "none"  # ``'csv'`` or ``'tensorboard'``: where epochs are logged in addition
 
 
-def learning_rate_factor(
-    config: OptimizerConfig, num_steps: int, steps_per_epoch: int
-) -> Callable[[int], float]:
-    """The factor on the learning rate at each step."""
-    if config.schedule == "none":
-        return lambda step: 1.0
-    if config.schedule == "exponential":
-        return lambda step: config.factor ** (step // steps_per_epoch)
-    return cosine(num_steps)
-
-
 class Learner(lightning.LightningModule, ABC):
     """A network with its training and its measures.
 
@@ -92,8 +81,13 @@ class Learner(lightning.LightningModule, ABC):
         )
         steps = max(1, int(self.trainer.estimated_stepping_batches))
         steps_per_epoch = max(1, steps // max(1, self.trainer.max_epochs or 1))
-        factor = learning_rate_factor(config, steps, steps_per_epoch)
-        return [adam], [{"scheduler": LambdaLR(adam, factor), "interval": "step"}]
+        factors: dict[str, Callable[[int], float]] = {
+            "cosine": cosine(steps),
+            "exponential": lambda step: config.factor ** (step // steps_per_epoch),
+            "none": lambda step: 1.0,
+        }
+        schedule = LambdaLR(adam, factors[config.schedule])
+        return [adam], [{"scheduler": schedule, "interval": "step"}]
 
     def on_train_epoch_start(self) -> None:
         self.train_error.reset()

@@ -33,7 +33,7 @@ shapes (one product for weights that share an input), and the two products of ea
 
 scan: the bytes that must move, beside a copy. activation: MiB is the peak memory of a step, above
 that before it. language: steps of training presets of benchmarks.language_model, and of their
-recurrent layers alone. epoch: the first epoch of benchmarks.molecules through its own Trainer, then
+recurrent layers alone. epoch: the first epoch of benchmarks.molecules through its own Trainer, and
 its products alone, on random factors of the same shapes.
 
 OUT/metrics.json has the rows, the machine and the versions.

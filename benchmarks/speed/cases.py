@@ -94,6 +94,7 @@ def sequence_layers(channels: int) -> Layers:
             warnings.simplefilter("ignore")  # sru tries to compile its CUDA sources
             import sru
 
+        warnings.filterwarnings("ignore", message="Running SRU on CPU")
         found.append(("sru", sru.SRU(channels, channels, num_layers=1), (3,)))
     return found
 
@@ -144,13 +145,7 @@ def text_case(name: str, shape: Shape, device: torch.device) -> Case:
 
 def text_step(layer: nn.Module, x: Tensor) -> Step:
     """One forward and backward pass of a layer, with gradients of its input and parameters."""
-
-    def read(x: Tensor) -> Tensor:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Running SRU on CPU")
-            return layer(x)[0]
-
-    return backward_step(read, x, layer.parameters())
+    return backward_step(lambda x: layer(x)[0], x, layer.parameters())
 
 
 def backward_step(
@@ -213,10 +208,8 @@ def graph_layers(channels: int, edge_dim: int) -> Layers:
 
 def graph_case(number: int, device: torch.device, channels: int = CHANNELS) -> Case:
     """Layers on random molecules with random node features of the layers' width."""
-    generator, num_nodes = torch.Generator().manual_seed(0), number * ATOMS
-    edge_index, edge_attr = random_molecules(number, generator)
-    x = torch.randn(num_nodes, channels, generator=generator).to(device)
-    edges = edge_index.to(device), edge_attr.to(device)
+    edge_index, edge_attr = edges = random_molecules(number, device)
+    x = torch.randn(number * ATOMS, channels, device=device)
 
     def step(layer: nn.Module) -> Step:
         both = {"return_states": True} if isinstance(layer, WLKernelConv) else {}
@@ -226,21 +219,18 @@ def graph_case(number: int, device: torch.device, channels: int = CHANNELS) -> C
         Contestant(name, step(layer.to(device)), products)
         for name, layer, products in graph_layers(channels, edge_attr.size(1))
     ]
-    size = f"random: {num_nodes:,} nodes, {edge_index.size(1):,} edges, {channels} channels"
+    size = f"random: {len(x):,} nodes, {edge_index.size(1):,} edges, {channels} channels"
     rivals = ("GINEConv (PyG)", "ResGatedGraphConv (PyG)")
     return Case("graph", size, contestants, rivals, x)
 
 
 def sum_case(number: int, device: torch.device, channels: int = CHANNELS) -> Case:
     """Gated sums over the bonds of random molecules, and the same sums by PyTorch's ops."""
-    generator, nodes = torch.Generator().manual_seed(0), number * ATOMS
-    edge_index, edge_attr = random_molecules(number, generator)
-    source, target = edge_index.to(device)
-    bond = edge_attr.argmax(1).to(device)
-    shapes = [(nodes, channels)] * 3 + [(BOND_FEATURES, channels)] * 2
-    tensors = [torch.randn(shape, generator=generator).to(device) for shape in shapes]
-    seed = torch.randn(nodes, channels, generator=generator).to(device)
-    x, *parameters = [t.requires_grad_() for t in tensors]
+    (source, target), edge_attr = random_molecules(number, device)
+    nodes, bond = number * ATOMS, edge_attr.argmax(1)
+    x, seed = torch.randn(2, nodes, channels, device=device)
+    shapes = [(nodes, channels)] * 2 + [(BOND_FEATURES, channels)] * 2
+    parameters = [torch.randn(shape, device=device, requires_grad=True) for shape in shapes]
     gate_source, gate_target, gate_bond, factor = parameters
 
     def sorted_edges() -> Edges:
@@ -264,20 +254,20 @@ def sum_case(number: int, device: torch.device, channels: int = CHANNELS) -> Cas
     contestants = [
         Contestant(name, backward_step(read, x, parameters, seed)) for name, read in sums.items()
     ]
-    size = f"gated sum: {nodes:,} nodes, {edge_index.size(1):,} edges, {channels} channels"
+    size = f"gated sum: {nodes:,} nodes, {len(source):,} edges, {channels} channels"
     return Case("graph", size, contestants, (rival,))
 
 
-def random_molecules(number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def random_molecules(number: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Chains of atoms with random bonds that close rings of six, and each bond's one-hot type."""
     first = ATOMS * torch.arange(number).unsqueeze(1)
-    closed = torch.rand(number, ATOMS - 5, generator=generator).argsort()[:, :RINGS]
+    closed = torch.rand(number, ATOMS - 5).argsort()[:, :RINGS]
     chain = torch.arange(ATOMS - 1).expand(number, -1)
     starts = (torch.cat((chain, closed), 1) + first).flatten()
     ends = (torch.cat((chain + 1, closed + 5), 1) + first).flatten()
-    types = torch.randint(BOND_FEATURES, starts.shape, generator=generator).repeat(2)
+    types = torch.randint(BOND_FEATURES, starts.shape).repeat(2)
     edge_index = torch.stack((torch.cat((starts, ends)), torch.cat((ends, starts))))
-    return edge_index, F.one_hot(types, BOND_FEATURES).float()
+    return edge_index.to(device), F.one_hot(types, BOND_FEATURES).float().to(device)
 
 
 def activation_case(shape: tuple[int, int], centers: tuple[int, ...], device: torch.device) -> Case:

@@ -15,7 +15,6 @@ from benchmarks.harness.study import Record, Report, Study, in_own_process, rows
 
 PROGRAM = "benchmarks.speed scale"
 FULL = 2_300_000  # molecules of the Clean Energy Project
-BATCH_SIZE = 128
 WARM_BATCHES = 10  # at most this many batches at the start do not count
 MIB = 2**20
 DETAILS = """\
@@ -164,7 +163,7 @@ def train(path: Path, shards: Path, model: str, steps: int) -> Record:
     compared = Options(data=(str(path),), shards=str(shards), model=(model,), device="cpu")
     split, (network,) = comparison(compared)
     clock = BatchClock()
-    train_batches(split, network, clock, steps, batch_size=BATCH_SIZE)
+    train_batches(split, network, clock, steps)
     warm = min(WARM_BATCHES, len(clock.seconds) // 2)
     molecules, seconds = sum(clock.molecules[warm:]), sum(clock.seconds[warm:])
     return {

@@ -11,11 +11,11 @@ from benchmarks.harness import training
 from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Experiment
-from benchmarks.harness.learner import OptimizerConfig, learning_rate_factor
 from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.task import TextTask, text_model_configs
 from benchmarks.harness.training import PREDICTIONS, RECORD, EpochHistory, Run
 from benchmarks.text_classification import TextClassification
+from pyg_kernels.molecules.learning_rate import cosine
 from tests.benchmarks.conftest import outcome
 from tests.benchmarks.interruption import interrupt_once
 from tests.benchmarks.small_data import write_trec
@@ -54,8 +54,12 @@ def test_learning_rate_follows_the_schedule(experiment, schedule):
     (run,) = made.run()
     rates = [epoch["learning_rate"] for epoch in run.history]
     steps = -(-len(made.task.parts["train"]) // 16)
-    factor = learning_rate_factor(OptimizerConfig(0.05, schedule, 0.9), 3 * steps, steps)
-    assert rates == pytest.approx([0.05 * factor(steps * epoch) for epoch in (1, 2, 3)])
+    factor = cosine(3 * steps)
+    expected = {
+        "cosine": [0.05 * factor(steps * epoch) for epoch in (1, 2, 3)],
+        "exponential": [0.05 * 0.9**epoch for epoch in (1, 2, 3)],
+    }
+    assert rates == pytest.approx(expected[schedule])
 
 
 def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
