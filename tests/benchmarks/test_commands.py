@@ -23,17 +23,12 @@ import pyg_kernels
 from benchmarks.__main__ import COMMANDS as LISTED
 from benchmarks.__main__ import main as list_commands
 from benchmarks.harness import study
-from tests.benchmarks.conftest import assert_refused, main_of, outcome, printed
+from tests.benchmarks.conftest import assert_refused, main_of, metrics_of, outcome, printed
 from tests.benchmarks.small_data import write_askubuntu, write_corpus, write_own, write_trec
 
 ROOT = Path(__file__).parents[2]
 ACTIVATIONS = "benchmarks.papers.activations"
 LFP = "benchmarks.papers.lfp"
-
-
-def within(folder: Path, words: str) -> list[str]:
-    """The words of a command, with a folder in place of ``IN``."""
-    return [re.sub(r"^IN(?=/|$)", str(folder), word) for word in words.split()]
 
 
 @dataclass(frozen=True)
@@ -43,17 +38,7 @@ class Promise:
     other: tuple[str, str] = ("", "")  # an option that changes the result, and the refusal
     keys: str = ""  # those of the first record of ``metrics.json``
     files: str = ""  # what is written beside the usual files
-    prepare: Callable[[Path], object] | None = None  # writes the files ``IN/...``
-
-    @property
-    def module(self) -> str:
-        return self.program.split()[0]
-
-    def words(self, *more: object) -> list[str]:
-        return [*self.program.split()[1:], *map(str, more)]
-
-    def call(self, call_main, *more: object) -> tuple[int, str, str]:
-        return call_main(main_of(self.module), *self.words(*more))
+    prepare: Callable[[Path], object] = lambda folder: None  # writes the files ``IN/...``
 
 
 def write_retrieval(folder: Path) -> None:
@@ -73,7 +58,6 @@ def write_molecules(folder: Path) -> None:
     parted = "smiles,y,part\nCO,1,train\nCC,2,train\nCCO,3,valid\n"
     for name, text in {
         "molecules": good,
-        "binary": re.sub(r"\d*([02468])\n", "0\n", re.sub(r"\d*([13579])\n", "1\n", good)),
         "two": good.replace("\n", ",1\n").replace("y,1", "y,z"),
         "invalid": good + "C1CC,3\n",
         "three": "smiles,y\nCO,1\nCC,2\nCCO,3\n",
@@ -390,9 +374,21 @@ BAD_INPUT = {
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     for promise in COMMANDS.values():
-        if promise.prepare is not None:
-            promise.prepare(folder)
+        promise.prepare(folder)
     return folder
+
+
+@pytest.fixture
+def command(call_main, inputs: Path):
+    """Calls a command by its name here, with a file in place of FILE and a folder of IN."""
+
+    def call(name: str, words: str, *more: object) -> tuple[int, str, str]:
+        module, *first = COMMANDS[name].program.split()
+        given = [re.sub(r"^IN(?=/|$)", str(inputs), word) for word in words.split()]
+        files = [__file__ if word == "FILE" else word for word in given]
+        return call_main(main_of(module), *first, *files, *more)
+
+    return call
 
 
 @pytest.fixture(autouse=True)
@@ -410,23 +406,23 @@ def _of_a_second(assay, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_says_what_it_is_for_and_one_process_is_enough(name, call_main, monkeypatch) -> None:
-    promise = COMMANDS[name]
-    out = printed(promise.call(call_main, "--help"))
-    assert f"usage: python -m {promise.program}" in out
+def test_help_says_what_it_is_for_and_one_process_is_enough(name, command, monkeypatch) -> None:
+    program = COMMANDS[name].program
+    out = printed(command(name, "--help"))
+    assert f"usage: python -m {program}" in out
     assert "--config FILE" in out
     monkeypatch.setenv("WORLD_SIZE", "2")
-    said = f"{promise.program}: error: this runs in one process; start it without torchrun\n"
-    assert promise.call(call_main) == (2, "", said)
+    said = f"{program}: error: this runs in one process; start it without torchrun\n"
+    assert command(name, "") == (2, "", said)
 
 
 def test_help_answers_without_torch() -> None:
     """All commands run in one process; each may take half a second of CPU time."""
-    calls = [(promise.module, promise.words("--help")) for promise in COMMANDS.values()]
+    calls = [f"{promise.program} --help".split() for promise in COMMANDS.values()]
     code = (
         "import contextlib, importlib.util, io, json, sys, time\n"
         "began = time.process_time()\n"
-        f"for name, words in {calls!r}:\n"
+        f"for name, *words in {calls!r}:\n"
         "    package = importlib.util.find_spec(name).submodule_search_locations\n"
         "    module = importlib.import_module(name + '.__main__' if package else name)\n"
         "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
@@ -444,34 +440,28 @@ def test_help_answers_without_torch() -> None:
     ("name", "words", "said"),
     [(name, *case) for name, cases in BAD_INPUT.items() for case in cases],
 )
-def test_bad_input_is_one_line(name, words, said, call_main, inputs: Path, tmp_path: Path) -> None:
-    promise = COMMANDS[name]
-    given = [__file__ if word == "FILE" else word for word in within(inputs, words)]
-    if promise.small and "--out=" not in given:
-        given += ["--out", str(tmp_path / "out")]
-    result = promise.call(call_main, *given)
+def test_bad_input_is_one_line(name, words, said, command, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out") if COMMANDS[name].small else ()
+    result = command(name, words, *out)
     assert_refused(result, said)
     assert result[1] == ""
-    assert result[2].startswith(promise.module) and ": error: " in result[2]
+    module = COMMANDS[name].program.split()[0]
+    assert result[2].startswith(module) and ": error: " in result[2]
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_results_are_neither_mixed_nor_lost(
-    name, call_main, inputs, tmp_path, monkeypatch, drawn
-) -> None:
+def test_results_are_neither_mixed_nor_lost(name, command, tmp_path, monkeypatch, drawn) -> None:
     """Only the first run draws pictures."""
     promise, out = COMMANDS[name], tmp_path / "out"
-    words = (*within(inputs, promise.small), "--quiet", "--out", out)
-    run = partial(promise.call, call_main, *words)
+    run = partial(command, name, promise.small, "--quiet", "--out", out)
     out.mkdir()
     (out / "thesis.tex").write_text("chapter 1")
     assert_refused(run("--overwrite"), "not results of this module")
     (out / "thesis.tex").unlink()
 
     table = printed(run())
-    (record, *_) = json.loads((out / "metrics.json").read_text())
-    assert list(record) == promise.keys.split()
+    assert list(metrics_of(out)[0]) == promise.keys.split()
     kept = (out / "metrics.json").read_text()
     usual = {"configuration.json", "metrics.json", "runs", "table.md"}
     assert {path.name for path in out.iterdir()} == usual | set(promise.files.split())
@@ -486,7 +476,7 @@ def test_results_are_neither_mixed_nor_lost(
     assert run("--resume") == (0, table, "")
     assert (out / "metrics.json").read_text() == kept
     config = ("--config", out / "configuration.json", "--out", out, "--quiet", "--report")
-    assert promise.call(call_main, *config) == (0, table, "")
+    assert command(name, "", *config) == (0, table, "")
 
 
 # Options added to those of a small run: several epochs, of one cell or of several.
@@ -507,8 +497,7 @@ RESUMED = [
 
 
 @pytest.mark.parametrize(("name", "more"), RESUMED)
-def test_an_interrupted_run_ends_as_one_go(name, more, call_main, inputs, tmp_path):
-    promise = COMMANDS[name]
+def test_an_interrupted_run_ends_as_one_go(name, more, command, tmp_path):
     steps: list[int] = []
     last = 0
 
@@ -519,8 +508,8 @@ def test_an_interrupted_run_ends_as_one_go(name, more, call_main, inputs, tmp_pa
 
     def run(out: str, *words: str) -> tuple[int, str, int]:
         steps.clear()
-        given = (*within(inputs, promise.small), *more.split(), "--quiet", "--out", tmp_path / out)
-        status, _, err = promise.call(call_main, *given, *words)
+        small = f"{COMMANDS[name].small} {more}"
+        status, _, err = command(name, small, "--quiet", "--out", tmp_path / out, *words)
         return status, err, len(steps)
 
     handle = register_optimizer_step_pre_hook(step)
@@ -558,9 +547,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
             monkeypatch.setitem(sys.modules, name, None)
 
 
-def test_what_is_not_installed_is_named_or_not_missed(
-    call_main, inputs, tmp_path, monkeypatch
-) -> None:
+def test_what_is_not_installed_is_named_or_not_missed(command, tmp_path, monkeypatch) -> None:
     """Commands, and the modules that read their data, are imported anew."""
     monkeypatch.setattr(pyg_kernels, "datasets", pyg_kernels.datasets)
     for name in list(sys.modules):
@@ -570,13 +557,11 @@ def test_what_is_not_installed_is_named_or_not_missed(
     with monkeypatch.context() as patch:
         hide(patch, "lightning")
         said = "error: lightning is not installed: pip install '.[bench]'\n"
-        xor = COMMANDS["xor"]
-        result = xor.call(call_main, *within(inputs, xor.small), *out)
+        result = command("xor", COMMANDS["xor"].small, *out)
         assert result == (2, "", f"{ACTIVATIONS} xor: {said}")
     for package in ("rdkit", "pyg_kernels.chem"):
         hide(monkeypatch, package)
     with pytest.raises(ImportError, match=r"pyg_kernels\.chem"):
         import_module("pyg_kernels.datasets").MoleculeCSV  # noqa: B018
     monkeypatch.setattr(import_module("benchmarks.harness.study"), "_png", lambda draw: b"")
-    texts = COMMANDS["texts"]
-    printed(texts.call(call_main, *within(inputs, texts.small), *out))
+    printed(command("texts", COMMANDS["texts"].small, *out))
