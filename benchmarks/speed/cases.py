@@ -77,15 +77,12 @@ def cases(name: str, shapes: Sequence[Shape], device: torch.device) -> Iterator[
 
 def sequence_layers(channels: int) -> Layers:
     """RCNNs and their rivals, all of one hidden size; ``sru`` only if it is installed."""
+    rcnn = partial(RCNN, channels, channels)
     found: Layers = [
-        ("RCNN order 1, input gate", RCNN(channels, channels, order=1, decay="input"), (2,)),
-        ("RCNN order 2, input gate", RCNN(channels, channels, order=2, decay="input"), (3,)),
-        ("RCNN order 2, constant", RCNN(channels, channels, order=2, decay=0.5), (2,)),
-        (
-            "RCNN order 1, recurrent gate",
-            RCNN(channels, channels, order=1, decay="recurrent"),
-            (2, 1),
-        ),
+        ("RCNN order 1, input gate", rcnn(order=1, decay="input"), (2,)),
+        ("RCNN order 2, input gate", rcnn(order=2, decay="input"), (3,)),
+        ("RCNN order 2, constant", rcnn(order=2, decay=0.5), (2,)),
+        ("RCNN order 1, recurrent gate", rcnn(order=1, decay="recurrent"), (2, 1)),
         ("nn.LSTM", nn.LSTM(channels, channels), (4, 4)),
         ("nn.GRU", nn.GRU(channels, channels), (3, 3)),
     ]
@@ -116,15 +113,13 @@ def rkm_layers(channels: int) -> Layers:
 
 def kbrn_layers(channels: int) -> Layers:
     """Learned activations of few and many centres, and the layers that they replace."""
-    found: Layers = [
-        (f"KBRN, {count} centres", KBRN(channels, channels, num_centers=count), (1, 1))
-        for count in (10, 100, 1000)
+    kbrn = partial(KBRN, channels, channels)
+    return [
+        *((f"KBRN, {n} centres", kbrn(num_centers=n), (1, 1)) for n in (10, 100, 1000)),
+        ("KBRN, 100 centres, not normalised", kbrn(normalize=False), (1, 1)),
+        ("nn.RNN", nn.RNN(channels, channels), (1, 1)),
+        ("nn.LSTM", nn.LSTM(channels, channels), (4, 4)),
     ]
-    plain = KBRN(channels, channels, normalize=False)
-    found.append(("KBRN, 100 centres, not normalised", plain, (1, 1)))
-    found.append(("nn.RNN", nn.RNN(channels, channels), (1, 1)))
-    found.append(("nn.LSTM", nn.LSTM(channels, channels), (4, 4)))
-    return found
 
 
 TEXT_LAYERS = {"sequence": sequence_layers, "rkm": rkm_layers, "kbrn": kbrn_layers}
@@ -290,9 +285,8 @@ def activation_case(shape: tuple[int, int], centers: tuple[int, ...], device: to
             contestants.append(Contestant(name, step(ours, parameters)))
             direct = step(lambda a, act=ours: direct_sum(a, act), parameters)  # type: ignore[misc]
             contestants.append(Contestant(f"{name}, direct sum", direct))
-    plain = {"nn.ReLU": nn.ReLU(), "nn.PReLU": nn.PReLU(units), "nn.Tanh": nn.Tanh()}
-    for name, module in plain.items():
-        module.to(device)
+    for module in (nn.ReLU(), nn.PReLU(units, device=device), nn.Tanh()):
+        name = f"nn.{type(module).__name__}"
         contestants.append(Contestant(name, step(module, module.parameters())))
     size = f"{shape[0]}x{units}"
     return Case("activation", size, contestants, ("nn.ReLU",), memory=True)

@@ -512,8 +512,7 @@ def test_an_interrupted_run_ends_as_one_go(name, more, command, tmp_path):
         status, _, err = command(name, small, "--quiet", "--out", tmp_path / out, *words)
         return status, err, len(steps)
 
-    handle = register_optimizer_step_pre_hook(step)
-    try:
+    with register_optimizer_step_pre_hook(step):
         status, err, whole = run("whole")
         assert (status, err) == (0, "")
         last = 2 * whole // 3
@@ -526,8 +525,6 @@ def test_an_interrupted_run_ends_as_one_go(name, more, command, tmp_path):
         status, err, rest = run("moved", "--resume")
         assert (status, err) == (0, "")
         assert rest < 0.7 * whole
-    finally:
-        handle.remove()
     assert outcome(tmp_path / "moved") == outcome(tmp_path / "whole")
 
 

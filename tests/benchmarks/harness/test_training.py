@@ -99,10 +99,9 @@ def test_resume_after_early_stopping_trains_no_further(experiment, tmp_path, mon
     options = {"epochs": 60, "patience": 2, "lr": 0.3}
     (run,) = experiment("whole", **options).run()
     assert run.record["epochs"] < 60
-    raised = interrupt_once(monkeypatch, training, "_predict", lambda *args: True)
+    interrupt_once(monkeypatch, training, "_predict", lambda *args: True)
     with pytest.raises(KeyboardInterrupt):
         experiment(**options).run()
-    assert raised
     experiment(resume=True, **options).run()
     assert outcome(tmp_path / "out") == outcome(tmp_path / "whole")
 
