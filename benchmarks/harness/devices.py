@@ -38,9 +38,3 @@ def timed(call: Callable[[], T], device: torch.device = CPU) -> tuple[T, float]:
     started = now(device)
     result = call()
     return result, now(device) - started
-
-
-def accelerator(name: str) -> tuple[str, list[int] | int]:
-    """Lightning's accelerator and devices for the name of a device."""
-    device = torch_device(name)
-    return ("gpu", [device.index]) if device.type == "cuda" else (device.type, 1)

@@ -15,7 +15,7 @@ from typing import Any
 import pandas
 import torch
 
-from benchmarks.harness.devices import accelerator
+from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.options import Runs
@@ -86,7 +86,7 @@ class Experiment:
         with as_input_error():
             for model in self.models:
                 training = self.task.training(model, self.training)
-                accelerator(training.device)
+                torch_device(training.device)
                 if self.task.estimator(model) is None:
                     learner = self.task.learner(model, training.optimizer)
             if learner is not None:

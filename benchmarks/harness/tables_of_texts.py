@@ -12,9 +12,7 @@ import torch
 from benchmarks.harness.errors import InputError, as_input_error, tell
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
-from pyg_kernels.tables import PARQUET, TableWriter, pyarrow_parquet
-
-MOST_NAMED = 5
+from pyg_kernels.tables import PARQUET, TableWriter, listed, pyarrow_parquet
 
 
 def texts_of(path: str, columns: list[str], encoding: str) -> tuple[pandas.DataFrame, list[str]]:
@@ -26,11 +24,10 @@ def texts_of(path: str, columns: list[str], encoding: str) -> tuple[pandas.DataF
 
 def tell_lines(table: pandas.DataFrame, chosen: Sequence[bool], what: str) -> None:
     """Reports the lines of the chosen texts; `what` says what they have."""
-    lines = list(map(str, compress(table.index, chosen)))
+    lines = list(compress(table.index, chosen))
     if lines:
-        named = ", ".join(lines[:MOST_NAMED]) + ", ..." * (len(lines) > MOST_NAMED)
         verb = "has" if len(lines) == 1 else "have"
-        tell(f"{len(lines)} of {len(chosen)} texts {verb} {what}: lines {named}")
+        tell(f"{len(lines)} of {len(chosen)} texts {verb} {what}: lines {listed(lines)}")
 
 
 def batches_of(learner: Any, texts: Sequence[Sequence[str]], batch_size: int) -> TextLoader:

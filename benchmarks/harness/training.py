@@ -22,7 +22,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from benchmarks.harness.checkpoint import naming_damage
-from benchmarks.harness.devices import accelerator, now, timed
+from benchmarks.harness.devices import now, timed, torch_device
 from benchmarks.harness.errors import InputError, RunError, naming_files, say
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.learner import Learner, TrainingConfig
@@ -252,14 +252,14 @@ class KeepCheckpoints(Checkpoint):
 
 
 def _trainer(config: TrainingConfig, callbacks: list[Callback], folder: Path) -> Trainer:
-    kind, devices = accelerator(config.device)
-    precision = config.precision
+    device, precision = torch_device(config.device), config.precision
+    on_cuda = device.type == "cuda"
     if precision == "auto":
-        precision = "bf16-mixed" if kind == "gpu" and torch.cuda.is_bf16_supported() else "32-true"
+        precision = "bf16-mixed" if on_cuda and torch.cuda.is_bf16_supported() else "32-true"
     stopping = EarlyStopping("valid_error", patience=config.patience, check_finite=False)
     return Trainer(
-        accelerator=kind,
-        devices=devices,
+        accelerator=device.type,
+        devices=[device.index] if on_cuda else 1,
         precision=precision,  # type: ignore[arg-type]
         max_epochs=config.epochs,
         gradient_clip_val=config.clip or None,
