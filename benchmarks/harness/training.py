@@ -107,7 +107,6 @@ def fit(
     content = io.BytesIO()
     torch.save(estimator.checkpoint(), content)
     with naming_files(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         write_bytes(folder / BEST, content.getvalue())
     predictions, number = estimator.predictions(), estimator.num_parameters()
     details = {"seconds": round(seconds, 4), **estimator.details()}

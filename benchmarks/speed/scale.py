@@ -85,8 +85,7 @@ def carry_out(options: Scale) -> None:
 def measured(options: Scale, cell: Molecules, folder: Path) -> Record:
     """Runs the three stages for a number of molecules; if interrupted, they start again."""
     path, shards = folder / "molecules.csv", folder / "shards"
-    for old in (path, shards):
-        shutil.rmtree(old, ignore_errors=True) if old.is_dir() else old.unlink(missing_ok=True)
+    shutil.rmtree(shards, ignore_errors=True)  # of an interrupted call
     os.environ["OMP_NUM_THREADS"] = str(options.threads)  # read by the processes of the stages
     root = str(Path(options.root).expanduser().resolve())
     began = time.perf_counter()

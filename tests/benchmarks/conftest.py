@@ -56,17 +56,16 @@ def outcome(out: Path) -> dict[str, Any]:
     import pandas
 
     found: dict[str, Any] = {}
-    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+    for path in sorted(out.rglob("*")):
+        name = str(path.relative_to(out))
         if path.name in ("record.json", "metrics.json", "predictions.csv"):
-            text = re.sub(r'"\w*seconds\w*": [\d.e+-]+', "", path.read_text())
-            found[str(path.relative_to(out))] = text
+            found[name] = re.sub(r'"\w*seconds\w*": [\d.e+-]+', "", path.read_text())
         elif path.name == "metrics.csv":
-            log = pandas.read_csv(path).drop(columns="seconds")
-            found[str(path.relative_to(out))] = log.to_csv()
+            found[name] = pandas.read_csv(path).drop(columns="seconds").to_csv()
         elif path.name in ("best.ckpt", "checkpoint.pt"):
             content = torch.load(path, weights_only=True)
             weights = content.get("state_dict", content.get("network"))
-            found[str(path.relative_to(out))] = {k: v.tolist() for k, v in weights.items()}
+            found[name] = {k: v.tolist() for k, v in weights.items()}
     return found
 
 
