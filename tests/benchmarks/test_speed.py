@@ -70,6 +70,7 @@ def test_all_tables_and_their_comparison(device: str, tmp_path, call, monkeypatc
                     ratio = row["milliseconds"] / times[key.removeprefix("over_")]
                     assert row[key] == pytest.approx(ratio)
 
+    assert "left out" not in printed(call("compare", out, out))
     first, *others = content["tables"]
     measured = [row for one in others for row in one["rows"]]
     for row in measured:
