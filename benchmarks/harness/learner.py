@@ -86,8 +86,7 @@ class Learner(lightning.LightningModule, ABC):
             "exponential": lambda step: config.factor ** (step // steps_per_epoch),
             "none": lambda step: 1.0,
         }
-        schedule = LambdaLR(adam, factors[config.schedule])
-        return [adam], [{"scheduler": schedule, "interval": "step"}]
+        return [adam], [{"scheduler": LambdaLR(adam, factors[config.schedule]), "interval": "step"}]
 
     def on_train_epoch_start(self) -> None:
         self.train_error.reset()

@@ -268,19 +268,19 @@ def commit_of_code() -> str | None:
 
     ``None`` outside a repository, or if git is missing or does not answer.
     """
-    here, said = Path(__file__).resolve(), ""
-    # An installed package may lie within another project's repository, which does not track it.
-    for words in (
-        ("ls-files", "--error-unmatch", here.name),
-        ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"),
-    ):
+    here = Path(__file__).resolve()
+
+    def git(*words: str) -> str:
         command = ["git", "-C", str(here.parent), "--no-optional-locks", *words]
         how: dict[str, Any] = {"stderr": subprocess.PIPE, "timeout": GIT_SECONDS}
-        try:
-            said = subprocess.check_output(command, text=True, **how)
-        except (OSError, subprocess.SubprocessError):
-            return None
-    return said.strip()
+        return subprocess.check_output(command, text=True, **how)
+
+    try:
+        # An installed package may lie within another project's repository, which does not track it.
+        git("ls-files", "--error-unmatch", here.name)
+        return git("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+").strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def grouped(records: Sequence[Record], *keys: str) -> list[list[Record]]:
