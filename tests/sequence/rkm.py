@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import LayerNorm, Module
+from torch.nn import LayerNorm, Module, Parameter, ReLU, Softplus
 
 from pyg_kernels.sequence import RKM, RKMCell, SyncNetFilters
 from tests.sequence.texts import pointwise
@@ -28,6 +28,25 @@ GATES = {  # the sigmoid gates of each cell
 CELLS = list(GATES)
 NEVER_FED_BACK = ["gated-cnn", "cnn"]
 STATIC = ["linear", "linear-gated", *NEVER_FED_BACK]  # cells with factors in place of gates
+
+
+class Scaled(Module):
+    """A pointwise function with a parameter of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = Parameter(torch.tensor(0.7))
+
+    def forward(self, t: Tensor) -> Tensor:
+        return torch.sin(self.scale * t)
+
+
+def softsign(t: Tensor) -> Tensor:
+    return t / (1 + t.abs())
+
+
+#: Functions q of the general cell.
+QS = ["identity", "tanh", "relu", "sigmoid", torch.tanh, softsign, ReLU(), Softplus(), Scaled()]
 
 
 def wavelets(filters: SyncNetFilters, widths: list[int]) -> list[Tensor]:
@@ -106,28 +125,21 @@ def rkm_equations(
         candidate = mapped("candidate", h)
         gate = {name: torch.sigmoid(mapped(name, h)) for name in GATES[cell]}
         if cell == "lstm":
-            c = gate["input"] * torch.tanh(candidate) + gate["forget"] * c
-        elif cell in ("rkm-lstm", "ran"):
-            c = gate["input"] * candidate + gate["forget"] * c
-        elif cell == "rkm-cifg":
-            c = (1 - gate["forget"]) * candidate + gate["forget"] * c
-        elif cell == "general":
+            candidate = torch.tanh(candidate)
+        if cell == "rkm-cifg":
+            gate["input"] = 1 - gate["forget"]
+        if cell == "general":
             c = candidate + act(c)
         else:
-            c = s_i * candidate + s_f * c
+            c = gate.get("input", s_i) * candidate + gate.get("forget", s_f) * c
         seen = c
         if layer_norm:
             norm = parameters.norm
             learned = (norm.weight, norm.bias, norm.eps) if isinstance(norm, LayerNorm) else None
             seen = torch.layer_norm(c, c.shape[-1:], *learned) if learned else norm(c)
-        if cell == "lstm":
-            h = gate["output"] * torch.tanh(seen)
-        elif cell in ("linear", "cnn"):
-            h = torch.tanh(seen)
-        elif cell == "general":
-            h = act(seen)
-        else:
-            h = gate["output"] * seen if "output" in gate else seen
+        if cell in ("lstm", "linear", "cnn"):
+            seen = torch.tanh(seen)
+        h = gate.get("output", 1.0) * act(seen)
         outputs.append(h)
     output = torch.stack(outputs) if outputs else x.new_zeros(0, *h.shape)
     last = torch.stack(past[len(past) - reach :]) if reach else x.new_zeros(0, *x.shape[1:])
@@ -149,7 +161,7 @@ EVERY: dict[str, Options] = {
     "scan-lstm": {"cell": "lstm", "feedback": False, "ngram": [3, 1], "dilation": 2},
     "scan-linear": {"cell": "linear", "feedback": False, "ngram": 2, "layer_norm": True},
     "scan-general": {"cell": "general", "feedback": False, "q": "identity", "ngram": 2},
-    "stepped": {"cell": "general", "feedback": False, "q": "relu"},
+    "stepped": {"cell": "general", "feedback": False, "q": ReLU()},
     "stack": {"num_layers": 2, "ngram": [2, 1]},
     "both-ways-scan": {"bidirectional": True, "feedback": False, "ngram": 3, "dilation": 2},
     "both-ways-stack": {"bidirectional": True, "num_layers": 2, "cell": "rkm-cifg", "ngram": 2},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 import pytest
@@ -19,7 +20,7 @@ from tests.sequence.layers import (
     of_some,
     some_one_way,
 )
-from tests.sequence.rkm import CELLS, NEVER_FED_BACK, STATIC
+from tests.sequence.rkm import CELLS, NEVER_FED_BACK, QS, STATIC
 from tests.sequence.texts import SIZE, assert_close, close, gradients, pointers, random_text, texts
 from tests.sequence.variants import Family, Options, Variant, parts_of
 
@@ -58,7 +59,7 @@ WINDOWS: list[Options] = [
 ]
 
 RKM_CELLS: list[Options] = [{"cell": c} for c in CELLS if c != "general" and c not in STATIC]
-RKM_CELLS += [{"cell": "general", "q": "tanh"}]
+RKM_CELLS += [{"cell": "general", "q": q} for q in QS]
 RKM_CELLS += [
     {"cell": cell, "static": static, "learn_static": learn}
     for cell in STATIC
@@ -177,21 +178,28 @@ def test_token_by_token(variant: Variant) -> None:
 
 
 @of_some
-def test_no_texts_no_tokens(variant: Variant) -> None:
-    """Right shapes, zero states without tokens, finite gradients; inputs may have any strides."""
-    layer = variant.build()
-    for lengths in [[], [0], [0, 0, 0], [0, 1, 0]]:
-        x = random_text(sum(lengths), SIZE).requires_grad_()
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+def test_no_texts_no_tokens(variant: Variant, training: bool) -> None:
+    """Right shapes, zero states without tokens, finite gradients; inputs may have any strides.
+
+    The running statistics of norms do not change without tokens.
+    """
+    layer = variant.build().train(training)
+    for lengths in [[0, 1, 0, 2], [], [0], [0, 0, 0]]:
+        x, before = random_text(sum(lengths), SIZE).requires_grad_(), copy.deepcopy(layer)
         output, state = layer(x, ptr=torch.tensor([0, *itertools.accumulate(lengths)]))
         assert output.shape == (sum(lengths), variant.width)
         variant.assert_shapes(state, len(lengths))
         assert all(g.isfinite().all() for g in gradients([output], [x, *layer.parameters()]))
+        assert any(lengths) or all(map(torch.equal, layer.buffers(), before.buffers()))
     for steps, count in [(4, 0), (0, 3), (0, 0)]:
         output, state = layer(random_text(steps, count, SIZE))
         assert output.shape == (steps, count, variant.width)
         variant.assert_shapes(state, count)
         assert all((part == 0).all() and part.size(1) == count for part in parts_of(state))
     variant.assert_shapes(layer(random_text(0, SIZE))[1])
+    assert parts_of(layer.cells[0](random_text(0, SIZE)))[0].shape == (0, variant.hidden)
+    assert all(map(torch.equal, layer.buffers(), before.buffers()))
     x = random_text(3, 6, SIZE).transpose(0, 1)
     close(layer(x)[0], layer(x.contiguous())[0])
     one = random_text(6, 1, SIZE).expand(-1, 3, -1)
