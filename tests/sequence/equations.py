@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d
-from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 
 from pyg_kernels.sequence import path_batch
 from tests.sequence.texts import assert_close, close, gradients, place, pointers
@@ -38,8 +38,9 @@ def reading(
     layer: Any,
     pieces: list[Tensor],
     states: Sequence[Sequence[Tensor]] | None = None,
+    selection: list[Tensor] | None = None,
 ) -> Reading:
-    """Reads texts (L, F) through all layers and directions, from given states of each cell."""
+    """Reads texts (L, F), with token weights (L,), from given states of each cell."""
     options = {k: v for k, v in variant.options.items() if k not in OF_LAYERS}
     ends: list[tuple[Tensor, ...]] = []
     rows: list[Tensor] = []
@@ -49,6 +50,8 @@ def reading(
             number = len(ends)
             read = [piece.flip(0) if backwards else piece for piece in pieces]
             before = None if states is None else states[number]
+            if selection is not None:
+                options["selection"] = [w.flip(0) if backwards else w for w in selection]
             outputs, end = variant.family.reads(layer.cells[number], options, read, before)
             if variant.family.name == "kbrn":
                 *end, seen = end
@@ -73,7 +76,6 @@ def read_in_form(
     if form.endswith(" first"):
         layer, form = copy.copy(layer), form.removesuffix(" first")
         layer.batch_first = True
-    lengths = [len(piece) for piece in pieces]
     given: dict[str, Any] = {}
     if selection is not None:
         given["selection"] = torch.cat(selection)
@@ -87,24 +89,23 @@ def read_in_form(
         if selection is not None:
             given["selection"] = pack_sequence(selection, enforce_sorted=False).data
         packed, last = layer(pack_sequence(pieces, enforce_sorted=False), state, **given)
-        output, _ = pad_packed_sequence(packed)
-    elif form == "grid":
+        return torch.cat(unpack_sequence(packed)), last
+    if form == "grid":
         output, last = layer(torch.stack(pieces, dim=1), state)
-    else:
-        how = "right" if form == "lengths" else form
-        grid, mask = place(pieces, how)
-        given = {"lengths": lengths} if form == "lengths" else {"mask": mask}
-        if selection is not None:
-            weights, _ = place([weight.unsqueeze(1) for weight in selection], how)
-            given["selection"] = weights.squeeze(2)
-        if layer.batch_first:
-            grid = grid.transpose(0, 1)
-            given = {k: v.t() if isinstance(v, Tensor) else v for k, v in given.items()}
-        output, last = layer(grid, state, **given)
-        output = output.transpose(0, 1) if layer.batch_first else output
-        assert (output[~mask] == 0).all()
-        return torch.cat([output[mask[:, b], b] for b in range(len(pieces))]), last
-    return torch.cat([output[:n, b] for b, n in enumerate(lengths)]), last
+        return output.transpose(0, 1).flatten(0, 1), last
+    how = "right" if form == "lengths" else form
+    grid, mask = place(pieces, how)
+    given = {"lengths": [len(piece) for piece in pieces]} if form == "lengths" else {"mask": mask}
+    if selection is not None:
+        weights, _ = place([weight.unsqueeze(1) for weight in selection], how)
+        given["selection"] = weights.squeeze(2)
+    if layer.batch_first:
+        grid = grid.transpose(0, 1)
+        given = {k: v.t() if isinstance(v, Tensor) else v for k, v in given.items()}
+    output, last = layer(grid, state, **given)
+    output = output.transpose(0, 1) if layer.batch_first else output
+    assert (output[~mask] == 0).all()
+    return torch.cat([output[mask[:, b], b] for b in range(len(pieces))]), last
 
 
 def read_by_steps(
@@ -126,6 +127,7 @@ def assert_equations(
     from_state: bool = True,
     canceling: tuple[str, ...] = ("lin_input.bias",),
     tolerance: float = 1.0,
+    selection: list[Tensor] | None = None,
 ) -> None:
     """Compares outputs, final states, all gradients and the norms' running statistics.
 
@@ -137,12 +139,14 @@ def assert_equations(
     from_state &= not layer.bidirectional and variant.options.get("pooling") != "max"
     states = variant.states(len(pieces)) if from_state else None
     given = [t.requires_grad_() for cell in states or () for t in cell]
+    weights = None if selection is None else [w.clone().requires_grad_() for w in selection]
     inputs = {
         **{f"text {b}": piece for b, piece in enumerate(x)},
         **{f"state {k}": t for k, t in enumerate(given)},
+        **{f"weights {b}": w for b, w in enumerate(weights or ())},
         **dict(layer.named_parameters()),
     }
-    expected = reading(variant, layer, x, states)
+    expected = reading(variant, layer, x, states, weights)
     wanted = [torch.cat(expected.outputs), *family.joined(expected.ends)]
     slopes = gradients([t for t in wanted if t.is_floating_point()], list(inputs.values()))
     largest = max([1.0, *(g.abs().max().item() for g in slopes if g.numel())])
@@ -157,7 +161,7 @@ def assert_equations(
         if form.endswith("by steps"):
             output, last = read_by_steps(family, layer, x, state, form)
         else:
-            output, last = read_in_form(layer, x, state, form)
+            output, last = read_in_form(layer, x, state, form, weights)
         ends = [t for k, t in named_parts(last).items() if k not in family.uncompared]
         ends = [part.unsqueeze(1) for part in ends] if alone else ends
         found = [output, *ends]

@@ -140,10 +140,11 @@ def reads(
 ) -> tuple[list[Tensor], tuple[Tensor, ...]]:
     """Sums by their equations; maxima, which have no equations here, by steps of the cell."""
     found = []
-    for b, x in enumerate(pieces):
+    weights = options.get("selection", [None] * len(pieces))
+    for b, (x, weight) in enumerate(zip(pieces, weights, strict=True)):
         if options.get("pooling") != "max":
             state = () if states is None else [part[b] for part in states]
-            found.append(layer_equations(cell, x, *state, **options))
+            found.append(layer_equations(cell, x, *state, **{**options, "selection": weight}))
             continue
         after: Any = None
         outputs = []

@@ -38,15 +38,37 @@ def layer(**options: Any) -> RCNN:
     return random_rcnn(FEATURES, HIDDEN, **{**LINEAR, **options})
 
 
+def walk_ends(rcnn: RCNN, x: Tensor, decay: Tensor, combine: str, normalize: bool) -> Tensor:
+    """The graph layer's state z_n, (L, D), on the closure of the text's path.
+
+    It has an edge from every token to every later one, which carries the decay between the two.
+    """
+    pairs = list(itertools.combinations(range(len(x)), 2))
+    entry = 1 - decay if normalize else torch.ones_like(decay)
+    weights = [entry[s] * decay[s + 1 : t].prod(dim=0) for s, t in pairs]
+    lins = rcnn.cells[0].lins
+    given: dict[str, Any] = {"decay": 1.0, "act": None, "edge_dim": HIDDEN, "return_states": True}
+    conv = RandomWalkConv(FEATURES, HIDDEN, len(lins), combine=combine, **given).double()
+    for lin, other in zip(conv.lins, lins, strict=True):
+        lin.weight.data.copy_(other.weight)
+    for edge_lin in conv.edge_lins:
+        edge_lin.weight.data.copy_(torch.eye(HIDDEN))
+    return conv(x, torch.tensor(pairs).t(), torch.stack(weights))[-1]
+
+
 @of_sums
 def test_every_ngram(options: dict[str, Any]) -> None:
+    """States are sums over n-grams, and those that end at a token are a graph layer's walks."""
     x, cell = random_text(LENGTH, FEATURES), layer(**options).cells[0]
     p, lam = projections(cell, x), decays(cell, x, options["decay"])
-    expected = ngram_states(p, lam, options["combine"], options["normalize"])
+    given = options["combine"], options["normalize"]
+    expected = ngram_states(p, lam, *given)
     for readout in ["c", "z", "sum"]:
         output, (h, c) = layer(readout=readout, **options)(x)
         wanted = expected.read(readout)
         close([output, h[0], c[0]], [wanted, wanted[-1], torch.stack([t[-1] for t in expected.c])])
+    rcnn = layer(readout="z", **options)
+    close(rcnn(x)[0], walk_ends(rcnn, x, lam, *given), rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("scalar_decay", [False, True])
@@ -174,44 +196,6 @@ def test_what_a_state_holds_where_no_ngram_is_does_not_matter(combine: str) -> N
         for value in (0.0, 50.0)
     )
     close(others, zeros)
-
-
-# One recurrence: the sequence layer equals the graph layer on the closure of the path
-
-
-def closure(decay: Tensor, normalize: bool) -> tuple[Tensor, Tensor]:
-    """An edge from every token to every later token, and the edge weights, (E, D)."""
-    edges = list(itertools.combinations(range(len(decay)), 2))
-    entry = 1 - decay if normalize else torch.ones_like(decay)
-    weights = [entry[s] * decay[s + 1 : t].prod(dim=0) for s, t in edges]
-    return torch.tensor(edges).t(), torch.stack(weights)
-
-
-def graph_states(rcnn: RCNN, x: Tensor, decay: Tensor, combine: str, normalize: bool) -> list:
-    lins = rcnn.cells[0].lins
-    given: dict[str, Any] = {"decay": 1.0, "act": None, "edge_dim": HIDDEN, "return_states": True}
-    conv = RandomWalkConv(FEATURES, HIDDEN, len(lins), combine=combine, **given).double()
-    for lin, other in zip(conv.lins, lins, strict=True):
-        lin.weight.data.copy_(other.weight)
-    for edge_lin in conv.edge_lins:
-        edge_lin.weight.data.copy_(torch.eye(HIDDEN))
-    return conv(x, *closure(decay, normalize))
-
-
-@of_sums
-def test_unity(options: dict[str, Any]) -> None:
-    x, normalize = random_text(LENGTH, FEATURES), options["normalize"]
-    rcnn = layer(**options)
-    found = {readout: layer(readout=readout, **options)(x)[0] for readout in ["z", "c", "sum"]}
-    lam = decays(rcnn.cells[0], x, options["decay"])
-    z = graph_states(rcnn, x, lam, options["combine"], normalize)
-    c = [torch.zeros_like(z_j) for z_j in z]
-    for c_j, z_j in zip(c, z, strict=True):
-        for t, s in itertools.combinations_with_replacement(reversed(range(LENGTH)), 2):
-            weight = (1 - lam[s]) if normalize else 1.0
-            c_j[t] += weight * lam[s + 1 : t + 1].prod(dim=0) * z_j[s]
-    expected = {"z": z[-1], "c": c[-1], "sum": torch.stack(c).sum(dim=0)}
-    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-14)
 
 
 def test_initial_values() -> None:

@@ -11,21 +11,22 @@ from torch import Tensor
 
 from pyg_kernels.sequence import RCNN
 from tests.covering import covering
-from tests.sequence.equations import read_in_form
-from tests.sequence.rcnn import BOTH_WAYS, EVERY, SUM, layer_equations, random_rcnn
+from tests.sequence.equations import assert_equations
+from tests.sequence.rcnn import EVERY, FAMILY, layer_equations, random_rcnn
 from tests.sequence.texts import F64, SIZE, close, gradients, joined, pointers, random_text, texts
+from tests.sequence.variants import Variant
 
 # Tokens that count in part: the stated recurrence, and the text without unselected tokens
 
 LENGTHS = (5, 0, 1, 8, 5)
-UNNORMALIZED: dict[str, Any] = {
+SUMS: dict[str, dict[str, Any]] = {
+    **{name: options for name, options in EVERY.items() if "pooling" not in options},
     "additive": {"combine": "add", "normalize": False, "order": 3},
     "additive-sum": {"combine": "add", "normalize": False, "readout": "sum", "decay": "input"},
     "whole": {"normalize": False, "decay": 1.0, "order": 3},
     "additive-recurrent": {"combine": "add", "normalize": False, "decay": "recurrent"},
 }
-EQUATIONS = {**{k: v for k, v in SUM.items() if "num_layers" not in v}, **UNNORMALIZED}
-VARIANTS = {**SUM, **{k: v for k, v in BOTH_WAYS.items() if "pooling" not in v}, **UNNORMALIZED}
+of_sums = pytest.mark.parametrize("options", SUMS.values(), ids=SUMS)
 
 
 def weights(*lengths: int) -> list[Tensor]:
@@ -33,64 +34,32 @@ def weights(*lengths: int) -> list[Tensor]:
     return [torch.rand(length, generator=generator, dtype=F64) for length in lengths]
 
 
-@pytest.mark.parametrize("options", EQUATIONS.values(), ids=EQUATIONS)
+@of_sums
 def test_selected_tokens(options: dict[str, Any]) -> None:
-    """Values and gradients, where some tokens count in part, some fully and some not at all."""
-    rcnn, pieces, lengths = random_rcnn(SIZE, SIZE, **options), texts(*LENGTHS), [*LENGTHS]
-    selection = torch.cat(weights(*LENGTHS))
-    selection[6:9], selection[9:11], selection[14:] = 1.0, 0.0, 1.0
-    inputs = [joined(pieces).requires_grad_(), selection.requires_grad_(), *rcnn.parameters()]
-    out, (h, c) = rcnn(inputs[0], ptr=pointers(pieces), selection=selection)
-    expected = [
-        layer_equations(rcnn.cells[0], x, selection=s, **options)
-        for x, s in zip(inputs[0].split(lengths), selection.split(lengths), strict=True)
-    ]
-    outputs, *ends = zip(*expected, strict=True)
-    wanted = [torch.cat(outputs), *(torch.stack(end)[None] for end in ends)]
-    close([out, h, c], wanted)
-    close(gradients([out, h, c], inputs), gradients(wanted, inputs), atol=1e-10)
-    out.mul_(2)  # callers may change outputs
+    """Some tokens count in part, some fully and some not at all, in all forms of texts."""
+    variant, chosen = Variant(FAMILY, options), weights(*LENGTHS)
+    chosen[3][:3], chosen[3][3:5], chosen[4][:] = 1.0, 0.0, 1.0
+    for lengths, forms in (
+        (LENGTHS, ["ptr", "left", "right", "holes", "holes first", "paths"]),
+        (LENGTHS[2:], ["packed"]),
+    ):
+        selection = chosen[-len(lengths) :]
+        assert_equations(variant, variant.build(), texts(*lengths), forms, selection=selection)
 
 
-@pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
-def test_choices_equal_the_text_without_the_others(options: dict[str, Any]) -> None:
-    """Equal outputs at selected tokens, states and gradients; the other tokens have no effect."""
+@of_sums
+def test_unselected_tokens_leave_no_trace(options: dict[str, Any]) -> None:
+    """Neither in outputs at selected tokens nor in states; they get no gradient."""
     rcnn, pieces = random_rcnn(SIZE, SIZE, **options), texts(*LENGTHS)
-    chosen = [(w < 0.5) & (i != 3) for i, w in enumerate(weights(*LENGTHS))]
-    x, kept, ptr = joined(pieces).requires_grad_(), torch.cat(chosen), pointers(pieces)
-    out, state = rcnn(x, ptr=ptr, selection=kept)
-    found = gradients([out[kept], *state], [x, *rcnn.parameters()])
-    shorter = [p[s] for p, s in zip(pieces, chosen, strict=True)]
-    y = joined(shorter).requires_grad_()
-    expected_out, expected_state = rcnn(y, ptr=pointers(shorter))
-    expected = gradients([expected_out, *expected_state], [y, *rcnn.parameters()])
-    assert (found[0][~kept] == 0).all()
-    close(
-        [out[kept], *state, found[0][kept], *found[1:]],
-        [expected_out, *expected_state, *expected],
-        atol=1e-10,
-    )
-    other = torch.where(kept.unsqueeze(1), x, 7 - 3 * x)
-    again, state_again = rcnn(other, ptr=ptr, selection=kept)
+    chosen = torch.cat([(w < 0.5) & (i != 3) for i, w in enumerate(weights(*LENGTHS))])
+    x, ptr = joined(pieces).requires_grad_(), pointers(pieces)
+    out, state = rcnn(x, ptr=ptr, selection=chosen)
+    (slope,) = gradients([out[chosen], *state], [x])
+    assert (slope[~chosen] == 0).all() and (slope[chosen] != 0).any()
+    other = torch.where(chosen.unsqueeze(1), x, 7 - 3 * x)
+    again, state_again = rcnn(other, ptr=ptr, selection=chosen)
     assert all(map(torch.equal, (out, *state), (again, *state_again)))
-
-
-@pytest.mark.parametrize("options", [{"bidirectional": True}, {"num_layers": 2}], ids=str)
-def test_selections_in_all_forms(options: dict[str, Any]) -> None:
-    """Padded, packed and as graphs; and a single text in two pieces."""
-    rcnn = random_rcnn(SIZE, SIZE, decay="recurrent", **options)
-    pieces, selection = texts(5, 1, 8, 5), weights(5, 1, 8, 5)
-    expected, state = read_in_form(rcnn, pieces, selection=selection)
-    for form in ("right", "left", "holes", "left first", "holes first", "packed", "paths"):
-        found, end = read_in_form(rcnn, pieces, form=form, selection=selection)
-        close([found, *end], [expected, *state])
-    if not rcnn.bidirectional:
-        (text, weight), both = (pieces[2], selection[2]), []
-        after = None
-        for part in (slice(3), slice(3, 8)):
-            output, after = rcnn(text[part], after, selection=weight[part])
-            both.append(output)
-        close([torch.cat(both), after.h], [expected[6:14], state.h[:, 2]])
+    out.mul_(2)  # callers may change outputs
 
 
 def test_bad_selections() -> None:
@@ -110,15 +79,21 @@ def test_bad_selections() -> None:
     [{}, {"decay": "input"}, {"decay": "recurrent"}, {"output_map": True}, {"highway": True}],
     ids=str,
 )
-def test_selections_of_half_precision(options: dict[str, Any]) -> None:
-    """They are computed in single precision, as the tokens are."""
+def test_selections_and_dropout_in_half_precision(options: dict[str, Any]) -> None:
+    """Selections are computed in single precision, as the tokens are."""
     torch.manual_seed(0)
-    layer, x, chosen = RCNN(6, 6, **options), torch.randn(5, 3, 6), torch.rand(5, 3)
-    wanted, _ = layer(x, selection=chosen)
+    layer, x, chosen = (
+        RCNN(6, 6, state_dropout=0.5, **options),
+        torch.randn(5, 3, 6),
+        torch.rand(5, 3),
+    )
+    wanted, _ = layer.eval()(x, selection=chosen)
     for dtype, atol in {torch.float16: 5e-3, torch.bfloat16: 5e-2}.items():
         low = copy.deepcopy(layer).to(dtype)
         found, _ = low(x.to(dtype), selection=chosen.to(dtype))
         torch.testing.assert_close(found.float(), wanted, rtol=0, atol=atol)
+        low.train()(x.to(dtype))[0].sum().backward()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in low.parameters())
 
 
 # Dropout between layers, and dropout with one mask per text on what a layer reads
@@ -221,13 +196,6 @@ def test_nothing_is_dropped_in_evaluation(name: str) -> None:
     close(rcnn(x)[0], plain(x)[0])
     rcnn.train()
     assert not torch.allclose(rcnn(x)[0], plain(x)[0])
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_dropout_of_what_gates_read(dtype: torch.dtype) -> None:
-    layer = RCNN(6, 6, decay="recurrent", state_dropout=0.5).to(dtype)
-    layer(torch.randn(5, 3, 6, dtype=dtype))[0].sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
 
 
 @pytest.mark.parametrize("options", [{"decay": "input"}, {"decay": "recurrent"}])
