@@ -4,13 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.rationale.choices import (
-    BernoulliChoice,
-    Choice,
-    ConcreteChoice,
-    HardKumaChoice,
-    sampled_transition,
-)
+from pyg_kernels.rationale.choices import BernoulliChoice, Choice, ConcreteChoice, HardKumaChoice
 from tests.sequence.texts import F64, close
 
 LOGIT = torch.tensor([-6.0, -1.3, 0.0, 0.4, 3.0], dtype=F64)
@@ -91,15 +85,3 @@ def test_extremes_are_finite(choice: Choice, dtype: torch.dtype) -> None:
         found = torch.autograd.grad(total, (logit, spread), allow_unused=True)
         assert z.isfinite().all() and ((z >= 0) & (z <= 1)).all()
         assert all(g is None or g.isfinite().all() for g in found)
-
-
-def test_transitions() -> None:
-    pairs = torch.tensor([[0, 1, 0], [1, 2, 2]])
-    z = torch.tensor([[0.0, 1.0, 1.0], [0.2, 0.5, 0.0]], dtype=F64)
-    expected = torch.tensor([[1.0, 0.0, 1.0], [0.3, 0.5, 0.2]], dtype=F64)
-    close(sampled_transition(z, pairs), expected)
-    close(ConcreteChoice(1.0).transition(LOGIT[:3], None, z, pairs), expected)
-    kuma, logit, spread = HardKumaChoice(), LOGIT[None, 1:4], SPREAD[None, 1:4]
-    p = kuma.probability(logit, spread)[0]
-    apart = [p[u] * (1 - p[v]) + (1 - p[u]) * p[v] for u, v in pairs.t()]
-    close(kuma.transition(logit, spread, z, pairs), torch.stack(apart).expand(2, 3))

@@ -9,6 +9,7 @@ from torch.nn import Module
 
 from pyg_kernels.rationale import Generator, Rationale, Rationalizer
 from pyg_kernels.rationale.control import RateControl, RunningBaseline
+from pyg_kernels.sequence import RCNN
 from tests.rationale.cases import rationalizer
 from tests.sequence.texts import F64, close, joined, pointers, texts
 
@@ -90,17 +91,6 @@ def test_sparsity_is_what_the_next_batch_pays() -> None:
     assert rationalizer().sparsity == 0.05
 
 
-class Marked(Module):
-    """States from all features of a token, through a learned linear map and tanh."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lin = torch.nn.Linear(3, 4)
-
-    def forward(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return torch.tanh(self.lin(x))
-
-
 class Total(Module):
     """Sums the first feature of all tokens, weighted by the selection if there is one."""
 
@@ -117,9 +107,8 @@ class Total(Module):
 def test_leads_to_the_rate(estimator: Any, rate: float, scale: float) -> None:
     """The rate is reached when losses fall with every selected token, whatever their scale."""
     torch.manual_seed(0)
-    model = Rationalizer(
-        Generator(Marked(), 4), Total(), rate=rate, estimator=estimator, num_samples=2
-    )
+    generator = Generator(RCNN(3, 4, order=1, decay=0.0), 4)  # tanh(W x + b)
+    model = Rationalizer(generator, Total(), rate=rate, estimator=estimator, num_samples=2)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     shares = []
     for _ in range(250):

@@ -58,6 +58,8 @@ def test_the_encoder_reads_what_is_selected(selection: str, training: bool) -> N
     for b, (start, end) in enumerate(itertools.pairwise(ptr.tolist())):
         close(found.log_prob[:, b], expected[:, start:end].sum(dim=1))
     assert training or torch.equal(model(x, ptr=ptr).selection, found.selection)
+    close([*model.given(found.selection.double(), x, ptr=ptr)], [*found])
+    close(model.encode(torch.ones(13), x, ptr=ptr), model.encoder(x, ptr=ptr))
 
 
 @of_both
@@ -126,16 +128,6 @@ def test_relaxed_gradient_of_the_generator() -> None:
     parameters = tuple(model.generator.parameters())
     tolerance = {"eps": 1e-5, "rtol": 1e-6, "atol": 1e-9}
     assert torch.autograd.gradcheck(objective, parameters, fast_mode=True, **tolerance)
-
-
-def test_given() -> None:
-    model, (x, ptr) = rationalizer(), batch(*LENGTHS)
-    z = torch.arange(13) % 3 == 0
-    found = model.given(z, x, ptr=ptr)
-    assert torch.equal(found.selection, z.unsqueeze(0))
-    assert torch.equal(model.given(z.double().unsqueeze(0), x, ptr=ptr).output, found.output)
-    close(model.encode(torch.ones(13), x, ptr=ptr), model.encoder(x, ptr=ptr))
-    assert torch.equal(model.encode(z, x, ptr=ptr), found.output)
 
 
 @of_both
