@@ -32,19 +32,26 @@ def function_of(cell: KBRNCell, options: Options) -> Callable[[Tensor], Tensor]:
     return lambda a: case.definition(module, a)
 
 
+def mapped(lin: Any, x: Tensor) -> Tensor:
+    """The product with the weight, and the bias if there is one; another module is called."""
+    if not hasattr(lin, "weight"):
+        return lin(x)
+    bias = getattr(lin, "bias", None)
+    return x @ lin.weight.t() + (0 if bias is None else bias)
+
+
 def reads(
     cell: KBRNCell, options: Options, pieces: list[Tensor], states: Sequence[Tensor] | None
 ) -> tuple[list[Tensor], tuple[Tensor, ...]]:
     """Reads the texts side by side, step by step, and records the inputs of the activation."""
-    u, b, w = cell.lin_input.weight, cell.lin_input.bias, cell.lin_recurrent.weight
     act = function_of(cell, options)
     h = pieces[0].new_zeros(len(pieces), cell.hidden_size) if states is None else states[0]
     last, outputs, rows = list(h.unbind(0)), [[] for _ in pieces], []
     for t in range(max(len(piece) for piece in pieces)):
         present = [s for s, piece in enumerate(pieces) if len(piece) > t]
         h_t = torch.stack([last[s] for s in present])
-        a = h_t @ w.t() + torch.stack([pieces[s][t] for s in present]) @ u.t()
-        a = a if b is None else a + b
+        x_t = torch.stack([pieces[s][t] for s in present])
+        a = mapped(cell.lin_recurrent, h_t) + mapped(cell.lin_input, x_t)
         rows.append(a)
         for s, output in zip(present, act(a), strict=True):
             last[s] = output
@@ -72,9 +79,9 @@ def random_kbrn(*args: Any, scale: float = 0.5, num_centers: int = CENTERS, **gi
 
 OPTIONS: dict[str, Options] = {
     "relu": {"normalize": False},
-    "abs": {"normalize": False, "green": "abs", "affine": True},
+    "abs": {"normalize": False, "green": "abs", "affine": True, "init": "tanh"},
     "gaussian": {"normalize": False, "green": "gaussian", "bias": False},
-    "shared": {"normalize": False, "affine": True, "shared": True},
+    "shared": {"normalize": False, "affine": True, "shared": True, "init_range": (-1.0, 3.0)},
     "norm": {},
     "norm-abs": {"green": "abs", "shared": True, "affine": True, "bias": False},
     "norm-gaussian": {"green": "gaussian", "bandwidth": 0.8},

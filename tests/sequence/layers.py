@@ -30,17 +30,11 @@ SOME = {
         *("kbrn-shared", "kbrn-norm-gaussian", "kbrn-norm-stack", "kbrn-both-ways-norm"),
     )
 }
-#: Those whose second derivatives are tested: every formula, with a single cell where possible.
+#: Those whose second derivatives are tested: every formula of a single cell, and norms both ways.
 DERIVATIVES = {
-    name: EVERY[name]
-    for name in (
-        *("rcnn-unnormalized", "rcnn-learned", "rcnn-input", "rcnn-highway", "rcnn-recurrent"),
-        *("rcnn-scalar-recurrent", "rcnn-max-recurrent", "rcnn-max-add-learned", "rkm-lstm"),
-        *("rkm-rkm-lstm", "rkm-rkm-cifg", "rkm-linear-gated", "rkm-cnn", "rkm-ran", "rkm-general"),
-        *("rkm-wavelets", "rkm-scan-lstm", "rkm-scan-linear", "rkm-stepped", "kbrn-relu"),
-        *("kbrn-abs", "kbrn-gaussian", "kbrn-norm-abs", "kbrn-norm-gaussian"),
-        "kbrn-both-ways-norm",
-    )
+    name: variant
+    for name, variant in EVERY.items()
+    if not {"num_layers", "bidirectional"} & {*variant.options} or name == "kbrn-both-ways-norm"
 }
 
 

@@ -172,49 +172,37 @@ def twice(part: Tensor) -> Tensor:
 def test_state(variant: Variant) -> None:
     """Parts of other sizes, too few or too many parts, and objects that are no state.
 
-    The error says what is expected, and that None begins the texts.
+    The error of a layer or a cell says what is expected, and that None begins the texts.
     """
     layer, x = variant.build(), random_text(6, 5, SIZE)
     _, state = layer(x)
-    parts, names = parts_of(state), list(named_parts(state))
-    whole = plain(parts)
-    layer(x, whole)
-    for k, (name, part) in enumerate(zip(names, parts, strict=True)):
-        few = part[:, :4]
-        shapes = f"{name} has shape {tuple(few.shape)}, expected {tuple(part.shape)}, or None"
-        with pytest.raises(ValueError, match=re.escape(shapes)):
-            layer(x, plain([*parts[:k], few, *parts[k + 1 :]]))
-    said = f"expected ({', '.join(names)}), or None" if len(parts) > 1 else "h is tuple"
-    with pytest.raises(ValueError, match=re.escape(said)):
-        layer(x, (*parts, parts[0]))
-    bad: list[Any] = [
-        named_parts(state), 1, parts[0].detach().numpy(), parts[:-1],
-        *parts[: len(parts) > 1],
-        *[plain([f(part) for part in parts]) for f in (lambda part: part[:, 0], twice)],
-    ]  # fmt: skip
-    bad += others(parts, lambda p: p[0], lambda p: p[..., :3], twice)
-    for text, given, ptr in [
-        *[(x, wrong, None) for wrong in bad],
-        *[(x[:, 0], whole, ptr) for ptr in (None, torch.tensor([0, 6]))],
+    names, cell = list(named_parts(state)), layer.cells[0]
+    for call, text, alone, parts, dim in [
+        (layer, x, x[:, 0], parts_of(state), 1),
+        (cell, x[0], x[0, 0], parts_of(cell(x[0])), 0),
     ]:
-        with pytest.raises(ValueError, match=r"state.*None to begin the texts"):
-            layer(text, given, ptr=ptr)
+        whole = plain(parts)
+        call(text, whole)
+        said = f"expected ({', '.join(names)}), or None" if len(parts) > 1 else "h is tuple"
+        refused = {said: (*parts, parts[0])}
+        for k, (name, part) in enumerate(zip(names, parts, strict=True)):
+            few = part[..., :3]
+            said = f"{name} has shape {tuple(few.shape)}, expected {tuple(part.shape)}, or None"
+            refused[said] = plain([*parts[:k], few, *parts[k + 1 :]])
+        for said, wrong in refused.items():
+            with pytest.raises(ValueError, match=re.escape(said)):
+                call(text, wrong)
+        alone_parts = [part.select(dim, 0) for part in parts]
+        bad: list[Any] = [
+            named_parts(state), 1, parts[0].detach().numpy(), parts[:-1],
+            *parts[: len(parts) > 1],
+            plain(alone_parts), plain([twice(part) for part in parts]),
+            *others(parts, lambda p: p[0], lambda p: p[:0], twice),
+        ]  # fmt: skip
+        for given, wrong in [*((text, wrong) for wrong in bad), (alone, whole), (alone, 1)]:
+            with pytest.raises(ValueError, match=r"state.*None to begin the texts"):
+                call(given, wrong)
+    whole = plain(parts_of(state))
+    with pytest.raises(ValueError, match=r"state.*None to begin the texts"):
+        layer(x[:, 0], whole, ptr=torch.tensor([0, 6]))
     layer(x.flatten(0, 1), whole, ptr=torch.arange(0, 31, 6))
-
-
-@some_one_way
-def test_cell(variant: Variant) -> None:
-    cell, x = variant.build().cells[0], random_text(5, SIZE)
-    parts = parts_of(cell(x))
-    whole = plain(parts)
-    cell(x, whole)
-    with pytest.raises(ValueError, match=r"2.*4|4.*2"):
-        cell(x[:, :2])
-    bad: list[Any] = [1, plain([part[0] for part in parts]), (*parts, parts[0])]
-    bad += [*parts[: len(parts) > 1], *others(parts, lambda p: p[:0], twice, lambda p: p[..., :1])]
-    unbatched: list[Any] = [whole, 1]
-    if len(parts) > 1:
-        unbatched += [(parts[0][0], *[None] * (len(parts) - 1)), parts[0][0]]
-    for given, wrong in [(x, s) for s in bad] + [(x[0], s) for s in unbatched]:
-        with pytest.raises(ValueError, match="state"):
-            cell(given, wrong)

@@ -18,20 +18,13 @@ from tests.sequence.equations import (
     FORMS,
     assert_equations,
     assert_same_running_set,
+    read_by_steps,
     read_in_form,
     reading,
 )
 from tests.sequence.kbrn import EVERY, FAMILY
-from tests.sequence.texts import (
-    F64,
-    SIZE,
-    close,
-    joined,
-    pointers,
-    random_text,
-    texts,
-)
-from tests.sequence.variants import Options, Variant
+from tests.sequence.texts import SIZE, close, pointers, texts
+from tests.sequence.variants import Options, Variant, drawn
 
 HIDDEN = FAMILY.hidden_size
 IN_TRAINING = [name for name, options in EVERY.items() if options.get("normalize", True)]
@@ -164,18 +157,15 @@ def test_texts_that_are_all_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", ["norm", "norm-abs", "norm-gaussian"])
 def test_the_cell_in_training(name: str) -> None:
     """The cell reads a batch of single tokens."""
-    (variant, kbrn), x = made(name), random_text(5, 3, SIZE)
-    stepped = copy.deepcopy(kbrn.train().cells[0])
-    norm = copy.deepcopy(stepped.activation.norm)
-    (seen,) = reading(variant, kbrn, [*x.unbind(1)]).rows
-    h, outputs = None, []
-    for x_t in x:
-        h = stepped(x_t, h)
-        outputs.append(h)
-    close(torch.stack(outputs), kbrn(x)[0])
+    (variant, kbrn), pieces = made(name), texts(5, 5, 5)
+    stepped = copy.deepcopy(kbrn.train())
+    (norm,) = copy.deepcopy(norms(kbrn))
+    (seen,) = reading(variant, kbrn, pieces).rows
+    output, _ = read_by_steps(FAMILY, stepped, pieces, None, "grid")
+    close(output, read_in_form(kbrn, pieces, form="grid")[0])
     for rows in seen.detach().split(3):
         norm(rows)
-    assert_same_running_set(stepped.activation.norm, norm)
+    assert_same_running_set(norms(stepped)[0], norm)
 
 
 def test_a_batch_of_one_text_is_an_error_as_batch_norms() -> None:
@@ -195,46 +185,6 @@ def test_a_batch_of_one_text_is_an_error_as_batch_norms() -> None:
     KBRNCell(SIZE, HIDDEN, normalize=False)(torch.randn(1, SIZE))
 
 
-@pytest.mark.parametrize("name", IN_TRAINING)
-def test_empty_inputs_keep_nothing(name: str) -> None:
-    _, kbrn = made(name)
-    before = running_sets(kbrn.train())
-    for lengths in ([], [0], [0, 0, 0]):
-        pieces, count = texts(*lengths), len(lengths)
-        output, h_n = kbrn(joined(pieces), ptr=pointers(pieces))
-        assert output.shape[0] == 0 and h_n.shape == (len(kbrn.cells), count, HIDDEN)
-        assert (h_n == 0).all()
-        grid, _ = kbrn(torch.zeros(0, count, SIZE, dtype=F64))
-        assert grid.shape[:2] == (0, count)
-    kbrn(torch.zeros(4, 0, SIZE, dtype=F64))
-    kbrn.cells[0](torch.zeros(0, SIZE, dtype=F64))
-    assert_kept(kbrn, before)
-
-
-@pytest.mark.parametrize("momentum", [None, 0.5, 0.0, 1.0])
-def test_momentum(momentum: float | None) -> None:
-    """None is the average over all calls so far, as in BatchNorm1d."""
-    variant, kbrn = made("both-ways-norm")
-    for norm in norms(kbrn):
-        norm.momentum = momentum
-    for _ in range(2):
-        assert_equations(variant, kbrn.train(), texts(4, 2, 5))
-
-
-@pytest.mark.traces
-def test_padded_texts_compiled() -> None:
-    """Running statistics count the tokens alone, whose number compilers do not know."""
-    _, kbrn = made("both-ways-norm")
-    norms(kbrn)[0].momentum = None
-    plain = copy.deepcopy(kbrn.train())
-    compiled = torch.compile(kbrn, fullgraph=True, backend="aot_eager")
-    for lengths in ([6, 2, 0, 4], [1, 6, 3, 3], [0, 0, 0, 0]):
-        x = torch.randn(6, 4, SIZE, dtype=F64)
-        given = torch.tensor(lengths)
-        close(compiled(x, lengths=given)[0], plain(x, lengths=given)[0])
-        close(running_sets(kbrn), running_sets(plain))
-
-
 @pytest.mark.traces
 def test_half_precision_compiled_is_summed_in_single() -> None:
     torch.manual_seed(0)
@@ -244,17 +194,18 @@ def test_half_precision_compiled_is_summed_in_single() -> None:
     assert all(buffer.isfinite().all() for buffer in kbrn.buffers())
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-@pytest.mark.parametrize("name", ["norm-stack", "norm-gaussian"])
-def test_norms_that_keep_nothing(name: str, training: bool) -> None:
-    """With track_running_stats=False, evaluation uses batch statistics, too."""
+NORMS = [{"momentum": m} for m in (None, 0.5, 0.0, 1.0)] + [{"track_running_stats": False}]
+
+
+@pytest.mark.parametrize("options", NORMS, ids=str)
+@pytest.mark.parametrize("name", ["norm-gaussian", "both-ways-norm"])
+def test_norms_with_other_options(name: str, options: Options) -> None:
+    """As BatchNorm1d: None averages over all calls; evaluation may use batch statistics."""
     variant, kbrn = made(name)
     for cell in kbrn.cells:
-        norm = BatchNorm1d(HIDDEN, track_running_stats=False).double()
-        torch.nn.init.normal_(norm.weight)
-        torch.nn.init.normal_(norm.bias)
-        cell.activation.norm = norm
-    assert_equations(variant, kbrn.train(training), texts(4, 2, 5, 2))
+        cell.activation.norm = drawn(BatchNorm1d, HIDDEN, scale=1.0, **options)
+    for training in (True, True, False):
+        assert_equations(variant, kbrn.train(training), texts(4, 2, 5, 2))
 
 
 @pytest.mark.parametrize("name", ["norm-stack", "norm-abs"])
@@ -271,13 +222,6 @@ def test_norms_frozen_in_training(name: str) -> None:
     norms(kbrn)[0].train()
     assert_equations(variant, kbrn, texts(4, 3, 5, 4))
     assert not torch.equal(norms(kbrn)[0].running_mean, before[0])
-
-
-@pytest.mark.parametrize("norm", [torch.nn.LayerNorm(HIDDEN), torch.nn.Identity()], ids=str)
-def test_a_norm_of_ones_own_is_called(norm: torch.nn.Module) -> None:
-    variant, kbrn = made("norm")
-    kbrn.cells[0].activation.norm = norm.double()
-    assert_equations(variant, kbrn, texts(4, 2, 5))
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

@@ -117,10 +117,6 @@ class Variant:
     def build(self, **more: Any) -> Any:
         return self.family.random(SIZE, self.hidden, **{**self.options, **more})
 
-    def tiny(self) -> Any:
-        """A layer with two input features, and two channels fewer than usual."""
-        return self.family.random(2, self.hidden - 2, **self.options)
-
     def fresh(self) -> Any:
         """A layer with its initial values."""
         return self.family.layer(SIZE, self.hidden, **self.options)
