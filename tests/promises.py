@@ -146,17 +146,21 @@ def assert_same_in_onnx(
 
 
 def assert_autocasts(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
-    """Under bfloat16 autocast the outputs stay close, and gradients are finite float32."""
-    layer = copy.deepcopy(layer).float()
+    """Under bfloat16 autocast the outputs stay close, and gradients are finite float32.
+
+    Those of a layer in double precision do not change.
+    """
+    exact = flat(call(layer, graph, with_attr))
     single = Graph(graph.x.float(), graph.edge_index, graph.edge_attr.float())
-    expected = flat(call(layer, single, with_attr))
+    rounded = copy.deepcopy(layer).float()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        out = flat(call(layer, single, with_attr))
-    for t, e in zip(out, expected, strict=True):
+        assert_same(call(layer, graph, with_attr), exact)
+        out = flat(call(rounded, single, with_attr))
+    for t, e in zip(out, exact, strict=True):
         scale = e.abs().max().clamp(min=1.0)
         assert (t.float() - e).abs().max() / scale < 0.05
     _total(out).backward()
-    for parameter in layer.parameters():
+    for parameter in rounded.parameters():
         if parameter.grad is not None:
             assert parameter.grad.dtype == torch.float32 and parameter.grad.isfinite().all()
 

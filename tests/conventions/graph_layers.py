@@ -10,6 +10,7 @@ from torch.nn import Module
 
 from pyg_kernels import nn
 from pyg_kernels.rationale import WLStates
+from tests.sequence.variants import drawn
 
 
 def wl(in_channels: Any, out_channels: int, **kwargs: Any) -> nn.WLKernelConv:
@@ -58,3 +59,10 @@ def seeded(build: Callable[..., Module], *args: Any, **kwargs: Any) -> Module:
 def layer_of(build: Callable[..., Module], sizes: tuple[int, ...], bonds: bool = False) -> Module:
     """The layer in double precision and evaluation mode."""
     return seeded(build, *sizes, edge_dim=E if bonds else None).double().eval()
+
+
+def walk_layer(weights: float | str, *sizes: int, **options: Any) -> nn.RandomWalkConv:
+    """A layer with arbitrary parameters, in double precision; `weights`: its decay, or "gated"."""
+    if weights != "gated":
+        return drawn(nn.RandomWalkConv, *sizes, decay=weights, scale=0.8, **options)
+    return drawn(nn.GatedWalkConv, *sizes, scale=0.8, **options)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 from torch_geometric.explain import Explainer
+from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 from torch_geometric.typing import WITH_TORCH_SPARSE, SparseTensor
@@ -57,9 +58,13 @@ def test_a_weight_counts_edges(build, sizes, bonds: bool) -> None:
     assert (grad != 0).any()
 
     expected = run(weight)
-    for module in layer.modules():  # explainers use it this way
-        if isinstance(module, MessagePassing):
-            module.register_message_forward_hook(lambda *args: None)
+    convs = [module for module in layer.modules() if isinstance(module, MessagePassing)]
+    if convs:  # explainers mask their edges, and see their messages
+        set_masks(layer, weight, graph.edge_index, apply_sigmoid=False)
+        torch.testing.assert_close(run(None), expected, rtol=1e-10, atol=1e-12)
+        clear_masks(layer)
+    for conv in convs:
+        conv.register_message_forward_hook(lambda *args: None)
     torch.testing.assert_close(run(weight), expected, rtol=1e-10, atol=1e-12)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -21,26 +20,29 @@ from pyg_kernels.sequence import KBRN
 from tests.covering import covering
 from tests.nn.activation_equations import (
     GREENS,
-    Case,
     assert_is_definition,
     close,
+    definition,
     interpolant,
     least_squares_error,
-    magnitudes,
+    random_activation,
 )
 from tests.sequence.texts import pointwise
 
 UNITS = 3
-TWO: dict[str, Any] = {"green": GREENS, "affine": [False, True], "shared": [False, True]}
-PLAIN = [Case(**row) for row in covering(2, **TWO)]
-SOME = [Case(**row) for row in covering(2, **TWO, normalize=[False, True])]
-SIZES = covering(3, **TWO, normalize=[False, True], d=[1, 7, 100])
-PIECEWISE = ("relu", "abs")
+FORMS: dict[str, Any] = {"green": GREENS, "affine": [False, True], "shared": [False, True]}
+FORMS["normalize"] = [False, True]
+PIECEWISE, TARGETS = ("relu", "abs"), ("identity", "tanh", "relu")
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 NAN, INF = math.nan, math.inf
 
-each_case = pytest.mark.parametrize("case", SOME, ids=str)
-each_plain = pytest.mark.parametrize("case", PLAIN, ids=str)
 each_green = pytest.mark.parametrize("green", GREENS)
+each_target = pytest.mark.parametrize("init", TARGETS)
+
+
+@pytest.fixture(params=covering(2, **FORMS), ids=str)
+def act(request: pytest.FixtureRequest) -> KernelActivation:
+    return random_activation(UNITS, 20, **request.param)
 
 
 def doubles(*shape: int, seed: int = 1) -> Tensor:
@@ -64,65 +66,68 @@ VIEWS: list[Callable[[Tensor], Tensor]] = [
 ]
 
 
-@pytest.mark.parametrize("options", SIZES, ids=str)
+@pytest.mark.parametrize("options", covering(3, **FORMS, num_centers=[1, 7, 100]), ids=str)
 def test_every_shape_and_stride(options: dict[str, Any]) -> None:
-    d = options.pop("d")
-    case = Case(**options)
-    module = case.random(UNITS, d)
+    act = random_activation(UNITS, **options)
     for view in VIEWS:
-        assert_is_definition(case, module, view(doubles(8, 8)))
+        assert_is_definition(act, view(doubles(8, 8)))
     rows = {True: [(40,), (2, 3), (2, 0), (0,)], False: [(), (1,), (1, 2, 2), (0,)]}
     for training, shapes in rows.items():
         for shape in shapes:
-            assert_is_definition(case, module.train(training), doubles(*shape, UNITS))
+            assert_is_definition(act.train(training), doubles(*shape, UNITS))
 
 
 @pytest.mark.parametrize("bandwidth", [None, 1e-3, 0.7, 3, 50.0])
 @pytest.mark.parametrize("d", [1, 2, 12])
 def test_bandwidth(bandwidth: float | None, d: int) -> None:
-    case = Case("gaussian", bandwidth=bandwidth, init_range=[-1.0, 2.5])
-    assert_is_definition(case, case.random(UNITS, d), doubles(9, UNITS))
+    given = {"green": "gaussian", "bandwidth": bandwidth, "init_range": [-1.0, 2.5]}
+    act = random_activation(UNITS, d, **given)
+    assert act.bandwidth == (bandwidth or 3.5 / max(d - 1, 1))
+    assert_is_definition(act, doubles(9, UNITS))
 
 
 @pytest.mark.parametrize(("d", "rows"), [(1, 50), (300, 300), (20, 5_000)])
 @each_green
 def test_rounds_well(green: str, d: int, rows: int) -> None:
     """Single precision errs by a few roundings of the sums of absolute terms."""
-    case, eps = Case(green), torch.finfo(torch.float32).eps
-    module, a = case.random(UNITS, d).float(), doubles(rows, UNITS).float().requires_grad_()
-    exact, exact_a = copy.deepcopy(module).double(), a.detach().double().requires_grad_()
-    weights = doubles(rows, UNITS, seed=3).float()
-    expected, out = case.definition(exact, exact_a), module(a)
+    act, a = random_activation(UNITS, d, green=green).float(), doubles(rows, UNITS).float()
+    exact, exact_a = copy.deepcopy(act).double(), a.double().requires_grad_()
+    a, weights = a.requires_grad_(), doubles(rows, UNITS, seed=3).float()
+    expected, out = definition(exact, exact_a), act(a)
     wanted = torch.autograd.grad(expected, leaves(exact, exact_a), weights.double())
-    found = torch.autograd.grad(out, leaves(module, a), weights)
-    sizes = magnitudes(case, exact, exact_a, weights.double())
-    names = ("out", "input", "centers", "coefficients")
+    found = torch.autograd.grad(out, leaves(act, a), weights)
+
+    terms, steep = (exact_a.unsqueeze(-1) - exact.centers).abs().detach(), 1.0
+    if green == "gaussian":  # slopes are 1 / b times as large as values
+        terms, steep = torch.ones_like(terms), 1 / exact.bandwidth
+    chi, weights = exact.coefficients.detach().abs(), weights.double().abs()[:, :, None]
+    slopes = steep * weights * chi
+    sizes = [(chi * terms).sum(-1), slopes.sum(-1), slopes.sum(0), (weights * terms).sum(0)]
+    names, eps = ("out", "input", "centers", "coefficients"), torch.finfo(torch.float32).eps
     for name, x, y, s in zip(names, (out, *found), (expected, *wanted), sizes, strict=True):
         assert x.dtype == torch.float32
         error = ((x.double() - y).abs() / (s + 1e-6)).max().item()
         assert error < 3 * eps, f"{name}: {error / eps:.0f} roundings"
 
 
-@each_plain
-def test_masked_rows(case: Case) -> None:
+def test_masked_rows(act: KernelActivation) -> None:
     """A huge entry whose output is not used changes no gradient."""
-    module, a = case.random(UNITS, 20), doubles(30, UNITS)
-    wanted = torch.autograd.grad(module(a).sum(), module.parameters())
+    a = doubles(30, UNITS)
     padded = torch.cat([a, torch.tensor([[1e30, -1e30, 1e20]]).double()])
-    found = torch.autograd.grad(module(padded)[:30].sum(), module.parameters())
+    wanted = torch.autograd.grad(act.eval()(a).sum(), act.parameters())
+    found = torch.autograd.grad(act(padded)[:30].sum(), act.parameters())
     close(found, wanted)
 
 
-@each_plain
-def test_frozen_parts(case: Case) -> None:
+def test_frozen_parts(act: KernelActivation) -> None:
     """Any subset of the leaves gets the same gradients as it gets together with the others."""
-    module, a = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
-    every = leaves(module, a)
-    full = torch.autograd.grad(module(a).sin().sum(), every)
+    a = doubles(5, UNITS).requires_grad_()
+    every = leaves(act, a)
+    full = torch.autograd.grad(act(a).sin().sum(), every)
     for wanted in itertools.product([False, True], repeat=len(every)):
         for leaf, needed in zip(every, wanted, strict=True):
             leaf.requires_grad_(needed)
-        out = module(a)
+        out = act(a)
         assert out.requires_grad == any(wanted)
         if any(wanted):
             some = list(itertools.compress(every, wanted))
@@ -130,38 +135,29 @@ def test_frozen_parts(case: Case) -> None:
             close(found, list(itertools.compress(full, wanted)), 1e-13)
 
 
-@each_case
-def test_saved_tensors_may_come_back_with_other_strides(case: Case) -> None:
-    module, a = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
-    leaves = [a, *module.parameters()]
-    expected = torch.autograd.grad(module(a).sum(), leaves)
+def test_saved_tensors_with_other_strides_and_an_output_changed_in_place(
+    act: KernelActivation,
+) -> None:
+    a = doubles(5, UNITS).requires_grad_()
+    before, inputs = a.detach().clone(), leaves(act, a)
+    wanted = torch.autograd.grad((2 * definition(act, a)).relu().sum(), inputs)
 
     def pack(t: Tensor) -> Tensor:
         return t.detach().t().contiguous().t() if t.dim() == 2 else t
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        out = module(a).sum()
-    close(list(torch.autograd.grad(out, leaves)), list(expected))
-
-
-@each_case
-def test_output_changed_in_place(case: Case) -> None:
-    module, a = case.random(UNITS, 6), doubles(5, UNITS).requires_grad_()
-    before = a.detach().clone()
-    wanted = torch.autograd.grad((2 * case.definition(module, a)).relu().sum(), (a,))
-    module.train()
-    out = module(a)
+        out = act(a)
     out.mul_(2).relu_()
     assert torch.equal(a, before)
-    close(torch.autograd.grad(out.sum(), (a,))[0], wanted[0])
+    close(torch.autograd.grad(out.sum(), inputs), wanted)
 
 
 class TestStart:
-    @pytest.fixture(autouse=True)
-    def _double(self) -> Iterator[None]:
+    @pytest.fixture(autouse=True, params=[torch.float64, torch.float32], ids=str)
+    def dtype(self, request: pytest.FixtureRequest) -> Iterator[torch.dtype]:
         torch.manual_seed(0)
-        torch.set_default_dtype(torch.float64)
-        yield
+        torch.set_default_dtype(request.param)
+        yield request.param
         torch.set_default_dtype(torch.float32)
 
     @each_green
@@ -170,11 +166,11 @@ class TestStart:
     def test_centers(self, green: str, shared: bool, low: float, high: float) -> None:
         for d in (1, 2, 5, 100):
             options = {"init_range": (low, high), "shared": shared, "affine": True}
-            module, rows = KernelActivation(4, d, green, **options), 1 if shared else 4
-            assert module.centers.shape == module.coefficients.shape == (rows, d)
-            assert module.slope.shape == module.intercept.shape == (rows,)
+            act, rows = KernelActivation(4, d, green, **options), 1 if shared else 4
+            assert act.centers.shape == act.coefficients.shape == (rows, d)
+            assert act.slope.shape == act.intercept.shape == (rows,)
             row = torch.linspace(low, high, d) if d > 1 else torch.tensor([(low + high) / 2])
-            close(module.centers.detach(), row.expand_as(module.centers), 1e-14)
+            close(act.centers.detach(), row.expand_as(act.centers), 4 * torch.finfo(row.dtype).eps)
 
     @each_green
     @pytest.mark.parametrize("d", [1, 20, 200])
@@ -182,98 +178,85 @@ class TestStart:
         """Zero mean, values and slopes of size at most 1, a different function for each unit, and
         the same functions for the same seed."""
         torch.manual_seed(3)
-        module = KernelActivation(60, d, green)
-        chi = module.coefficients.detach().clone()
+        act = KernelActivation(60, d, green)
+        chi = act.coefficients.detach().clone()
         assert abs(chi.mean()) < 4 * chi.std() / math.sqrt(chi.numel())
         assert chi.std() < 1.5
         a = torch.linspace(-2, 2, 4 * d + 1)[:, None].expand(-1, 60).requires_grad_()
-        out = module(a)
+        out = act(a)
         (slopes,) = torch.autograd.grad(out.sum(), a)
         assert 0.5 < max(out.square().mean(), slopes.square().mean()) < 1.6
         assert (out[:, :-1] - out[:, 1:]).abs().max(0).values.min() > 0
         torch.manual_seed(3)
-        assert torch.equal(KernelActivation(60, d, green).coefficients, module.coefficients)
-        module.reset_parameters()
-        assert not torch.equal(chi, module.coefficients)
+        assert torch.equal(KernelActivation(60, d, green).coefficients, act.coefficients)
+        act.reset_parameters()
+        assert not torch.equal(chi, act.coefficients)
 
-    @pytest.mark.parametrize("d", [2, 3, 101])
-    @pytest.mark.parametrize("init", ["identity", "tanh", "relu"])
+    @pytest.mark.parametrize("d", [2, 3, 101, 1000])
+    @each_target
     @pytest.mark.parametrize("green", PIECEWISE)
-    @pytest.mark.parametrize("shared", [False, True])
-    def test_piecewise(self, green: str, init: str, d: int, shared: bool) -> None:
+    def test_piecewise(self, green: str, init: str, d: int, dtype: torch.dtype) -> None:
         """Equals the function at the centres, linear between them, with its tangents beyond."""
-        for low, high in [(-2, 2), (-1, 3), (0, 3), (0.5, 3), (-5, -1)]:
-            for affine in (False, True):
-                if green == "relu" and not affine and (init != "relu" or low > 0):
-                    continue
-                case = Case(green, affine, shared, init=init, init_range=(low, high))
-                module, t = case.module(2, d), torch.linspace(low - 4, high + 4, 301)
-                if green == "abs" and not affine:
-                    t = t[(t >= low) & (t <= high)]
-                expected = interpolant(init, t, torch.linspace(low, high, d))
-                close(module(t[:, None].expand(-1, 2)), expected[:, None].expand(-1, 2))
+        ranges = [(-2, 2), (-1, 3), (0, 3), (0.5, 3), (-5, -1)]
+        tolerance = {torch.float64: 1e-10, torch.float32: 1e-5}[dtype]
+        for (low, high), affine in itertools.product(ranges, (False, True)):
+            if green == "relu" and not affine and (init != "relu" or low > 0):
+                continue
+            given = {"affine": affine, "init": init, "init_range": (low, high)}
+            t = torch.linspace(low - 4, high + 4, 301).double()
+            if green == "abs" and not affine:
+                t = t[(t >= low) & (t <= high)]
+            expected = interpolant(init, t, torch.linspace(low, high, d).double()).to(dtype)
+            for shared in (False, True):
+                act = KernelActivation(2, d, green, shared=shared, **given)
+                found = act(t[:, None].to(dtype).expand(-1, 2))
+                close(found, expected[:, None].expand(-1, 2), tolerance)
 
-    @pytest.mark.parametrize("init", ["identity", "tanh", "relu"])
+    @each_target
     @pytest.mark.parametrize("green", PIECEWISE)
     def test_one_center(self, green: str, init: str) -> None:
         for low, high in [(-2, 2), (-1, 3), (-3, 1)]:
-            module = KernelActivation(2, 1, green, init=init, init_range=(low, high), affine=True)
+            act = KernelActivation(2, 1, green, init=init, init_range=(low, high), affine=True)
             middle = torch.tensor((low + high) / 2)
-            close(module(middle.expand(2)), pointwise(init)(middle).expand(2))
-        a = doubles(6, 2)
+            close(act(middle.expand(2)), pointwise(init)(middle).expand(2))
+        a = torch.randn(6, 2)
         if init == "identity":
-            close(module(a), a)
-        module = KernelActivation(2, 1, "relu", init="relu", init_range=(-1, 1))
-        close(module(a), a.relu())
+            close(act(a), a)
+        close(KernelActivation(2, 1, "relu", init="relu", init_range=(-1, 1))(a), a.relu())
 
     @pytest.mark.parametrize("d", [2, 10, 100])
-    @pytest.mark.parametrize("init", ["identity", "tanh", "relu"])
+    @each_target
     def test_gaussians_fit_by_least_squares(self, init: str, d: int) -> None:
-        for affine, width, (low, high) in itertools.product(
-            (False, True), (None, 1.5), ((-2, 2), (-1, 3))
-        ):
-            case = Case("gaussian", affine, bandwidth=width, init=init, init_range=(low, high))
-            t = torch.linspace(low, high, 2001)
-            module = case.module(2, d)
-            found = (module(t[:, None].expand(-1, 2)) - pointwise(init)(t)[:, None]).detach()
-            best = least_squares_error(init, torch.linspace(low, high, d), case.width(d), affine)
-            assert found.square().mean().sqrt() < 1.5 * best + 0.01
+        options = itertools.product((False, True), (None, 1.5), ((-2, 2), (-1, 3)))
+        for affine, width, span in options:
+            given = {"affine": affine, "bandwidth": width, "init": init, "init_range": span}
+            act, t = KernelActivation(2, d, "gaussian", **given), torch.linspace(*span, 2001)
+            error = act(t[:, None].expand(-1, 2)) - pointwise(init)(t)[:, None]
+            best = least_squares_error(init, t, act)
+            assert error.square().mean().sqrt() < 1.5 * best + 0.01
 
     @pytest.mark.parametrize("bandwidth", [None, 0.3, 2.0, 10.0])
     @pytest.mark.parametrize("init", ["identity", "tanh"])
-    def test_gaussians_in_single_precision(self, init: str, bandwidth: float | None) -> None:
-        """Even if the gaussians are nearly alike, large coefficients do not drown the function."""
-        torch.set_default_dtype(torch.float32)
-        for affine in (False, True):
-            module = KernelActivation(
-                1, 100, "gaussian", init=init, bandwidth=bandwidth, affine=affine
-            )
-            t = torch.linspace(-2, 2, 301)[:, None]
-            assert (module(t) - pointwise(init)(t)).abs().max() < 0.1
+    @pytest.mark.parametrize("affine", [False, True])
+    def test_gaussians_nearly_alike(self, init: str, bandwidth: Any, affine: bool) -> None:
+        """Large coefficients do not drown the function, even in single precision."""
+        given = {"init": init, "bandwidth": bandwidth, "affine": affine}
+        t = torch.linspace(-2, 2, 301)[:, None]
+        found = KernelActivation(1, 100, "gaussian", **given)(t)
+        assert (found - pointwise(init)(t)).abs().max() < 0.1
 
-    def test_single_precision(self) -> None:
-        torch.set_default_dtype(torch.float32)
-        for green, init in itertools.product(PIECEWISE, ["identity", "tanh", "relu"]):
-            module = KernelActivation(1, 1000, green, init=init, affine=True)
-            assert all(p.dtype == torch.float32 for p in module.parameters())
-            t = torch.linspace(-5, 5, 301)
-            expected = interpolant(init, t.double(), torch.linspace(-2, 2, 1000).double())
-            assert (module(t[:, None])[:, 0].double() - expected).abs().max() < 1e-4
-
-    @pytest.mark.parametrize("init", ["random", "identity", "tanh", "relu"])
+    @pytest.mark.parametrize("init", ["random", *TARGETS])
     @each_green
     def test_reset(self, green: str, init: str) -> None:
         """Restores the initial values, in the module's current precision."""
-        torch.set_default_dtype(torch.float32)
-        case = Case(green, affine=True, normalize=True, init=init)
-        module = case.module(UNITS, 11).double()
-        before = {k: v.clone() for k, v in module.state_dict().items()}
-        module(doubles(20, UNITS))
+        act = KernelActivation(UNITS, 11, green, init=init, affine=True, normalize=True).double()
+        before = {k: v.clone() for k, v in act.state_dict().items()}
+        act(doubles(20, UNITS))
         with torch.no_grad():
-            for parameter in module.parameters():
+            for parameter in act.parameters():
                 parameter.fill_(3.0)
-        module.reset_parameters()
-        for name, value in module.state_dict().items():
+        act.reset_parameters()
+        for name, value in act.state_dict().items():
             assert value.dtype == before[name].dtype
             if (name, init) != ("coefficients", "random"):
                 torch.testing.assert_close(value, before[name], rtol=1e-4, atol=1e-5)
@@ -281,133 +264,90 @@ class TestStart:
 
 def test_running_statistics() -> None:
     """They equal BatchNorm1d's on all rows; empty batches, errors and evaluation change nothing."""
-    module = Case(normalize=True).random(UNITS, 9)
-    norm = copy.deepcopy(module.norm)
+    act = random_activation(UNITS, 9, normalize=True)
+    norm = copy.deepcopy(act.norm)
     for shape in [(6, UNITS), (2, 3, UNITS), (1, 5, UNITS), (3, 1, 2, UNITS)]:
-        module(doubles(*shape))
+        act(doubles(*shape))
         norm(doubles(*shape).flatten(0, -2))
-    kept = copy.deepcopy(dict(module.norm.named_buffers()))
+    kept = copy.deepcopy(dict(act.norm.named_buffers()))
     torch.testing.assert_close(kept, dict(norm.named_buffers()), rtol=1e-12, atol=1e-12)
     for training, shape in itertools.product((True, False), [(0, UNITS), (2, 0, UNITS)]):
         a = doubles(*shape).requires_grad_()
-        out = module.train(training)(a)
+        out = act.train(training)(a)
         out.sum().backward()
         assert out.shape == a.grad.shape == shape
-    module(doubles(6, UNITS))
-    assert all(torch.equal(v, kept[k]) for k, v in module.norm.named_buffers())
+    act(doubles(6, UNITS))
+    assert all(torch.equal(v, kept[k]) for k, v in act.norm.named_buffers())
     for shape in [(UNITS,), (1, UNITS), (1, 1, UNITS)]:
         with pytest.raises(ValueError, match="more than 1 value per channel"):
-            module.train()(doubles(*shape))
-        assert torch.equal(module.norm.running_mean, kept["running_mean"])
-        assert torch.equal(module.norm.running_var, kept["running_var"])
+            act.train()(doubles(*shape))
+    assert torch.equal(act.norm.running_mean, kept["running_mean"])
+    assert torch.equal(act.norm.running_var, kept["running_var"])
 
 
-@each_plain
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_is_computed_in_single(case: Case, dtype: torch.dtype) -> None:
-    module = case.random(UNITS, 50).to(dtype)
-    a = doubles(30, UNITS).to(dtype).requires_grad_()
-    out = module(a)
-    single, b = copy.deepcopy(module).float(), a.detach().float().requires_grad_()
-    expected = single(b)
-    assert out.dtype == dtype
-    assert torch.equal(out, expected.to(dtype))
-    weights = doubles(30, UNITS).to(dtype)
-    found = torch.autograd.grad(out, leaves(module, a), weights)
-    wanted = torch.autograd.grad(expected, leaves(single, b), weights.float())
-    for x, y in zip(found, wanted, strict=True):
-        assert x.dtype == dtype
-        torch.testing.assert_close(x, y.to(dtype), rtol=1e-2, atol=1e-2)
-
-
-@each_case
-def test_common_dtype(case: Case) -> None:
-    kinds = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-    for inputs, parameters in itertools.product(kinds, kinds):
-        module = case.random(UNITS, 5).to(parameters)
-        a = doubles(6, UNITS).to(inputs).requires_grad_()
+def test_common_dtype(act: KernelActivation) -> None:
+    """The expansion is computed in the common precision, of halves in single precision."""
+    for inputs, parameters in itertools.product(DTYPES, DTYPES):
+        own, a = copy.deepcopy(act).to(parameters), doubles(30, UNITS).to(inputs).requires_grad_()
         common = torch.promote_types(inputs, parameters)
+        wide = torch.promote_types(common, torch.float32)
+        exact, b = copy.deepcopy(own).to(wide), a.detach().to(wide).requires_grad_()
+        exact.norm = copy.deepcopy(own.norm)  # the parameters' precision is the normalization's
         for training in (True, False):
-            out = module.train(training)(a)
+            out, expected = own.train(training)(a), exact.train(training)(b)
             assert out.dtype == common, (inputs, parameters)
-            gradients = torch.autograd.grad(out.sum(), leaves(module, a))
-            assert [g.dtype for g in gradients] == [t.dtype for t in leaves(module, a)]
+            assert torch.equal(out, expected.to(common))
+            weights = doubles(30, UNITS, seed=3).to(common)
+            found = torch.autograd.grad(out, leaves(own, a), weights)
+            wanted = torch.autograd.grad(expected, leaves(exact, b), weights.to(wide))
+            for leaf, x, y in zip(leaves(own, a), found, wanted, strict=True):
+                assert x.dtype == leaf.dtype
+                torch.testing.assert_close(x, y.to(x.dtype), rtol=1e-2, atol=1e-2)
 
 
-@each_case
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_autocast(case: Case, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast(act: KernelActivation, dtype: torch.dtype) -> None:
     """The output has at least single precision; only the input is rounded."""
-    module = case.random(UNITS, 20).float().eval()
-    a = doubles(30, UNITS).float()
+    act, a = act.float().eval(), doubles(30, UNITS).float()
     rounded = a.to(dtype)
-    plain, expected = module(a), module(rounded.float())
+    plain, expected = act(a), act(rounded.float())
     with torch.autocast("cpu", dtype=dtype):
-        torch.testing.assert_close(module(a), plain)
-        out = module(rounded)
+        torch.testing.assert_close(act(a), plain)
+        out = act(rounded)
         torch.testing.assert_close(out, expected)
-        assert copy.deepcopy(module).double()(a.double()).dtype == torch.float64
-        half = copy.deepcopy(module).to(dtype)(rounded)
+        assert copy.deepcopy(act).double()(a.double()).dtype == torch.float64
+        half = copy.deepcopy(act).to(dtype)(rounded)
     assert half.dtype == torch.float32
-    wanted = torch.autograd.grad(expected.sum(), list(module.parameters()))
+    wanted = torch.autograd.grad(expected.sum(), list(act.parameters()))
     for inside in (False, True):
         with torch.autocast("cpu", dtype=dtype, enabled=inside):
-            found = torch.autograd.grad(out.sum(), list(module.parameters()), retain_graph=True)
+            found = torch.autograd.grad(out.sum(), list(act.parameters()), retain_graph=True)
         torch.testing.assert_close(found, wanted)
 
 
-@pytest.mark.traces
-@pytest.mark.parametrize(
-    "case",
-    [Case("relu", affine=True), Case("abs", shared=True), Case("gaussian"),
-     Case("relu", normalize=True)],
-    ids=str,
-)  # fmt: skip
-def test_one_graph_for_all_batches(case: Case) -> None:
-    torch._dynamo.reset()
-    counter = CompileCounterWithBackend("aot_eager")
-    module = case.random(UNITS, 6)
-    other = copy.deepcopy(module)
-    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=counter)
-    for rows in (5, 9, 2, 600):
-        a = doubles(rows, UNITS).requires_grad_()
-        expected, found = other(a), compiled(a)
-        close(found, expected)
-        weights = doubles(rows, UNITS, seed=3)
-        wanted = torch.autograd.grad(expected, leaves(other, a), weights)
-        close(torch.autograd.grad(found, leaves(module, a), weights), wanted)
-    assert counter.frame_count <= (2 if case.normalize else 1)  # torch's own norm needs 2
+class Increments(nn.Module):
+    """Centres from their increments."""
+
+    def forward(self, t: Tensor) -> Tensor:
+        return t[:, :1] + nn.functional.softplus(t).cumsum(1)
 
 
-def test_new_parameters_are_seen() -> None:
-    """Nothing is cached from one call to the next."""
-    case, a = Case(), doubles(5, UNITS)
-    module = case.random(UNITS, 6).eval()
-    module(a)
-    for change in (
-        lambda m: m.centers.data.copy_(doubles(UNITS, 6, seed=9)),
-        lambda m: m.coefficients.data.mul_(2),
-        lambda m: m.load_state_dict(case.random(UNITS, 6, seed=4).state_dict()),
-        lambda m: setattr(m, "centers", nn.Parameter(doubles(UNITS, 6, seed=5))),
-    ):
-        with torch.no_grad():
-            change(module)
-        assert_is_definition(case, module, a)
+CHANGES: list[Callable[[KernelActivation], Any]] = [
+    lambda act: act.centers.data.copy_(doubles(*act.centers.shape, seed=9)),
+    lambda act: act.coefficients.data.mul_(2),
+    lambda act: act.load_state_dict({**act.state_dict(), "centers": act.centers.neg()}),
+    lambda act: setattr(act, "centers", nn.Parameter(doubles(*act.centers.shape, seed=5))),
+    lambda act: parametrize.register_parametrization(act, "centers", Increments()),
+    lambda act: parametrize.register_parametrization(act, "coefficients", nn.Tanh()),
+]
 
 
-@each_plain
-def test_parametrizations(case: Case) -> None:
-    """Centres from increments, coefficients through tanh: gradients reach the original tensors."""
-
-    class Increments(nn.Module):
-        def forward(self, t: Tensor) -> Tensor:
-            return t[:, :1] + nn.functional.softplus(t).cumsum(1)
-
-    module, a = case.random(UNITS, 6), doubles(5, UNITS)
-    parametrize.register_parametrization(module, "centers", Increments())
-    parametrize.register_parametrization(module, "coefficients", nn.Tanh())
-    assert_is_definition(case, module, a)
-    close(module.l1(), module.coefficients.abs().sum())
+def test_new_parameters_are_seen(act: KernelActivation) -> None:
+    """Nothing is cached between calls; gradients reach the tensors behind parametrizations."""
+    for change in CHANGES:
+        change(act)
+        assert_is_definition(act, doubles(5, UNITS))
+    close(act.l1(), act.coefficients.abs().sum())
 
 
 class LargestTensor(TorchDispatchMode):
@@ -424,10 +364,10 @@ class LargestTensor(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("case", [*(Case(green) for green in GREENS), Case(shared=True)], ids=str)
-def test_largest_tensor_and_what_is_kept(case: Case) -> None:
+@pytest.mark.parametrize("options", [*({"green": g} for g in GREENS), {"shared": True}], ids=str)
+def test_largest_tensor_and_what_is_kept(options: dict[str, Any]) -> None:
     """No tensor of rows x units x centres is made or kept, forward or backward."""
-    module = case.random(8, 300).float()
+    act = random_activation(8, 300, **options).float()
     a = doubles(5_000, 8).float().requires_grad_()
     kept: dict[int, int] = {}
 
@@ -437,7 +377,7 @@ def test_largest_tensor_and_what_is_kept(case: Case) -> None:
 
     with LargestTensor() as seen:
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-            out = module(a)
+            out = act(a)
         out.sum().backward()
     assert 0 < seen.numel <= 4 * a.numel()
     assert sum(kept.values()) <= 6 * 4 * a.numel() + 40 * 4 * 8 * 300
@@ -471,15 +411,13 @@ def test_options(message: str, options: dict[str, Any]) -> None:
         KernelActivation(**{"num_units": 3, **options})
 
 
-@each_case
-def test_last_dimension(case: Case) -> None:
+def test_last_dimension(act: KernelActivation) -> None:
     """Other sizes are refused, even where 1 unit or 1 shared row could broadcast."""
-    module = case.module(UNITS, 4)
     for shape in [(), (2,), (4,), (1,), (3, 1), (3, 4), (3, 0), (0,), (0, 4)]:
         with pytest.raises(ValueError, match=r"num_units=3"):
-            module(torch.zeros(shape))
+            act(torch.zeros(shape))
     with pytest.raises(ValueError, match=r"num_units=1"):
-        case.module(1, 4)(torch.zeros(5, 2))
+        KernelActivation(1, green=act.green, shared=act.shared)(torch.zeros(5, 2))
     for shape in [(2, 5, 3), (3,)]:
         with pytest.raises(ValueError, match="num_units=3 in dim=1"):
             KernelActivation(UNITS, dim=1)(torch.zeros(shape))
@@ -573,31 +511,30 @@ def axes() -> Iterator[Any]:
     pyplot.close("all")
 
 
-@pytest.mark.parametrize("options", [{"green": "abs"}, {"green": "gaussian"}, {"affine": True}])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("options", "channels", "units"),
+    [
+        ({"green": "abs"}, None, [0, 1, 2]),
+        ({"green": "gaussian"}, [0, 2], [0, 2]),
+        ({"shared": True}, None, [0]),
+        ({"normalize": True}, 1, [1]),
+        ({"affine": False, "init": "random"}, range(2), [0, 1]),
+    ],
+)
 def test_the_picture_shows_the_functions(
-    axes: Any, options: dict[str, Any], dtype: torch.dtype
+    axes: Any, options: dict[str, Any], channels: Any, units: list[int], dtype: torch.dtype
 ) -> None:
-    act = KernelActivation(3, 7, init="tanh", **{"affine": True, **options}).to(dtype)
-    act.reset_parameters()
-    assert act.plot([0, 2], ax=axes) is axes
-    assert len(axes.lines) == 2
-    for line, unit in zip(axes.lines, (0, 2), strict=True):
+    act = KernelActivation(3, 7, **{"init": "tanh", "affine": True, **options}).to(dtype)
+    assert act.plot(channels, ax=axes) is axes
+    assert axes.get_xlabel() == ("input" if act.norm is None else "normalised input")
+    act.norm = None
+    for line, unit in zip(axes.lines, units, strict=True):
         x, y = (torch.as_tensor(values, dtype=torch.float32) for values in line.get_data())
         assert x.min() <= -2 and x.max() >= 2
         expected = act(x.unsqueeze(1).expand(-1, 3))[:, unit].float()
         torch.testing.assert_close(y, expected)
-
-
-@pytest.mark.parametrize(
-    ("options", "channels", "lines"),
-    [({}, None, 3), ({"shared": True}, None, 1), ({}, 1, 1), ({}, range(2), 2)],
-)
-@pytest.mark.usefixtures("axes")
-def test_what_is_drawn(options: dict[str, Any], channels: Any, lines: int) -> None:
-    drawn = KernelActivation(3, 7, normalize=True, **options).plot(channels)
-    assert len(drawn.lines) == lines
-    assert drawn.get_xlabel() == "normalised input"
+    assert len(KernelActivation(3).plot().lines) == 3  # in a figure of its own
 
 
 def test_no_picture_without_channels_or_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:

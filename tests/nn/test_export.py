@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,9 @@ from torch.export import Dim
 from pyg_kernels import nn
 from pyg_kernels.rationale import WLStates
 from tests.graphs import random_graph
+from tests.nn.activation_equations import random_activation
 from tests.promises import assert_same_in_onnx
+from tests.sequence.texts import random_text
 
 pytestmark = pytest.mark.traces
 
@@ -75,10 +78,12 @@ OTHERS = [graphs(*sizes) for sizes in ((5, 31), (20, 9))]
 
 
 def gradients(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
-    parameters = {name.removeprefix("_orig_mod."): p for name, p in module.named_parameters()}
+    """Of all inputs that require them, by number, and of all parameters, by name."""
+    leaves = {str(k): x for k, x in enumerate(inputs) if x.requires_grad}
+    leaves |= {name.removeprefix("_orig_mod."): p for name, p in module.named_parameters()}
     total = module(*inputs).square().sum()
-    found = torch.autograd.grad(total, list(parameters.values()), allow_unused=True)
-    return {name: g for name, g in zip(parameters, found, strict=True) if g is not None}
+    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    return {name: g for name, g in zip(leaves, found, strict=True) if g is not None}
 
 
 def assert_same(
@@ -89,17 +94,38 @@ def assert_same(
     torch.testing.assert_close(*grads, rtol=10 * near, atol=10 * near)
 
 
+def assert_one_graph(
+    module: torch.nn.Module, several: Sequence[tuple[Tensor, ...]], near: float = 1e-5
+) -> None:
+    """In training mode one compiled graph serves all sizes; torch's own norm may need a second."""
+    torch._dynamo.reset()
+    counter, graphs_made = CompileCounterWithBackend("aot_eager"), []
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=counter)
+    for inputs in several:
+        assert_same(compiled, module, inputs, near)
+        graphs_made.append(counter.frame_count)
+    assert graphs_made[0] == graphs_made[-1] <= 2
+
+
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled(name: str) -> None:
-    """In training mode one compiled graph serves all sizes."""
-    torch._dynamo.reset()
-    module, counter = Called(name), CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=counter)
-    graphs_made = []
-    for inputs in OTHERS:
-        assert_same(compiled, module, (*inputs, torch.rand(len(inputs[2]))))
-        graphs_made.append(counter.frame_count)
-    assert graphs_made[0] == graphs_made[-1]
+    inputs = [(*graph, torch.rand(len(graph[2]))) for graph in OTHERS]
+    assert_one_graph(Called(name), inputs)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"affine": True},
+        {"green": "abs", "shared": True},
+        {"green": "gaussian"},
+        {"normalize": True},
+    ],
+    ids=str,
+)
+def test_compiled_activation(options: dict[str, Any]) -> None:
+    inputs = [(random_text(rows, 3).requires_grad_(),) for rows in (5, 9, 2, 600)]
+    assert_one_graph(random_activation(3, 6, **options), inputs, 1e-10)
 
 
 def test_compiled_to_machine_code() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, KBRNCell
-from tests.nn.activation_equations import Case
+from tests.nn.activation_equations import definition
 from tests.sequence.variants import Family, Options, drawn
 
 CENTERS = 7  # per unit, unless a test says otherwise
@@ -22,14 +23,9 @@ def function_of(cell: KBRNCell, options: Options) -> Callable[[Tensor], Tensor]:
     module = cell.activation
     if type(module) is not KernelActivation:
         return module
-    case = Case(
-        options.get("green") or "relu",
-        affine=module.slope is not None,
-        normalize=module.norm is not None,
-        bandwidth=options.get("bandwidth"),
-        init_range=options.get("init_range") or (-2, 2),
-    )
-    return lambda a: case.definition(module, a)
+    given = {name: options.get(name) for name in ("green", "bandwidth", "init_range")}
+    assert all(value in (None, getattr(module, name)) for name, value in given.items())
+    return partial(definition, module)
 
 
 def mapped(lin: Any, x: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch_geometric.explain.algorithm.utils import set_masks
 
 from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
+from tests.conventions.graph_layers import walk_layer
 from tests.covering import covering
 from tests.graphs import SMILES, Graph, molecule, random_graph
 from tests.walk_kernels import edge_weights, walk_kernel
@@ -21,20 +21,6 @@ OPTIONS: dict[str, list[Any]] = {
     "weights": [0.5, 1.0, 0.0, "learned", "gated"],
     "non_backtracking": [False, True],
 }
-
-
-def build(weights: float | str, in_channels: int = 4, **options: Any) -> RandomWalkConv:
-    """A layer in float64 whose gates or learned decays differ from their initial values."""
-    torch.manual_seed(options["order"])
-    if weights == "gated":
-        conv: RandomWalkConv = GatedWalkConv(in_channels, 6, **options).double()
-    else:
-        conv = RandomWalkConv(in_channels, 6, decay=weights, **options).double()
-    if conv.order > 1:
-        for name, parameter in conv.weighting.named_parameters():
-            if name in ("bias", "logit"):
-                torch.nn.init.normal_(parameter)
-    return conv
 
 
 def assert_equals_its_kernel(conv: RandomWalkConv, graph: Graph) -> None:
@@ -56,7 +42,7 @@ def assert_equals_its_kernel(conv: RandomWalkConv, graph: Graph) -> None:
 @pytest.mark.parametrize("options", covering(3, **OPTIONS, edge_dim=[None, 3]), ids=str)
 def test_random_graphs(options: dict[str, Any]) -> None:
     """Graphs with loops, parallel edges and one-way edges, and graphs with every edge both ways."""
-    conv = build(**options)
+    conv = walk_layer(**options, in_channels=4, out_channels=6)
     for seed in range(3):
         graph = random_graph(seed, kinds=2 if seed == 0 else None)
         assert_equals_its_kernel(conv, graph)
@@ -69,9 +55,9 @@ def test_random_graphs(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("options", covering(2, **OPTIONS, smiles=SMILES), ids=str)
 def test_molecules(options: dict[str, Any]) -> None:
     graph = molecule(options["smiles"])
-    given = {name: options[name] for name in OPTIONS}
-    bonds = graph.edge_attr.size(1)
-    assert_equals_its_kernel(build(in_channels=5, edge_dim=bonds, **given), graph)
+    sizes = {"in_channels": 5, "out_channels": 6, "edge_dim": graph.edge_attr.size(1)}
+    conv = walk_layer(**{name: options[name] for name in OPTIONS}, **sizes)
+    assert_equals_its_kernel(conv, graph)
 
 
 def test_no_walk_of_three_nodes_turns_back() -> None:
@@ -83,16 +69,6 @@ def test_no_walk_of_three_nodes_turns_back() -> None:
     assert [state.sum().item() for state in conv(x, index)] == [3, 4, 2]
     looped = torch.cat([index, torch.tensor([[1], [1]])], 1)
     assert [state.sum().item() for state in conv(x, looped)] == [3, 5, 2 + 4]
-
-
-def test_an_explainers_mask_of_walks_that_never_turn_back() -> None:
-    """An edge mask acts as an edge weight, also on the walks that are left out."""
-    graph, mask = random_graph(1, 6, 14), torch.rand(14, dtype=torch.float64)
-    conv = RandomWalkConv(4, 5, 4, non_backtracking=True).double()
-    expected = conv(graph.x, graph.edge_index, edge_weight=mask)
-    assert expected.any()
-    set_masks(conv, mask, graph.edge_index, apply_sigmoid=False)
-    torch.testing.assert_close(conv(graph.x, graph.edge_index), expected)
 
 
 def test_weights_have_unit_variance() -> None:

@@ -24,7 +24,7 @@ from pyg_kernels.nn import (
     WLKernelNet,
 )
 from tests import promises
-from tests.conventions.graph_layers import C, E, seeded
+from tests.conventions.graph_layers import NETS, C, E, every_layer, seeded
 from tests.graphs import random_graph
 
 
@@ -119,18 +119,6 @@ class TestPromises:
         assert torch.autograd.gradgradcheck(run, values, fast_mode=True)
 
 
-@pytest.mark.parametrize("build", [RandomWalkConv, GatedWalkConv, GraphKernelConv])
-def test_lazy_sizes(build: Any) -> None:
-    graph = random_graph(0, dtype=torch.float32)
-    layer = build(-1, 7, order=3, edge_dim=-1)
-    layer.reset_parameters()
-    out = layer(graph.x, graph.edge_index, graph.edge_attr)
-    assert out.shape == (graph.num_nodes, 7)
-    fresh = build(-1, 7, order=3, edge_dim=-1)
-    fresh.load_state_dict(layer.state_dict())
-    promises.assert_same(fresh(graph.x, graph.edge_index, graph.edge_attr), out)
-
-
 def test_bipartite_adjacency() -> None:
     layer, x = RandomWalkConv((4, 6), 5), (torch.randn(7, 4), torch.randn(3, 6))
     sparse = torch.eye(3, 7).roll(2, 1).to_sparse()
@@ -218,17 +206,22 @@ def test_numbers_and_functions_of_other_libraries() -> None:
         torch.testing.assert_close(called(x, edge_index), given(x, edge_index))
 
 
-def test_reset_draws_everything_anew() -> None:
-    for layer in (
-        GatedWalkConv(C, C, order=2, edge_dim=E, act=torch.nn.PReLU()),
-        GraphKernelConv(C, C, decay="learned", edge_dim=E, norm=torch.nn.LayerNorm(C)),
-        WLKernelConv(C, gated=True, edge_dim=E, norm=torch.nn.LayerNorm(C), act=torch.nn.PReLU()),
-    ):
-        with torch.no_grad():
-            for parameter in layer.parameters():
-                parameter.fill_(7.0)
-        layer.reset_parameters()
-        assert all((parameter != 7.0).all() for parameter in layer.parameters())
+@every_layer
+def test_lazy_sizes_and_reset(build: Any, sizes: tuple[int, ...]) -> None:
+    """A reset draws everything anew."""
+    graph = random_graph(0, dtype=torch.float32)
+    lazy, fresh, given = (build(n, *sizes[1:], edge_dim=e) for n, e in [(-1, -1)] * 2 + [(C, E)])
+    out = promises.call(lazy.eval(), graph, True)
+    shapes, wanted = ({k: v.shape for k, v in m.state_dict().items()} for m in (lazy, given))
+    assert shapes == wanted
+    fresh.load_state_dict(lazy.state_dict())
+    promises.assert_same(promises.call(fresh.eval(), graph, True), out)
+    for parameter in fresh.parameters():
+        torch.nn.init.constant_(parameter, 7.0)
+    fresh.reset_parameters()
+    assert all((parameter != 7.0).all() for parameter in fresh.parameters())
+    with torch.device("meta"):
+        assert all(p.is_meta for p in build(*sizes, edge_dim=E).parameters())
 
 
 def test_changing_edges_before_backward_is_an_error() -> None:
@@ -240,43 +233,41 @@ def test_changing_edges_before_backward_is_an_error() -> None:
         out.sum().backward()
 
 
-def test_float64_keeps_its_precision_under_autocast() -> None:
-    graph, layer = random_graph(0), GatedWalkConv(C, C).double()
-    expected = layer(graph.x, graph.edge_index)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        promises.assert_same(layer(graph.x, graph.edge_index), expected)
-
-
-WALK, GATED = partial(RandomWalkConv, 4, 4), partial(GatedWalkConv, 4, 4)
-DEEP, WL = partial(GraphKernelConv, 4, 4), partial(WLKernelConv, 4)
-
-
-@pytest.mark.parametrize(
-    ("build", "name", "values"),
-    [
-        (WALK, "order", [0, 2.0]),
-        (WALK, "decay", [1.5, "gated", float("nan"), None]),
-        (WALK, "combine", ["max"]),
-        (WALK, "aggr", ["mean"]),
-        (WALK, "edge_dim", [0]),
-        (GATED, "edge_dim", ["a"]),
-        (WL, "edge_dim", [-3]),
-        (partial(RandomWalkConv, out_channels=4), "in_channels", [0, (4, 4, 4)]),
-        (partial(RandomWalkConv, 4), "out_channels", [-1]),
-        (partial(GatedWalkConv, 4), "out_channels", [0]),
-        (DEEP, "norm", ["batch"]),
-        (partial(DEEP, gated=True), "decay", [0.3]),
-        (partial(WL, gated=True), "decay", ["learned"]),
-        (WL, "relabel", ["max"]),
-        (WLKernelConv, "channels", [0]),
-        (WALK, "non_backtracking", [1]),
-    ],
+WALK, GATED, DEEP = (
+    partial(conv, in_channels=4, out_channels=4)
+    for conv in (RandomWalkConv, GatedWalkConv, GraphKernelConv)
 )
-def test_bad_arguments(build: Callable[..., object], name: str, values: list[Any]) -> None:
+WL = partial(WLKernelConv, channels=4)
+WALKS, DEEP_NET, WL_NET, *EMBEDDED = (
+    partial(net, in_channels=4, hidden_channels=6, out_channels=1) for net in NETS.values()
+)
+OF_EMBEDDED = {"hidden_channels": [0], "out_channels": [0], "num_iterations": [0]}
+REFUSED: list[tuple[Callable[..., object], dict[str, list[Any]]]] = [
+    (WALK, {"order": [0, 2.0], "decay": [1.5, "gated", float("nan"), None], "combine": ["max"]}),
+    (WALK, {"aggr": ["mean"], "edge_dim": [0], "non_backtracking": [1]}),
+    (WALK, {"in_channels": [0, (4, 4, 4)], "out_channels": [-1]}),
+    (GATED, {"edge_dim": ["a"], "out_channels": [0]}),
+    (DEEP, {"norm": ["batch"]}),
+    (partial(DEEP, gated=True), {"decay": [0.3]}),
+    (WL, {"edge_dim": [-3], "relabel": ["max"], "channels": [0]}),
+    (partial(WL, gated=True), {"decay": ["learned"]}),
+    (WALKS, {"out_channels": [0], "order": [0]}),
+    (DEEP_NET, {"hidden_channels": [0], "num_layers": [0]}),
+    (WL_NET, {"tie_weights": ["none"], "readout": ["mean"], "num_iterations": [0]}),
+    (WL_NET, {"norm": ["graph"], "decay": [0.1], "relabel": [None], "dropout": [2.0]}),
+    (partial(WL_NET, num_iterations=1), {"relabel": ["max"]}),
+    *((net, OF_EMBEDDED) for net in EMBEDDED),
+    *((net, {"edge_dim": [0], "norm": ["graph"], "dropout": [1.0]}) for net in EMBEDDED),
+]
+
+
+@pytest.mark.parametrize(("build", "refused"), REFUSED)
+def test_bad_arguments(build: Callable[..., object], refused: dict[str, list[Any]]) -> None:
     """The error names the argument and its value."""
-    for value in values:
-        with pytest.raises(ValueError, match=re.escape(f"{name}={value!r}")):
-            build(**{name: value})
+    for name, values in refused.items():
+        for value in values:
+            with pytest.raises(ValueError, match=re.escape(f"{name}={value!r}")):
+                build(**{name: value})
 
 
 GRAPH = random_graph(0, dtype=torch.float32)

@@ -40,7 +40,6 @@ MODELS: dict[str, Callable[..., torch.nn.Module]] = {
     "mean-field": partial(EmbeddedMeanField, 4, 6, 2, norm=None, dropout=0.2),
     "loopy-bp": partial(EmbeddedLoopyBP, 4, 6, 2, norm=None, dropout=0.2),
 }
-EMBEDDED = [EmbeddedMeanField, EmbeddedLoopyBP]
 
 
 def predict(
@@ -170,12 +169,6 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
     torch.testing.assert_close(walk(x, index, edge_attr=bonds), walk.head(torch.tanh(total)))
 
 
-def test_batch_norm_trains_on_a_batch_of_one_graph() -> None:
-    graph = random_graph(0, dtype=torch.float32)
-    for net in NETS.values():
-        net(4, 6, 1, norm="batch").train()(graph.x, graph.edge_index).sum().backward()
-
-
 def test_tying() -> None:
     def size(tie_weights: str | None) -> int:
         model = WLKernelNet(4, 10, 1, 3, gated=False, tie_weights=tie_weights, norm=None)
@@ -236,40 +229,6 @@ def test_a_state_of_other_layers_is_refused_where_they_are_tied(tied: str) -> No
     state = WLKernelNet(4, 6, 1, tie_weights=None).state_dict()
     with pytest.raises(RuntimeError, match=r"Unexpected key.*convs.1.relabeling"):
         WLKernelNet(4, 6, 1, tie_weights=tied).load_state_dict(state)
-
-
-def test_lazy_sizes() -> None:
-    graph = random_graph(0, dtype=torch.float32)
-    for net in NETS.values():
-        model = net(-1, 6, 2, edge_dim=-1)
-        assert model(graph.x, graph.edge_index, edge_attr=graph.edge_attr).shape == (1, 2)
-        lazy, given = (
-            {k: v.shape for k, v in m.state_dict().items()}
-            for m in (model, net(4, 6, 2, edge_dim=3))
-        )
-        assert lazy == given
-        with torch.device("meta"):
-            assert all(p.is_meta for p in net(4, 6, 2, edge_dim=3).parameters())
-
-
-REFUSED: list[tuple[Callable[..., torch.nn.Module], dict[str, object]]] = [
-    (WLKernelNet, {"tie_weights": "none", "readout": "mean", "num_iterations": 0, "norm": "graph"}),
-    (WLKernelNet, {"decay": 0.1, "relabel": None, "dropout": 2.0}),
-    (partial(WLKernelNet, num_iterations=1), {"relabel": "max"}),
-    (partial(GraphKernelNet, num_layers=2), {"hidden_channels": 0, "num_layers": 0}),
-    (RandomWalkNet, {"out_channels": 0, "order": 0}),
-    *[(net, {"hidden_channels": 0, "out_channels": 0, "num_iterations": 0}) for net in EMBEDDED],
-    *[(net, {"edge_dim": 0, "norm": "graph", "dropout": 1.0}) for net in EMBEDDED],
-]
-
-
-@pytest.mark.parametrize(("net", "refused"), REFUSED)
-def test_bad_arguments(net: Callable[..., torch.nn.Module], refused: dict[str, object]) -> None:
-    """The error names the argument and its value."""
-    for name, value in refused.items():
-        given = {"in_channels": 4, "hidden_channels": 6, "out_channels": 1, name: value}
-        with pytest.raises(ValueError, match=f"{name}={value!r}"):
-            net(**given)
 
 
 def test_misplaced_arguments() -> None:
