@@ -6,16 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
-from torch_geometric.explain import Explainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 from torch_geometric.typing import WITH_TORCH_SPARSE, SparseTensor
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
 
-from pyg_kernels.explain import WalkExplainer, model_contributions, walk_contributions
-from pyg_kernels.nn import GatedWalkConv, RandomWalkConv, RandomWalkNet
-from tests.conventions.graph_layers import NETS, C, E, every_conv, every_layer, layer_of, seeded
+from tests.conventions.graph_layers import C, E, every_conv, every_layer, layer_of, seeded
 from tests.graphs import random_graph
 
 with_or_without_bonds = pytest.mark.parametrize("bonds", [False, True], ids=["bare", "bonds"])
@@ -134,37 +131,3 @@ def test_basic_gnn(conv) -> None:
     assert out.shape == (6, C)
     out.square().sum().backward()
     assert weight.grad.isfinite().all() and weight.grad.any()
-
-
-@pytest.mark.parametrize("conv", [RandomWalkConv, GatedWalkConv], ids=lambda c: c.__name__)
-def test_attributions_count_the_weights(conv) -> None:
-    """Contributions of walks include the weights of their edges."""
-    layer, graph = seeded(conv, C, 5, order=3).double(), random_graph(0)
-    weight = torch.rand(9, dtype=torch.float64)
-    found = walk_contributions(layer, graph.x, graph.edge_index, edge_weight=weight)
-    out = layer(graph.x, graph.edge_index, edge_weight=weight)
-    torch.testing.assert_close(found.total, out.sum().detach())
-    torch.testing.assert_close(found.nodes.sum(), found.total)
-    torch.testing.assert_close(found.edges.sum(), found.total - found.remainder)
-
-
-@pytest.mark.parametrize("net", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
-def test_attributions_of_networks_count_the_weights(net: str) -> None:
-    act = {"act": "relu"} if net == "RandomWalkNet" else {}
-    model, graph = seeded(NETS[net], C, 6, 2, **act).double().eval(), random_graph(0)
-    weight = torch.rand(9, dtype=torch.float64)
-    found = model_contributions(model, graph.x, graph.edge_index, target=1, edge_weight=weight)
-    out = model(graph.x, graph.edge_index, edge_weight=weight)[0, 1]
-    torch.testing.assert_close(found.output, out.detach())
-    torch.testing.assert_close(found.total + found.remainder, out.detach())
-
-
-def test_the_walk_explainer_takes_weights() -> None:
-    model = seeded(RandomWalkNet, C, 6, 1, act="relu").eval()
-    graph = random_graph(0, dtype=torch.float32)
-    config = {"mode": "regression", "task_level": "graph", "return_type": "raw"}
-    settings = {"explanation_type": "model", "edge_mask_type": "object", "model_config": config}
-    weight = torch.ones(9).index_fill(0, torch.tensor([4]), 0.0)
-    explain = Explainer(model, WalkExplainer(), **settings)
-    mask = explain(graph.x, graph.edge_index, edge_weight=weight).edge_mask
-    assert mask[4] == 0 and mask.max() == 1

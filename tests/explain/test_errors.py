@@ -58,6 +58,19 @@ MODELS: list[tuple[str, Module]] = [
     (f"model has GINConv (convs.1), {NO_SUM} GraphKernelConv", WITH_GIN),
     (f"model has GraphKernelConv (convs.2), {NO_SUM} WLKernelConv", WITH_DEEP),
 ]
+#: Networks of each kind with two outputs, and one whose output is not finite.
+NETS = [
+    nn.RandomWalkNet(3, 3, 2, act="relu"),
+    nn.GraphKernelNet(3, 3, 2, 2),
+    nn.WLKernelNet(3, 3, 2),
+]
+OF_NETS: list[tuple[str, dict[str, Any]]] = [
+    *((f"target={t} with 2 outputs: expected -2 to 1", {"target": t}) for t in (2, -3)),
+    ("x has 2 features: expected 3", {"x": X[:, :2]}),
+    ("x has dtype torch.float64", {"x": X.double()}),
+    ("source node 6, but there are 4 source nodes", {"edge_index": EDGES + 4}),
+    ("expected a finite one", {"x": NAN}),
+]
 ACTIVATION = "conv, a RandomWalkConv, has the activation {}: an exact attribution needs"
 REFUSED: list[tuple[str, Callable[..., Any]]] = [
     *[
@@ -74,6 +87,11 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
         for conv in (GIN_LAYER, DEEP)
     ],
     *[(words, partial(model_contributions, model, X, EDGES)) for words, model in MODELS],
+    *[
+        (words, partial(model_contributions, model, **{"x": X, "edge_index": EDGES, **given}))
+        for model in NETS
+        for words, given in OF_NETS
+    ],
     ("x is a list: expected a tensor", partial(model_contributions, NORMED, X.tolist(), EDGES)),
     ("x has dtype torch.float32", partial(walks, conv=nn.RandomWalkConv(3, 2).double())),
     ("x has 3 features: expected 4", partial(walks, conv=nn.RandomWalkConv(4, 2))),

@@ -78,6 +78,9 @@ def test_masks_are_absolute_shares() -> None:
     close(found.contributions.nodes, expected.nodes)
     close(found.contributions.output, found.prediction.squeeze())
     assert found.contributions.walks == expected.walks
+    weight = torch.ones(9).double().index_fill(0, torch.tensor([4]), 0.0)
+    found = explained(explainer(model), graph, edge_weight=weight)
+    assert found.edge_mask[4] == 0 and found.edge_mask.max() == 1
     for absent in ("node_mask", "edge_mask"):  # one kind of mask
         found = explained(explainer(model, **{f"{absent}_type": None}), graph)
         assert set(found.available_explanations) == {"node_mask", "edge_mask"} - {absent}
@@ -113,10 +116,17 @@ def test_important_parts_carry_the_prediction() -> None:
 def test_several_graphs(mode: str, target: int | None) -> None:
     graphs = [random_graph(seed, num_nodes=5 + seed) for seed in range(3)]
     model, joined = network(3, readout="concat"), batch_of(graphs)
-    found = explained(explainer(model, mode, target), joined, batch=joined.batch, index=None)
+    explain = explainer(model, mode, target)
+    found = explained(explain, joined, batch=joined.batch, index=None)
     targets = [2] * 3 if mode == "regression" else found.target.tolist()
     alone = [attribution(model, g, t) for g, t in zip(graphs, targets, strict=True)]
     assert_joined(found.contributions, alone, ("nodes", "edges"), ("output", "remainder"))
+    for index in (1, torch.tensor([1]), torch.tensor([False, True, False])):
+        given = {"batch": joined.batch, "batch_size": 3, "index": index}
+        one = explained(explain, joined, **given).contributions
+        close(one.nodes[joined.batch == 1], alone[1].nodes)
+        close(one.output, alone[1].output)
+        assert not one.nodes[joined.batch != 1].any()
 
 
 def assert_joined(found: Any, alone: list[Any], of_parts: Any, of_wholes: Any) -> None:
@@ -124,18 +134,6 @@ def assert_joined(found: Any, alone: list[Any], of_parts: Any, of_wholes: Any) -
     for names, joint in ((of_parts, torch.cat), (of_wholes, sum)):
         for name in names:
             close(getattr(found, name), joint([getattr(one, name) for one in alone]))
-
-
-@pytest.mark.parametrize("index", [1, torch.tensor([1]), torch.tensor([False, True, False])])
-def test_one_of_several_graphs(index: Any) -> None:
-    graphs = [random_graph(seed) for seed in range(3)]
-    model, joined = network(3), batch_of(graphs)
-    given = {"batch": joined.batch, "batch_size": 3, "index": index}
-    found = explained(explainer(model, CLASSES), joined, **given)
-    expected = attribution(model, graphs[1], int(found.target[1]))
-    close(found.contributions.nodes[joined.batch == 1], expected.nodes)
-    close(found.contributions.output, expected.output)
-    assert not found.contributions.nodes[joined.batch != 1].any()
 
 
 @of_every_layer

@@ -1,5 +1,6 @@
 """Shares of n-grams and tokens against an enumeration of all n-grams."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from torch import Tensor
 from pyg_kernels.explain import ngram_contributions
 from pyg_kernels.sequence import RCNN
 from tests.covering import covering
-from tests.explain.values import HEAD, assert_best, assert_largest, close, ngram_values, node_shares
+from tests.explain.values import HEAD, assert_best, close, ngram_values, node_shares
 from tests.sequence.rcnn import random_rcnn
 from tests.sequence.texts import random_text
 
@@ -25,50 +26,34 @@ def layer(**options: Any) -> RCNN:
     return random_rcnn(FEATURES, HIDDEN, **{"act": None, "bias": False, **options})
 
 
-def assert_equals_all_ngrams(rcnn: RCNN, x: Tensor, position: int = -1, k: int = 6) -> None:
-    found = ngram_contributions(rcnn, x, position, HEAD, k)
-    read = x[: position % len(x) + 1]
-    every = ngram_values(rcnn, read, HEAD)
-    expected = node_shares(every, rcnn.cells[0].combine, len(x))
-    close(found.tokens, expected)
-    close(found.total, sum(ngram.value for ngram in every))
-    close(found.total, (rcnn(x)[0][position] * HEAD).sum().detach())
-    close(found.tokens.sum() + found.remainder, found.total)
-    assert_best(found.ngrams, every, k)
-
-
 LAYERS = covering(
     3,
     order=[1, 2, 4],
     combine=["mul", "add"],
     readout=["c", "z", "sum"],
-    normalize=[False, True],
-    decay=[0.5, "learned", "input", "recurrent"],
+    gates=[
+        *((False, decay) for decay in (0.0, 1.0)),  # whether to normalize, and the decay
+        *product((False, True), (0.5, "learned", "input", "recurrent")),
+    ],
     scalar_decay=[False, True],
-    position=[-1, 0, 2, -6],
+    at=[(6, -1), (6, 0), (6, 2), (6, -6), (1, -1), (2, -1)],  # length and position
 )
 
 
 @pytest.mark.parametrize("options", LAYERS, ids=str)
-def test_all_layers(options: dict[str, Any]) -> None:
+def test_equals_all_ngrams(options: dict[str, Any]) -> None:
+    """At the ends of the range of decays, too, and in texts that are too short for an n-gram."""
     options = {**options}
-    position = options.pop("position")
-    assert_equals_all_ngrams(layer(**options), text(6), position)
-
-
-@pytest.mark.parametrize("combine", ["mul", "add"])
-@pytest.mark.parametrize("readout", ["c", "z", "sum"])
-def test_ends_of_the_range_of_decays_and_short_texts(combine: str, readout: str) -> None:
-    options = {"combine": combine, "readout": readout}
-    for decay in (0.0, 1.0):
-        rcnn = layer(order=3, normalize=False, decay=decay, **options)
-        assert_equals_all_ngrams(rcnn, text(6), k=50)
-    rcnn = layer(order=4, decay="input", **options)
-    for length in (1, 2):
-        assert_equals_all_ngrams(rcnn, text(length))
-    if combine == "mul" and readout != "sum":
-        found = ngram_contributions(rcnn, text(2))
-        assert found.ngrams == [] and found.total == 0 and not found.tokens.any()
+    (length, position), (normalize, decay) = options.pop("at"), options.pop("gates")
+    rcnn, x = layer(normalize=normalize, decay=decay, **options), text(length)
+    every = ngram_values(rcnn, x[: position % length + 1], HEAD)
+    for k in (6, 50):
+        found = ngram_contributions(rcnn, x, position, HEAD, k)
+        assert_best(found.ngrams, every, k)
+    close(found.tokens, node_shares(every, rcnn.cells[0].combine, length))
+    close(found.total, sum(ngram.value for ngram in every))
+    close(found.total, (rcnn(x)[0][position] * HEAD).sum().detach())
+    close(found.tokens.sum() + found.remainder, found.total)
 
 
 @pytest.mark.parametrize("gate", ["input", "recurrent"])
@@ -124,7 +109,11 @@ def test_many_channels_of_random_signs(channels: int, k: int) -> None:
     values = torch.einsum("id,jd,ld->ijl", first, second, third)
     i, j, last = torch.meshgrid(*[torch.arange(60)] * 3, indexing="ij")
     values[(i >= j) | (j >= last)] = 0.0
-    assert_largest(ngram_contributions(rcnn, x, k=k).ngrams, values)
+    top = values.flatten().abs().topk(k).indices
+    places = torch.stack(torch.unravel_index(top, values.shape), 1).tolist()
+    found = ngram_contributions(rcnn, x, k=k).ngrams
+    assert [picked for picked, _ in found] == list(map(tuple, places))
+    assert [v for _, v in found] == pytest.approx(values.flatten()[top].tolist(), rel=1e-10)
 
 
 def test_long_texts_and_lazy_layers_add_up() -> None:

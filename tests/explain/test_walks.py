@@ -10,16 +10,15 @@ from torch_geometric import EdgeIndex
 
 from pyg_kernels.explain import WalkContributions, walk_contributions
 from pyg_kernels.nn import RandomWalkConv, WLKernelConv
+from tests.conventions.graph_layers import walk_layer
 from tests.covering import covering
 from tests.explain.values import (
     ACTIVATIONS,
     HEAD,
     assert_attributed,
     assert_best,
-    assert_largest,
     close,
     edgeless,
-    random_conv,
     walk_values,
 )
 from tests.graphs import Graph, random_graph
@@ -31,42 +30,38 @@ def inputs(conv: RandomWalkConv, graph: Graph) -> tuple[Tensor, Tensor, Tensor |
     return graph.x, graph.edge_index, None if conv.edge_dim is None else graph.edge_attr
 
 
-def explain(conv: RandomWalkConv, graph: Graph) -> WalkContributions:
-    return walk_contributions(conv, *inputs(conv, graph), HEAD, 7)
-
-
-def assert_equals_all_walks(conv: RandomWalkConv, graph: Graph, act: str = "identity") -> None:
-    found = explain(conv, graph)
-    every = walk_values(conv, graph, HEAD, act)
-    assert_attributed(found, found.remainder, every, conv.combine, graph, 7)
-    output = (conv(*inputs(conv, graph)) * HEAD).sum().detach()
-    close(found.total, output)
-    close(found.nodes.sum(), output)
-    close(found.edges.sum() + found.remainder, output)
+def explain(conv: RandomWalkConv, graph: Graph, k: int = 7, **given: Any) -> WalkContributions:
+    return walk_contributions(conv, *inputs(conv, graph), HEAD, k, **given)
 
 
 LAYERS = covering(
     3,
     order=[1, 2, 4],
     combine=["mul", "add"],
-    gated=[False, True],
+    weights=[0.5, 0.0, 1.0, "learned", "gated"],
     edge_dim=[None, 3],
     act=sorted(ACTIVATIONS),
+    weighted=[False, True],
 )
 
 
 @pytest.mark.parametrize("options", LAYERS, ids=str)
-def test_random_graphs(options: dict[str, Any]) -> None:
+def test_equals_all_walks(options: dict[str, Any]) -> None:
     """Graphs with self-loops, parallel edges and an isolated node, without edges, or even nodes."""
-    graphs = [random_graph(0), random_graph(1, kinds=2), *map(edgeless, [0, 1, 4])]
+    options = {**options}
+    act, weighted = options.pop("act"), options.pop("weighted")
+    conv = walk_layer(**options, in_channels=4, out_channels=3, act=ACTIVATIONS[act][0])
+    graphs = [random_graph(0), random_graph(1, num_edges=14, kinds=2), *map(edgeless, [0, 1, 4])]
     for graph in graphs:
-        assert_equals_all_walks(random_conv(**options), graph, options["act"])
-
-
-@of_both
-@pytest.mark.parametrize("decay", [0.0, 1.0, "learned"])
-def test_decays(combine: str, decay: Any) -> None:
-    assert_equals_all_walks(random_conv(False, 3, combine=combine, decay=decay), random_graph(3))
+        weight = torch.rand(graph.edge_index.size(1)).double() if weighted else None
+        every = walk_values(conv, graph, HEAD, act, weight)
+        output = (conv(*inputs(conv, graph), edge_weight=weight) * HEAD).sum().detach()
+        for k in (0, 1, 7, 10_000):
+            found = explain(conv, graph, k, edge_weight=weight)
+            assert_attributed(found, found.remainder, every, conv.combine, graph, k)
+        close(found.total, output)
+        close(found.nodes.sum(), output)
+        close(found.edges.sum() + found.remainder, output)
 
 
 def test_wl_layer_is_explained_by_its_walk() -> None:
@@ -83,7 +78,7 @@ def test_wl_layer_is_explained_by_its_walk() -> None:
 
 
 def test_states_that_are_returned_and_messages_that_a_hook_changes() -> None:
-    graph, conv = random_graph(2), random_conv(False, 3)
+    graph, conv = random_graph(2), walk_layer(0.5, 4, 3, order=3)
     expected = explain(conv, graph)
     conv.return_states = True
     assert torch.equal(explain(conv, graph).nodes, expected.nodes)
@@ -95,7 +90,7 @@ def test_states_that_are_returned_and_messages_that_a_hook_changes() -> None:
 
 
 def test_flow_and_forms_of_edges() -> None:
-    graph, conv = random_graph(2), random_conv(False, 3)
+    graph, conv = random_graph(2), walk_layer(0.5, 4, 3, order=3)
     found = walk_contributions(conv, graph.x, graph.edge_index)  # the head is ones
     close(found.total, conv(graph.x, graph.edge_index).sum().detach())
     expected = explain(conv, graph)
@@ -109,7 +104,7 @@ def test_flow_and_forms_of_edges() -> None:
 
 
 def test_keeps_precision_modes_and_inputs_and_takes_lazy_sizes() -> None:
-    graph, conv = random_graph(2), random_conv(False, 2).float()
+    graph, conv = random_graph(2), walk_layer(0.5, 4, 3).float()
     x = graph.x.float().requires_grad_()
     found = walk_contributions(conv, x, graph.edge_index)
     assert found.nodes.dtype == found.edges.dtype == found.total.dtype == torch.float32
@@ -135,18 +130,6 @@ def one_channel(order: int, decay: float = 0.5, **options: Any) -> RandomWalkCon
     for parameter in conv.parameters():
         torch.nn.init.ones_(parameter)
     return conv
-
-
-@of_both
-@pytest.mark.parametrize("k", [0, 1, 3, 50, 10_000])
-def test_equals_exhaustive_search(combine: str, k: int) -> None:
-    graph = random_graph(16, num_nodes=6, num_edges=14)
-    conv = random_conv(True, 4, "leaky", combine=combine, edge_dim=3)
-    head = torch.tensor([1.0, -0.5, 2.0], dtype=torch.float64)
-    every = walk_values(conv, graph, head, "leaky")
-    found = walk_contributions(conv, graph.x, graph.edge_index, graph.edge_attr, head, k)
-    assert len(found.walks) == min(k, len(every))
-    assert_best(found.walks, every, k)
 
 
 def test_finds_the_best_of_too_many() -> None:
@@ -200,8 +183,5 @@ def test_hub_of_a_star(channels: int, k: int) -> None:
     x = torch.randn(101, 5, dtype=torch.float64)
     hub, leaves = torch.zeros(100, dtype=torch.long), torch.arange(1, 101)
     edge_index = torch.stack((torch.cat((hub, leaves)), torch.cat((leaves, hub))))
-    first, second, third = (x @ lin.weight.detach().t() for lin in conv.lins)
-    values = torch.zeros(101, 101, 101, dtype=torch.float64)
-    values[1:, 0, 1:] = 0.25 * torch.einsum("id,d,ld->il", first[1:], second[0], third[1:])
-    values[0, 1:, 0] = 0.25 * ((first[0] * third[0]) @ second[1:].t())
-    assert_largest(walk_contributions(conv, x, edge_index, k=k).walks, values)
+    every = walk_values(conv, Graph(x, edge_index, x), x.new_ones(channels))
+    assert_best(walk_contributions(conv, x, edge_index, k=k).walks, every, k)

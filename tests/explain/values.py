@@ -4,15 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.nn import GatedWalkConv, RandomWalkConv
+from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import RCNN
 from tests.graphs import Graph
 from tests.sequence.rcnn import projections
-from tests.sequence.variants import drawn
 from tests.string_kernels import ngrams
 from tests.walk_kernels import edge_weights, walks
 
@@ -43,11 +41,6 @@ class Value:
     value: float
 
 
-def random_conv(gated: bool, order: int, act: str = "identity", **kwargs: Any) -> RandomWalkConv:
-    kind, function = GatedWalkConv if gated else RandomWalkConv, ACTIVATIONS[act][0]
-    return drawn(kind, 4, 3, order=order, act=function, seed=order, scale=0.8, **kwargs)
-
-
 def slopes(
     conv: RandomWalkConv, graph: Graph, weights: list[Tensor], act: str
 ) -> list[list[Tensor]]:
@@ -67,11 +60,16 @@ def slopes(
 
 @torch.no_grad()
 def walk_values(
-    conv: RandomWalkConv, graph: Graph, head: Tensor, act: str = "identity"
+    conv: RandomWalkConv,
+    graph: Graph,
+    head: Tensor,
+    act: str = "identity",
+    edge_weight: Tensor | None = None,
 ) -> list[Value]:
     """The values of all walks that the layer adds up; each last node may have its own head."""
     order, ends = conv.order, head.expand(graph.num_nodes, -1)
-    weights = edge_weights(conv, graph)
+    given = 1.0 if edge_weight is None else edge_weight[:, None]
+    weights = [given * row for row in edge_weights(conv, graph)]
     slope = slopes(conv, graph, weights, act)
     projections = [graph.x @ lin.weight.t() for lin in conv.lins]
     found = []
@@ -112,15 +110,6 @@ def assert_best(best: list[tuple[tuple[int, ...], float]], found: list[Value], k
     values = torch.tensor([value for _, value in best], dtype=torch.float64)
     wanted = torch.tensor([walk.value for walk in expected], dtype=torch.float64)
     torch.testing.assert_close(values, wanted, rtol=1e-10, atol=1e-12)
-
-
-def assert_largest(found: list[tuple[tuple[int, ...], float]], values: Tensor) -> None:
-    """Compares with a value for every tuple of places, zero for tuples that are not walks."""
-    top = values.flatten().abs().topk(len(found)).indices
-    places = torch.stack(torch.unravel_index(top, values.shape), 1)
-    assert [nodes for nodes, _ in found] == [tuple(place) for place in places.tolist()]
-    expected = values.flatten()[top].tolist()
-    assert [value for _, value in found] == pytest.approx(expected, rel=1e-10)
 
 
 def assert_attributed(
