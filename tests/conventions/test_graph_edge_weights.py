@@ -8,11 +8,10 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import MessagePassing
-from torch_geometric.nn.models.basic_gnn import BasicGNN
 from torch_geometric.typing import WITH_TORCH_SPARSE, SparseTensor
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
 
-from tests.conventions.graph_layers import C, E, every_conv, every_layer, layer_of, seeded
+from tests.conventions.graph_layers import every_layer, layer_of
 from tests.graphs import random_graph
 
 with_or_without_bonds = pytest.mark.parametrize("bonds", [False, True], ids=["bare", "bonds"])
@@ -113,21 +112,3 @@ def test_other_shapes_are_refused(build, sizes) -> None:
         layer(graph.x, graph.edge_index, edge_weight=torch.ones(8))
     with pytest.raises(TypeError, match="edge_weight is a list: expected a tensor"):
         layer(graph.x, graph.edge_index, edge_weight=[1.0] * 9)
-
-
-@every_conv
-def test_basic_gnn(conv) -> None:
-    class KernelGNN(BasicGNN):
-        supports_edge_weight = supports_edge_attr = True
-        supports_norm_batch = False
-
-        def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> MessagePassing:
-            return conv(in_channels, out_channels, **kwargs)
-
-    model = seeded(KernelGNN, C, C, 3, C, norm="batch", jk="cat", edge_dim=E)
-    graph = random_graph(0, dtype=torch.float32)
-    weight = torch.rand(9, requires_grad=True)
-    out = model(graph.x, graph.edge_index, edge_weight=weight, edge_attr=graph.edge_attr)
-    assert out.shape == (6, C)
-    out.square().sum().backward()
-    assert weight.grad.isfinite().all() and weight.grad.any()

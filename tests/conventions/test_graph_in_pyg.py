@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch_geometric.data import Batch, Data
-from torch_geometric.explain import Explainer, Explanation, GNNExplainer, PGExplainer
-from torch_geometric.nn import HeteroConv, Linear, to_hetero
+from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
+from torch_geometric.nn import HeteroConv, MessagePassing, to_hetero
+from torch_geometric.nn.models.basic_gnn import BasicGNN
 from torch_geometric.utils import get_embeddings
 
 from pyg_kernels.nn import GatedWalkConv, WLKernelConv
@@ -91,66 +91,66 @@ def test_get_embeddings_of_networks(name: str) -> None:
     assert [tuple(t.shape) for t in found] == [(6, 6)] * len(model.convs)
 
 
-def explained(
-    model: Module, algorithm: Any, graph: Any, nodes: Any = (None,), **options: Any
-) -> Explanation:
-    """Explains classes of nodes or graphs; trains a PGExplainer on `nodes`, explains the last."""
-    kinds = ("explanation_type", "node_mask_type", "mode")
-    given = {kind: options.pop(kind) for kind in kinds if kind in options}
-    mode = given.pop("mode", "multiclass_classification")
-    level = "graph" if nodes == (None,) else "node"
-    config = {"mode": mode, "task_level": level, "return_type": "raw"}
-    explainer = Explainer(model, algorithm, edge_mask_type="object", model_config=config, **given)
-    if isinstance(algorithm, PGExplainer):
-        for epoch, node in itertools.product(range(2), nodes):
-            algorithm.train(epoch, model, graph.x, graph.edge_index, index=node, **options)
-    return explainer(graph.x, graph.edge_index, index=nodes[-1], **options)
+def network_of(conv: Any) -> Module:
+    """Two layers that classify nodes, in the frame of PyG's own models."""
+
+    class KernelGNN(BasicGNN):
+        supports_edge_weight = supports_edge_attr = True
+        supports_norm_batch = False
+
+        def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> MessagePassing:
+            return conv(in_channels, out_channels, **kwargs)
+
+    return seeded(KernelGNN, C, C, 2, C, act="tanh", norm="batch", jk="cat", edge_dim=E)
 
 
-class Nodes(Module):
-    """Two layers and a linear head that classifies nodes."""
+@every_conv
+def test_basic_gnn(conv) -> None:
+    model, weight = network_of(conv), torch.rand(9, requires_grad=True)
+    out = model(GRAPH.x, GRAPH.edge_index, edge_weight=weight, edge_attr=GRAPH.edge_attr)
+    assert out.shape == (6, C)
+    out.square().sum().backward()
+    assert weight.grad.isfinite().all() and weight.grad.any()
 
-    def __init__(self, conv: Any) -> None:
-        super().__init__()
-        self.first, self.second = conv(C, C), conv(C, C)
-        self.head = Linear(C, 3)
 
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        x = self.first(x, edge_index, edge_weight=edge_weight).tanh()
-        return self.head(self.second(x, edge_index, edge_weight=edge_weight))
+def explainer(model: Module, algorithm: Any, level: str, kind: str, **options: Any) -> Explainer:
+    config = {"mode": "multiclass_classification", "task_level": level, "return_type": "raw"}
+    given = {"edge_mask_type": "object", "explanation_type": kind, "model_config": config}
+    return Explainer(model, algorithm, **given, **options)
 
 
 @every_conv
 def test_explainers_of_nodes(conv) -> None:
-    model, weight = seeded(Nodes, conv).eval(), torch.rand(9)
-    masks = {"explanation_type": "model", "node_mask_type": "attributes"}
-    found = explained(model, GNNExplainer(epochs=5), GRAPH, (1,), edge_weight=weight, **masks)
+    model = network_of(conv).eval()
+    inputs = {"edge_weight": torch.rand(9), "edge_attr": GRAPH.edge_attr}
+    explain = explainer(model, GNNExplainer(epochs=5), "node", "model", node_mask_type="attributes")
+    found = explain(GRAPH.x, GRAPH.edge_index, index=1, **inputs)
     assert found.node_mask.shape == (6, C) and found.validate()
-    given = {"target": torch.tensor([0, 1, 2, 0, 1, 2]), "edge_weight": weight}
-    masks = {"explanation_type": "phenomenon"}
-    other = explained(model, PGExplainer(epochs=2), GRAPH, range(5), **given, **masks)
+    explain = explainer(model, PGExplainer(epochs=2), "node", "phenomenon")
+    inputs["target"] = torch.tensor([0, 1, 2, 0, 1, 2])
+    for epoch, node in itertools.product(range(2), range(5)):
+        explain.algorithm.train(epoch, model, GRAPH.x, GRAPH.edge_index, index=node, **inputs)
+    other = explain(GRAPH.x, GRAPH.edge_index, index=4, **inputs)
     for explanation in (found, other):
         assert explanation.edge_mask.shape == (9,) and explanation.edge_mask.any()
 
 
 def test_gnn_explainer_finds_the_edges_that_matter() -> None:
     """The mask takes part in the sums: only walks into the explained node count."""
-    graph = Data(GRAPH.x[:4], torch.tensor([[0, 2], [1, 3]]))
-    kind = {"explanation_type": "model", "mode": "regression"}
-    model = seeded(GatedWalkConv, C, 1)
-    mask = explained(model, GNNExplainer(epochs=20), graph, (1,), **kind).edge_mask
+    explain = explainer(seeded(GatedWalkConv, C, 2), GNNExplainer(epochs=20), "node", "model")
+    mask = explain(GRAPH.x[:4], torch.tensor([[0, 2], [1, 3]]), index=1).edge_mask
     assert mask[0] > 0 and mask[1] == 0
-
-
-def graphs() -> Batch:
-    return batch_of([random_graph(s, dtype=torch.float32) for s in range(3)])
 
 
 @pytest.mark.parametrize("algorithm", [GNNExplainer, PGExplainer])
 @pytest.mark.parametrize("name", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
 def test_explainers_of_networks(name: str, algorithm: Any) -> None:
-    model, batch = seeded(NETS[name], C, 6, 2).eval(), graphs()
+    model = seeded(NETS[name], C, 6, 2).eval()
+    batch = batch_of([random_graph(seed, dtype=torch.float32) for seed in range(3)])
     inputs = {"batch": batch.batch, "batch_size": 3, "target": torch.tensor([0, 1, 1])}
-    kind = {"explanation_type": "phenomenon"}
-    explanation = explained(model, algorithm(epochs=2), batch, **inputs, **kind)
-    assert explanation.edge_mask.shape == (27,) and explanation.edge_mask.any()
+    explain = explainer(model, algorithm(epochs=2), "graph", "phenomenon")
+    if algorithm is PGExplainer:
+        for epoch in range(2):
+            explain.algorithm.train(epoch, model, batch.x, batch.edge_index, **inputs)
+    mask = explain(batch.x, batch.edge_index, **inputs).edge_mask
+    assert mask.shape == (27,) and mask.any()

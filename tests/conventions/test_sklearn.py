@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 from torch_geometric.data import Data
@@ -82,47 +82,22 @@ COUNT_KERNELS = [kernels.WLSubtreeKernel, kernels.LabelSequenceKernel, kernels.S
 COUNTS = [on_matrices(kernel, as_graph) for kernel in COUNT_KERNELS]
 WALKS = kernels.RandomWalkKernel(2)
 
-# One of each class that has its own fit or transform, or its own way to read items.
-REPRESENTATIVES = [
+ESTIMATORS = [
     on_matrices(kernels.StringKernel, as_text)(),
+    on_matrices(kernels.GatedSequenceKernel, as_text)(),
+    on_matrices(kernels.DeepStringKernel, as_text)(),
     on_matrices(kernels.RandomWalkKernel, as_graph)(),
     on_matrices(kernels.WLKernel, as_graph)(),
-    COUNTS[0](),
+    on_matrices(kernels.DeepGraphKernel, as_graph)(),
+    *(kernel() for kernel in COUNTS),
     COUNTS[0](output="gram", compare="minmax"),
     on_matrices(RandomFeatures, as_graph)(n_components=8),
     on_matrices(kernels.KernelGP, as_graph)(WALKS),
     on_matrices(kernels.KernelGPClassifier, as_graph)(WALKS, tune=False),  # KernelGP tunes
 ]
-# The others only add arguments and values, so they run only the checks that these could break.
-OTHERS = [
-    on_matrices(kernels.GatedSequenceKernel, as_text)(),
-    on_matrices(kernels.DeepStringKernel, as_text)(),
-    on_matrices(kernels.DeepGraphKernel, as_graph)(),
-    *(kernel() for kernel in COUNTS[1:]),
-]
-OF_OTHERS = {
-    *("check_dict_unchanged", "check_do_not_raise_errors_in_init_or_set_param"),
-    *("check_dont_overwrite_attributes", "check_estimator_cloneable", "check_estimator_repr"),
-    *("check_estimators_pickle", "check_get_params_invariance", "check_set_params"),
-    *("check_no_attributes_set_in_init", "check_parameters_default_constructible"),
-    "check_transformer_general",
-}
 
 
-def name_of(check: Any) -> str:
-    return str(getattr(check, "func", check).__name__)
-
-
-CHECKS = [
-    pytest.param(owner, check, id=f"{type(owner).__name__}-{name_of(check)}-{number}")
-    for estimators, chosen in ((REPRESENTATIVES, None), (OTHERS, OF_OTHERS))
-    for number, one in enumerate(estimators)
-    for owner, check in estimator_checks_generator(one)
-    if chosen is None or name_of(check) in chosen
-]
-
-
-@pytest.mark.parametrize(("estimator", "check"), CHECKS)
+@parametrize_with_checks(ESTIMATORS)
 def test_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
     check(clone(estimator))
 
