@@ -106,8 +106,8 @@ def assert_torch_func(
 
 def assert_transforms(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
     """torch.func's transforms agree with autograd with respect to the node features."""
-    attr = graph.edge_attr if with_attr else None
-    assert_torch_func(lambda x: flat(layer(x, graph.edge_index, attr)), graph.x)
+    given = {"edge_attr": graph.edge_attr if with_attr else None}
+    assert_torch_func(lambda x: flat(layer(x, graph.edge_index, **given)), graph.x)
 
 
 def assert_handles_degenerate_graphs(

@@ -42,10 +42,10 @@ OTHERS: dict[str, Callable[..., Module]] = {
     "order-3": partial(nn.RandomWalkConv, order=3, act="tanh"),
     "onwards": partial(nn.RandomWalkConv, order=3, act="tanh", non_backtracking=True),
     "gated-onwards": partial(nn.GatedWalkConv, order=3, non_backtracking=True),
-    "WLStates": WLStates,
 }
 C, E = 4, 3
 LAYERS = {name: (build, (C, C)) for name, build in {**CONVS, **OTHERS}.items()}
+LAYERS["WLStates"] = (WLStates, (C, C))
 LAYERS |= {name: (build, (C, 6, 2)) for name, build in NETS.items()}
 every_conv = pytest.mark.parametrize("conv", CONVS.values(), ids=list(CONVS))
 every_layer = pytest.mark.parametrize(("build", "sizes"), LAYERS.values(), ids=list(LAYERS))

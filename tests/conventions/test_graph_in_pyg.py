@@ -13,12 +13,11 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 from torch_geometric.utils import get_embeddings
 
 from pyg_kernels.nn import GatedWalkConv, WLKernelConv
-from tests.conventions.graph_layers import NETS, C, E, every_conv, seeded
+from tests.conventions.graph_layers import CONVS, NETS, C, E, every_conv, seeded
 from tests.graphs import batch_of, random_graph
 
 GRAPH = random_graph(0, dtype=torch.float32)
-
-
+WALK_NETS = ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"]
 RELATIONS = {
     ("a", "to", "a"): torch.tensor([[0, 1], [1, 3]]),
     ("a", "to", "b"): torch.tensor([[0, 1, 3], [4, 0, 2]]),
@@ -76,19 +75,16 @@ def test_bipartite_graphs_have_walks_of_two_nodes(conv, order: int) -> None:
     assert torch.equal(same, layer(source, index))
 
 
-@every_conv
-def test_get_embeddings_of_convs(conv) -> None:
+def test_get_embeddings() -> None:
     """Each layer gives one embedding, which is its output."""
-    layer = seeded(conv, C, C)
-    (found,) = get_embeddings(layer, GRAPH.x, GRAPH.edge_index)
-    assert torch.equal(found, layer(GRAPH.x, GRAPH.edge_index))
-
-
-@pytest.mark.parametrize("name", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
-def test_get_embeddings_of_networks(name: str) -> None:
-    model = NETS[name](C, 6, 2)
-    found = get_embeddings(model, GRAPH.x, GRAPH.edge_index, edge_weight=torch.ones(9))
-    assert [tuple(t.shape) for t in found] == [(6, 6)] * len(model.convs)
+    for conv in CONVS.values():
+        layer = seeded(conv, C, C)
+        (found,) = get_embeddings(layer, GRAPH.x, GRAPH.edge_index)
+        assert torch.equal(found, layer(GRAPH.x, GRAPH.edge_index))
+    for name in WALK_NETS:
+        model = NETS[name](C, 6, 2)
+        found = get_embeddings(model, GRAPH.x, GRAPH.edge_index, edge_weight=torch.ones(9))
+        assert [tuple(t.shape) for t in found] == [(6, 6)] * len(model.convs)
 
 
 def network_of(conv: Any) -> Module:
@@ -143,7 +139,7 @@ def test_gnn_explainer_finds_the_edges_that_matter() -> None:
 
 
 @pytest.mark.parametrize("algorithm", [GNNExplainer, PGExplainer])
-@pytest.mark.parametrize("name", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
+@pytest.mark.parametrize("name", WALK_NETS)
 def test_explainers_of_networks(name: str, algorithm: Any) -> None:
     model = seeded(NETS[name], C, 6, 2).eval()
     batch = batch_of([random_graph(seed, dtype=torch.float32) for seed in range(3)])

@@ -112,18 +112,26 @@ def test_important_parts_carry_the_prediction() -> None:
     assert fidelity(explain, found) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize(("mode", "target"), [("regression", 2), (CLASSES, None)])
-def test_several_graphs(mode: str, target: int | None) -> None:
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        ({"target": 2}, {}),
+        ({"mode": CLASSES}, {}),
+        ({"mode": CLASSES, "explanation_type": "phenomenon"}, {"target": torch.tensor([0, 2, 1])}),
+    ],
+)
+def test_several_graphs(options: dict[str, Any], given: dict[str, Tensor]) -> None:
+    """Outputs are explained, or given classes; of all graphs or of one."""
     graphs = [random_graph(seed, num_nodes=5 + seed) for seed in range(3)]
     model, joined = network(3, readout="concat"), batch_of(graphs)
-    explain = explainer(model, mode, target)
-    found = explained(explain, joined, batch=joined.batch, index=None)
-    targets = [2] * 3 if mode == "regression" else found.target.tolist()
+    explain = explainer(model, **options)
+    found = explained(explain, joined, batch=joined.batch, **given)
+    targets = [2] * 3 if "target" in options else found.target.tolist()
     alone = [attribution(model, g, t) for g, t in zip(graphs, targets, strict=True)]
     assert_joined(found.contributions, alone, ("nodes", "edges"), ("output", "remainder"))
     for index in (1, torch.tensor([1]), torch.tensor([False, True, False])):
-        given = {"batch": joined.batch, "batch_size": 3, "index": index}
-        one = explained(explain, joined, **given).contributions
+        of_one = {"batch": joined.batch, "batch_size": 3, "index": index, **given}
+        one = explained(explain, joined, **of_one).contributions
         close(one.nodes[joined.batch == 1], alone[1].nodes)
         close(one.output, alone[1].output)
         assert not one.nodes[joined.batch != 1].any()
@@ -161,14 +169,6 @@ def test_several_texts(name: str) -> None:
     one = explainer(model, CLASSES)(batch.x, batch.edge_index, **given, index=3).contributions
     close(one.tokens[6:], alone[3].tokens)
     assert not one.tokens[:6].any()
-
-
-def test_phenomenon_explains_the_given_class() -> None:
-    model, graph = network(3), random_graph(0)
-    explain = explainer(model, CLASSES, explanation_type="phenomenon", edge_mask_type=None)
-    for label in range(3):
-        found = explained(explain, graph, target=torch.tensor([label]))
-        close(found.contributions.nodes, attribution(model, graph, label).nodes)
 
 
 @of_every_layer

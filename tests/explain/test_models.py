@@ -134,19 +134,17 @@ def test_leaves_the_model_as_it_was() -> None:
     assert found.nodes.dtype == torch.float32 and not found.output.requires_grad
 
 
-def test_tied_layers_that_were_replaced() -> None:
-    model = build("wl").eval()
-    model.convs[0].walk = copy.deepcopy(model.convs[0].walk)
-    model.convs[0].walk.lins[0].weight.data.mul_(2)
-    assert_adds_up(model, random_graph(0), 0)
-
-
-def test_labels_of_a_wl_network_are_free() -> None:
-    """Only what follows the sum over walks has to be piecewise linear."""
-    model = build("wl").eval()
-    for conv in model.convs[:-1]:
+def test_networks_that_were_changed_add_up() -> None:
+    """A tied layer replaced, labels of any kind, as only what follows the walks has to be piecewise
+    linear, and an activation in place."""
+    replaced, labelled, in_place = (build(name).eval() for name in ("wl", "wl", "walk-linear"))
+    replaced.convs[0].walk = copy.deepcopy(replaced.convs[0].walk)
+    replaced.convs[0].walk.lins[0].weight.data.mul_(2)
+    for conv in labelled.convs[:-1]:
         conv.act = Tanh()
-    assert_adds_up(model, random_graph(0), 0)
+    in_place.head = Sequential(LeakyReLU(0.2, inplace=True), in_place.head)
+    for model in (replaced, labelled, in_place):
+        assert_adds_up(model, random_graph(0), 0)
 
 
 def test_half_precision_is_no_other_model() -> None:
@@ -211,12 +209,3 @@ def test_what_cancels_is_explained() -> None:
     x, no_edges = torch.cat([half, -half])[torch.randperm(4000)], torch.zeros(2, 0).long()
     found = model_contributions(model, x, no_edges, k=0)
     assert found.total.abs() < 1e-4 * found.nodes.abs().sum()
-
-
-def test_activations_in_place() -> None:
-    torch.manual_seed(0)
-    net = RandomWalkNet(5, 8, 1, act=None, norm=None).double().eval()
-    net.head = Sequential(LeakyReLU(0.2, inplace=True), net.head)
-    x, index = torch.randn(3, 5).double(), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    found = model_contributions(net, x, index)
-    torch.testing.assert_close(found.total + found.remainder, net(x, index)[0, 0])

@@ -82,36 +82,28 @@ def test_states_that_are_returned_and_messages_that_a_hook_changes() -> None:
     expected = explain(conv, graph)
     conv.return_states = True
     assert torch.equal(explain(conv, graph).nodes, expected.nodes)
-    handle = conv.register_message_forward_hook(lambda module, inputs, output: 2 * output)
+    hook = conv.register_message_forward_hook(lambda module, inputs, output: 2 * output)
     with pytest.raises(ValueError, match="a forward or message was overridden, or hooks"):
         explain(conv, graph)
-    handle.remove()
+    hook.remove()
     explain(conv, graph)
 
 
-def test_flow_and_forms_of_edges() -> None:
+def test_forms_of_edges_precision_modes_and_lazy_sizes() -> None:
     graph, conv = random_graph(2), walk_layer(0.5, 4, 3, order=3)
-    found = walk_contributions(conv, graph.x, graph.edge_index)  # the head is ones
-    close(found.total, conv(graph.x, graph.edge_index).sum().detach())
-    expected = explain(conv, graph)
-    n = graph.num_nodes
-    by_index = EdgeIndex(graph.edge_index, sparse_size=(n, n))
-    close(walk_contributions(conv, graph.x, by_index, None, HEAD, 7).edges, expected.edges)
+    x, index, expected = graph.x.requires_grad_(), graph.edge_index, explain(conv, graph)
+    with torch.inference_mode():  # the head is ones
+        close(walk_contributions(conv, x, index).total, conv(x, index).sum())
+    by_index = EdgeIndex(index, sparse_size=(graph.num_nodes,) * 2)
+    close(walk_contributions(conv, x, by_index, None, HEAD, 7).edges, expected.edges)
     conv.flow = "target_to_source"
-    backwards = walk_contributions(conv, graph.x, graph.edge_index.flip(0), None, HEAD, 7)
+    backwards = walk_contributions(conv, x, index.flip(0), None, HEAD, 7)
     close(backwards.edges, expected.edges)
     assert backwards.walks == expected.walks
-
-
-def test_keeps_precision_modes_and_inputs_and_takes_lazy_sizes() -> None:
-    graph, conv = random_graph(2), walk_layer(0.5, 4, 3).float()
-    x = graph.x.float().requires_grad_()
-    found = walk_contributions(conv, x, graph.edge_index)
+    found = walk_contributions(conv.float(), x.float(), index)
     assert found.nodes.dtype == found.edges.dtype == found.total.dtype == torch.float32
     assert not found.total.requires_grad and found.total.shape == found.remainder.shape == ()
     assert isinstance(found.walks[0][1], float)
-    with torch.inference_mode():
-        close(walk_contributions(conv, x, graph.edge_index).total, found.total)
     lazy = RandomWalkConv(-1, 3, edge_dim=-1).double()
     found = explain(lazy, graph)
     close(found.total, (lazy(*inputs(lazy, graph)) * HEAD).sum().detach())

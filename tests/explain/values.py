@@ -84,16 +84,6 @@ def walk_values(
     return found
 
 
-def shares(found: list[Value], combine: str, graph: Graph) -> tuple[Tensor, Tensor, float]:
-    """The shares of nodes and of edges in all walks, and the sum of the walks of one node."""
-    edges = torch.zeros(graph.edge_index.size(1), dtype=torch.float64)
-    for walk in found:
-        for edge in walk.edges:
-            edges[edge] += walk.value / len(walk.edges)
-    single = sum(walk.value for walk in found if not walk.edges)
-    return node_shares(found, combine, graph.num_nodes), edges, single
-
-
 def node_shares(found: list[Value], combine: str, number: int) -> Tensor:
     """The share of each node in all walks, or of each token in all n-grams."""
     nodes = torch.zeros(number, dtype=torch.float64)
@@ -116,10 +106,13 @@ def assert_attributed(
     found: Any, single: Tensor, every: list[Value], combine: str, graph: Graph, k: int
 ) -> None:
     """The attribution, with the sum of walks of one node, equals that of all walks."""
-    nodes, edges, alone = shares(every, combine, graph)
-    close(found.nodes, nodes)
+    edges = torch.zeros(graph.edge_index.size(1), dtype=torch.float64)
+    for walk in every:
+        for edge in walk.edges:
+            edges[edge] += walk.value / len(walk.edges)
+    close(found.nodes, node_shares(every, combine, graph.num_nodes))
     close(found.edges, edges)
-    close(single, alone)
+    close(single, sum(walk.value for walk in every if not walk.edges))
     assert_best(found.walks, every, k)
 
 

@@ -411,8 +411,11 @@ def test_options(message: str, options: dict[str, Any]) -> None:
         KernelActivation(**{"num_units": 3, **options})
 
 
-def test_last_dimension(act: KernelActivation) -> None:
+def test_inputs(act: KernelActivation) -> None:
     """Other sizes are refused, even where 1 unit or 1 shared row could broadcast."""
+    for dtype in (torch.int64, torch.bool, torch.complex64):
+        with pytest.raises(ValueError, match=str(dtype)):
+            act(torch.ones(5, 3, dtype=dtype))
     for shape in [(), (2,), (4,), (1,), (3, 1), (3, 4), (3, 0), (0,), (0, 4)]:
         with pytest.raises(ValueError, match=r"num_units=3"):
             act(torch.zeros(shape))
@@ -421,13 +424,6 @@ def test_last_dimension(act: KernelActivation) -> None:
     for shape in [(2, 5, 3), (3,)]:
         with pytest.raises(ValueError, match="num_units=3 in dim=1"):
             KernelActivation(UNITS, dim=1)(torch.zeros(shape))
-
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
-@pytest.mark.parametrize("normalize", [False, True])
-def test_dtype(dtype: torch.dtype, normalize: bool) -> None:
-    with pytest.raises(ValueError, match=str(dtype)):
-        KernelActivation(3, 4, normalize=normalize)(torch.ones(5, 3, dtype=dtype))
 
 
 def test_repr() -> None:

@@ -49,14 +49,7 @@ class Called(torch.nn.Module):
         self.of_graphs = name in NETS
         self.settings = {"return_states": True} if name == "wl" else {}
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        attr: Tensor,
-        batch: Tensor,
-        weight: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, x, edge_index, attr, batch, weight=None):
         given = {"edge_attr": attr, "edge_weight": weight, **self.settings}
         if self.of_graphs:
             given |= {"batch": batch, "batch_size": 3}

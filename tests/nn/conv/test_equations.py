@@ -83,21 +83,17 @@ def test_weights_have_unit_variance() -> None:
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("combine", ["mul", "add"])
 def test_equation_9(order: int, combine: str) -> None:
-    """Equation 9 written out node by node."""
     torch.manual_seed(order)
-    graph = random_graph(2)
-    conv = GraphKernelConv(4, 5, order, 0.3, combine, act="tanh", edge_dim=3).double()
-    state = [conv.lins[0].weight @ f for f in graph.x]
-    for step in range(1, order):
-        own = [conv.lins[step].weight @ f for f in graph.x]
-        total = [torch.zeros(5, dtype=torch.float64) for _ in graph.x]
-        for (source, target), bond in zip(
-            graph.edge_index.t().tolist(), graph.edge_attr, strict=True
-        ):
-            factor = conv.edge_lins[step - 1].weight @ bond
-            total[target] = total[target] + 0.3 * factor * torch.tanh(state[source])
-        state = [p * t if combine == "mul" else p + t for p, t in zip(own, total, strict=True)]
-    expected = torch.stack([torch.tanh(conv.lin.weight @ c) for c in state])
+    graph, decay = random_graph(2), 0.3
+    conv = GraphKernelConv(4, 5, order, decay, combine, act="tanh", edge_dim=3).double()
+    source, target = graph.edge_index
+    first, *others = (graph.x @ lin.weight.t() for lin in conv.lins)
+    state = first
+    for own, lin in zip(others, conv.edge_lins, strict=True):
+        message = decay * (graph.edge_attr @ lin.weight.t()) * torch.tanh(state)[source]
+        arrived = torch.zeros_like(state).index_add(0, target, message)
+        state = own * arrived if combine == "mul" else own + arrived
+    expected = torch.tanh(state @ conv.lin.weight.t())
     out = conv(graph.x, graph.edge_index, graph.edge_attr)
     torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-12)
 
@@ -109,21 +105,17 @@ RELABELINGS = covering(
 
 
 @pytest.mark.parametrize("options", RELABELINGS, ids=str)
-def test_relabeling(options: dict[str, Any]) -> None:
-    """Equation 10, node by node."""
+def test_equation_10(options: dict[str, Any]) -> None:
     torch.manual_seed(0)
     relabel, act, bonds, kinds = options.values()
     graph, sigma = random_graph(1, kinds=kinds), ACTS.get(act, lambda x: x)
     conv = WLKernelConv(4, act=act, relabel=relabel, edge_dim=3 if bonds else None).double()
-    maps = conv.relabeling
-    total = torch.zeros(graph.num_nodes, 4, dtype=torch.float64)
-    for (source, target), bond in zip(graph.edge_index.t().tolist(), graph.edge_attr, strict=True):
-        inner = maps.lin_neighbor.weight @ graph.x[source]
-        if bonds:
-            inner = inner + maps.lin_edge.weight @ bond
-        total[target] = total[target] + sigma(inner)
-    own = graph.x @ maps.lin_self.weight.t()
-    aggregated = total @ maps.lin_aggregated.weight.t()
+    maps, (source, target) = conv.relabeling, graph.edge_index
+    inner = graph.x[source] @ maps.lin_neighbor.weight.t()
+    if bonds:
+        inner = inner + graph.edge_attr @ maps.lin_edge.weight.t()
+    total = torch.zeros_like(graph.x).index_add(0, target, sigma(inner))
+    own, aggregated = graph.x @ maps.lin_self.weight.t(), total @ maps.lin_aggregated.weight.t()
     expected = sigma(own + aggregated if relabel == "add" else own * aggregated)
     label = conv(graph.x, graph.edge_index, graph.edge_attr if bonds else None)
     torch.testing.assert_close(label, expected, rtol=1e-10, atol=1e-12)
@@ -132,22 +124,18 @@ def test_relabeling(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_states_are_the_random_walk_layers(gated: bool, order: int) -> None:
+    """Without relabelling, they are the only outputs."""
     torch.manual_seed(0)
-    graph = random_graph(1)
-    conv = WLKernelConv(4, order=order, gated=gated, edge_dim=3).double()
-    walk = (GatedWalkConv if gated else RandomWalkConv)(4, 4, order=order, edge_dim=3).double()
-    walk.load_state_dict(conv.walk.state_dict())
+    graph, given = random_graph(1), {"order": order, "edge_dim": 3}
+    conv, bare = (WLKernelConv(4, gated=gated, relabel=r, **given).double() for r in ("add", None))
+    walk = (GatedWalkConv if gated else RandomWalkConv)(4, 4, **given).double()
+    for other in (walk, bare.walk):
+        other.load_state_dict(conv.walk.state_dict())
     assert conv.lins is conv.walk.lins and conv.edge_lins is conv.walk.edge_lins
-    label, state = conv(graph.x, graph.edge_index, graph.edge_attr, return_states=True)
-    torch.testing.assert_close(label, conv(graph.x, graph.edge_index, graph.edge_attr))
-    torch.testing.assert_close(state, walk(graph.x, graph.edge_index, graph.edge_attr))
-
-
-def test_without_relabeling() -> None:
-    graph = random_graph(1)
-    conv = WLKernelConv(4, relabel=None).double()
-    label, state = conv(graph.x, graph.edge_index, return_states=True)
-    assert label is None
-    assert torch.equal(conv(graph.x, graph.edge_index), state)
-    assert state.shape == (graph.num_nodes, 4)
-    assert sum(p.numel() for p in conv.parameters()) == 2 * 16
+    inputs = graph.x, graph.edge_index, graph.edge_attr
+    label, state = conv(*inputs, return_states=True)
+    torch.testing.assert_close(label, conv(*inputs))
+    torch.testing.assert_close(state, walk(*inputs))
+    assert torch.equal(bare(*inputs), state) and bare(*inputs, return_states=True)[0] is None
+    sizes = [sum(p.numel() for p in module.parameters()) for module in (bare, walk)]
+    assert sizes[0] == sizes[1]

@@ -24,7 +24,17 @@ from pyg_kernels.nn import (
     WLKernelNet,
 )
 from tests import promises
-from tests.conventions.graph_layers import NETS, C, E, every_layer, seeded
+from tests.conventions.graph_layers import (
+    CONVS,
+    NETS,
+    OTHERS,
+    C,
+    E,
+    every_layer,
+    layer_of,
+    seeded,
+    wl,
+)
 from tests.graphs import random_graph
 
 
@@ -35,88 +45,80 @@ class WLWithStates(WLKernelConv):
         return super().forward(x, edge_index, edge_attr, return_states=True)
 
 
+def with_states(in_channels: int, out_channels: int, **kwargs: Any) -> WLWithStates:
+    return WLWithStates(out_channels, **kwargs)
+
+
 LAYERS: dict[str, Callable[..., torch.nn.Module]] = {
-    "random-walk": partial(RandomWalkConv, C, C, order=3),
-    "random-walk-add-relu": partial(
-        RandomWalkConv, C, C, order=3, combine="add", act="relu", return_states=True
-    ),
-    "random-walk-1": partial(RandomWalkConv, C, C, order=1),
-    "random-walk-onwards": partial(
-        RandomWalkConv, C, C, order=4, decay="learned", act="tanh", non_backtracking=True
-    ),
-    "gated-walk": partial(GatedWalkConv, C, C, order=2, combine="add", act="tanh"),
-    "gated-walk-1": partial(GatedWalkConv, C, C, order=1),
-    "gated-walk-onwards": partial(GatedWalkConv, C, C, order=3, non_backtracking=True),
-    "graph-kernel": partial(GraphKernelConv, C, C),
-    "graph-kernel-gated": partial(GraphKernelConv, C, C, gated=True, combine="mul", act="tanh"),
-    "wl": partial(WLWithStates, C),
-    "wl-gated-mul": partial(WLWithStates, C, gated=True, relabel="mul", act="elu"),
-    "wl-3": partial(WLWithStates, C, order=3, decay="learned", act="sigmoid"),
-    "wl-linear": partial(WLKernelConv, C, act=None),
-    "wl-no-relabel": partial(WLKernelConv, C, relabel=None),
+    **CONVS,
+    **OTHERS,
+    "order-1": partial(GatedWalkConv, order=1),
+    "states": partial(RandomWalkConv, order=3, combine="add", act="relu", return_states=True),
+    "wl-states": partial(with_states, order=3, decay="learned", act="sigmoid"),
+    "wl-gated-states": partial(with_states, gated=True, relabel="mul", act="elu"),
+    "wl-linear": partial(wl, act=None),
+    "wl-no-relabel": partial(wl, relabel=None),
 }
-BARE = ("random-walk-1", "gated-walk-1", "wl-linear", "random-walk-add-relu")
-EACH_WAY = ("gated-walk", "wl", "wl-3")
-CASES = [
-    pytest.param(build, with_attr, id=f"{name}{'-bonds' if with_attr else ''}")
-    for name, build in LAYERS.items()
-    for with_attr in ([False, True] if name in EACH_WAY else [name not in BARE])
-]
 GRAPHS = [random_graph(0), random_graph(1, num_nodes=9, num_edges=20, kinds=2)]
 
 
-def built(build: Callable[..., torch.nn.Module], with_attr: bool, **kwargs: object):
-    return seeded(build, edge_dim=E if with_attr else None, **kwargs).double()
+@pytest.fixture(params=LAYERS.values(), ids=list(LAYERS))
+def build(request: pytest.FixtureRequest) -> Callable[..., torch.nn.Module]:
+    return request.param
 
 
-@pytest.mark.parametrize(("build", "with_attr"), CASES)
-class TestPromises:
-    @pytest.fixture
-    def layer(self, build, with_attr) -> torch.nn.Module:
-        return built(build, with_attr)
+@pytest.fixture(params=[False, True], ids=["bare", "bonds"])
+def bonds(request: pytest.FixtureRequest) -> bool:
+    return request.param
 
-    @pytest.mark.parametrize(
-        "promise",
-        [
-            promises.assert_permutation_equivariant,
-            promises.assert_same_through_messages,
-            promises.assert_autocasts,
-            promises.assert_transforms,
-        ],
-        ids=lambda promise: promise.__name__.removeprefix("assert_"),
-    )
-    def test_of_one_graph(self, layer, build, with_attr, promise) -> None:
-        for graph in GRAPHS:
-            promise(layer, graph, with_attr)
 
-    def test_batch_invariant(self, layer, build, with_attr) -> None:
-        promises.assert_batch_invariant(layer, GRAPHS, with_attr)
+@pytest.fixture
+def layer(build: Callable[..., torch.nn.Module], bonds: bool) -> torch.nn.Module:
+    return layer_of(build, (C, C), bonds)
 
-    def test_flow(self, layer, build, with_attr) -> None:
-        """Swapping the two rows of the index gives the same outputs with the other flow."""
-        graph = GRAPHS[1]
-        expected = promises.call(layer, graph, with_attr)
-        other = built(build, with_attr, flow="target_to_source")
-        back = promises.Graph(graph.x, graph.edge_index.flip(0), graph.edge_attr)
-        promises.assert_same(promises.call(other, back, with_attr), expected)
-        promises.assert_same_through_messages(other, GRAPHS[0], with_attr)
 
-    def test_degenerate_graphs(self, layer, build, with_attr) -> None:
-        promises.assert_handles_degenerate_graphs(layer, C, E, with_attr)
+@pytest.mark.parametrize(
+    "promise",
+    [
+        promises.assert_permutation_equivariant,
+        promises.assert_same_through_messages,
+        promises.assert_autocasts,
+        promises.assert_transforms,
+    ],
+    ids=lambda promise: promise.__name__.removeprefix("assert_"),
+)
+def test_promises_of_one_graph(layer, bonds: bool, promise: Any) -> None:
+    for graph in GRAPHS:
+        promise(layer, graph, bonds)
 
-    def test_gradcheck(self, layer, build, with_attr) -> None:
-        graph = random_graph(5, num_nodes=5, num_edges=7, kinds=2)
-        names, parameters = zip(*layer.named_parameters(), strict=True)
 
-        def run(x: torch.Tensor, attr: torch.Tensor, *values: torch.Tensor):
-            call = (x, graph.edge_index, attr if with_attr else None)
-            state = dict(zip(names, values, strict=True))
-            return tuple(promises.flat(torch.func.functional_call(layer, state, call)))
+def test_promises_of_other_graphs(layer, bonds: bool) -> None:
+    promises.assert_batch_invariant(layer, GRAPHS, bonds)
+    promises.assert_handles_degenerate_graphs(layer, C, E, bonds)
 
-        inputs = (graph.x.requires_grad_(), graph.edge_attr.requires_grad_(with_attr))
-        assert torch.autograd.gradcheck(run, (*inputs, *parameters), fast_mode=True)
-        values = (graph.x, graph.edge_attr.detach(), *parameters)  # repeated rows: edge types
-        assert torch.autograd.gradgradcheck(run, values, fast_mode=True)
+
+def test_flow(layer, build, bonds: bool) -> None:
+    """Swapping the two rows of the index gives the same outputs with the other flow."""
+    graph, other = GRAPHS[1], layer_of(partial(build, flow="target_to_source"), (C, C), bonds)
+    back = promises.Graph(graph.x, graph.edge_index.flip(0), graph.edge_attr)
+    promises.assert_same(promises.call(other, back, bonds), promises.call(layer, graph, bonds))
+    promises.assert_same_through_messages(other, GRAPHS[0], bonds)
+
+
+def test_gradcheck(layer, bonds: bool) -> None:
+    graph = random_graph(5, num_nodes=5, num_edges=7, kinds=2)
+    names, parameters = zip(*layer.named_parameters(), strict=True)
+
+    def run(x: torch.Tensor, attr: torch.Tensor, *values: torch.Tensor):
+        given = {"edge_attr": attr if bonds else None}
+        state = dict(zip(names, values, strict=True))
+        call = torch.func.functional_call(layer, state, (x, graph.edge_index), given)
+        return tuple(promises.flat(call))
+
+    inputs = (graph.x.requires_grad_(), graph.edge_attr.requires_grad_(bonds))
+    assert torch.autograd.gradcheck(run, (*inputs, *parameters), fast_mode=True)
+    values = (graph.x, graph.edge_attr.detach(), *parameters)  # repeated rows: edge types
+    assert torch.autograd.gradgradcheck(run, values, fast_mode=True)
 
 
 def test_bipartite_adjacency() -> None:
