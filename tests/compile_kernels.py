@@ -37,8 +37,6 @@ def activation(green: str) -> None:
 
 def exact_kernels() -> None:
     """Calls the exact kernels of texts, of walks and of patterns."""
-    import torch
-
     pk.kernels.StringKernel()([torch.randn(length, CHANNELS) for length in (3, 2)])
     index = torch.tensor(RING)
     pk.kernels.RandomWalkKernel()([Data(x=torch.randn(3, CHANNELS), edge_index=index)])

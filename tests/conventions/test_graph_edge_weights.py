@@ -104,7 +104,7 @@ def test_weights_of_another_dtype_keep_that_of_the_features(build, sizes, dtype)
 
 
 @every_layer
-def test_other_shapes_are_refused(build, sizes) -> None:
+def test_what_edges_do_not_have_is_refused(build, sizes) -> None:
     layer, graph = layer_of(build, sizes), random_graph(0)
     with pytest.raises(ValueError, match=r"edge_weight has shape \(9, 3\): expected one number"):
         layer(graph.x, graph.edge_index, edge_weight=graph.edge_attr)
@@ -112,3 +112,7 @@ def test_other_shapes_are_refused(build, sizes) -> None:
         layer(graph.x, graph.edge_index, edge_weight=torch.ones(8))
     with pytest.raises(TypeError, match="edge_weight is a list: expected a tensor"):
         layer(graph.x, graph.edge_index, edge_weight=[1.0] * 9)
+    with pytest.raises(ValueError, match="edge_attr is missing"):
+        layer_of(build, sizes, bonds=True)(graph.x, graph.edge_index)
+    with pytest.raises(ValueError, match="edge_dim"):
+        layer(graph.x, graph.edge_index, edge_attr=graph.edge_attr)

@@ -47,14 +47,6 @@ def on_matrices(base: type[Any], item: Callable[[Any], Any]) -> type[Any]:
             rows = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             return [item(row) for row in rows]
 
-        def fit(self, X: Any, y: Any = None) -> Any:
-            return super().fit(self._items(X, reset=True), y)
-
-        if hasattr(base, "fit_transform"):
-
-            def fit_transform(self, X: Any, y: Any = None) -> Any:
-                return super().fit_transform(self._items(X, reset=True), y)
-
         def __sklearn_tags__(self) -> Any:
             tags = super().__sklearn_tags__()
             tags.input_tags.two_d_array = True
@@ -65,13 +57,16 @@ def on_matrices(base: type[Any], item: Callable[[Any], Any]) -> type[Any]:
             return tags
 
     def of_matrices(name: str) -> Callable[..., Any]:
-        def method(self: Any, X: Any, **options: Any) -> Any:
+        def fit(self: Any, X: Any, y: Any = None) -> Any:
+            return getattr(base, name)(self, self._items(X, reset=True), y)
+
+        def read(self: Any, X: Any, **options: Any) -> Any:
             check_is_fitted(self)
             return getattr(base, name)(self, self._items(X, reset=False), **options)
 
-        return method
+        return fit if name.startswith("fit") else read
 
-    for name in {"transform", "predict", "predict_proba"} & {*dir(base)}:
+    for name in {"fit", "fit_transform", "transform", "predict", "predict_proba"} & {*dir(base)}:
         setattr(OnMatrices, name, of_matrices(name))
     OnMatrices.__name__ = OnMatrices.__qualname__ = f"{base.__name__}OnMatrices"
     globals()[OnMatrices.__name__] = OnMatrices  # where pickle looks for it

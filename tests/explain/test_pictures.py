@@ -1,6 +1,7 @@
 """Pictures of attributions: which parts have which colour, and what cannot be drawn."""
 
 import re
+from importlib.util import find_spec
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,10 +17,11 @@ ACETAMIDE = "CC(=O)N"
 BONDS = torch.tensor([[0, 1, 1, 2, 1, 3], [1, 0, 2, 1, 3, 1]])
 TOKENS = ("not", "a", "bad", "<film>", "$5", "$6")
 VALUES = (-1.0, 0.0, 0.25, 2.0, -0.5, 0.125)
-
-
 BOND = r"<path class='bond-(\d+) [^>]*style='fill:#([0-9A-F]{6})"
 ATOM = r"<ellipse[^>]*class='atom-(\d+)'[^>]*style='[^']*fill:#([0-9A-F]{6})"
+
+
+with_rdkit = pytest.mark.skipif(not find_spec("rdkit"), reason="drawn with the extra 'mol'")
 
 
 def fills(pattern: str, svg: bytes) -> dict[int, bytes]:
@@ -28,7 +30,7 @@ def fills(pattern: str, svg: bytes) -> dict[int, bytes]:
     return {int(number): bytes.fromhex(fill) for number, fill in found}
 
 
-@pytest.mark.usefixtures("_rdkit")
+@with_rdkit
 def test_atoms_have_the_colors_of_their_signs() -> None:
     """A common scale makes pictures comparable; by default it is the largest value."""
     found = fills(ATOM, draw_molecule(ACETAMIDE, torch.tensor([2.0, 0.0, -1.0, 0.01])))
@@ -41,7 +43,7 @@ def test_atoms_have_the_colors_of_their_signs() -> None:
     assert draw_molecule(ACETAMIDE, one) == strong == draw_molecule(ACETAMIDE, one, scale=0.2)
 
 
-@pytest.mark.usefixtures("_rdkit")
+@with_rdkit
 def test_a_bond_has_the_sum_of_its_two_edges() -> None:
     nothing = torch.zeros(4)
     edges = torch.tensor([1.0, -1.0, 0.5, 0.25, 0.0, -2.0])
@@ -54,7 +56,7 @@ def test_a_bond_has_the_sum_of_its_two_edges() -> None:
     assert drawn != draw_molecule(ACETAMIDE, nothing)
 
 
-@pytest.mark.usefixtures("_rdkit")
+@with_rdkit
 def test_molecules_and_formats() -> None:
     from rdkit import Chem
 
@@ -95,7 +97,7 @@ NO_MOLECULES: list[tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]]
 ]
 
 
-@pytest.mark.usefixtures("_rdkit")
+@with_rdkit
 @pytest.mark.parametrize(("error", "message", "given", "options"), NO_MOLECULES)
 def test_what_does_not_fit_a_molecule(error: Any, message: str, given: Any, options: Any) -> None:
     with pytest.raises(error, match=message):
@@ -168,8 +170,3 @@ def test_what_does_not_fit_a_figure() -> None:
     for message, gates in GATES:
         with pytest.raises(ValueError, match=message):
             draw_text(TOKENS, VALUES, gates=gates)
-
-
-@pytest.fixture
-def _rdkit() -> None:
-    pytest.importorskip("rdkit", reason="molecules are drawn with the extra 'mol'")

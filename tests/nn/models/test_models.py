@@ -235,8 +235,6 @@ def test_misplaced_arguments() -> None:
     graph = random_graph(0, dtype=torch.float32)
     for net in NETS.values():
         model = net(4, 6, 1, edge_dim=3)
-        with pytest.raises(ValueError, match="edge_attr is missing"):
-            model(graph.x, graph.edge_index)
         with pytest.raises(TypeError, match="positional arguments"):
             model(graph.x, graph.edge_index, graph.edge_attr)
         with pytest.raises(ValueError, match=r"batch has shape \(9, 3\) and dtype torch.float32"):
