@@ -135,8 +135,7 @@ def test_leaves_the_model_as_it_was() -> None:
 
 
 def test_networks_that_were_changed_add_up() -> None:
-    """A tied layer replaced, labels of any kind, as only what follows the walks has to be piecewise
-    linear, and an activation in place."""
+    """A tied layer replaced; labels, which need not be piecewise linear; activations in place."""
     replaced, labelled, in_place = (build(name).eval() for name in ("wl", "wl", "walk-linear"))
     replaced.convs[0].walk = copy.deepcopy(replaced.convs[0].walk)
     replaced.convs[0].walk.lins[0].weight.data.mul_(2)

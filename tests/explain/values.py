@@ -41,20 +41,17 @@ class Value:
     value: float
 
 
-def slopes(
-    conv: RandomWalkConv, graph: Graph, weights: list[Tensor], act: str
-) -> list[list[Tensor]]:
+def slopes(conv: RandomWalkConv, graph: Graph, weights: list[Tensor], act: str) -> list[Tensor]:
     """The activation's slopes at c_1, ..., c_{n-1} of each node, by the layer's equation."""
     function, slope = ACTIVATIONS[act]
-    projections = [graph.x @ lin.weight.t() for lin in conv.lins]
-    state, found = projections[0], []
-    for step, projection in enumerate(projections[1:]):
-        found.append([row.clone().apply_(slope) for row in state])
+    source, target = graph.edge_index
+    state, *others = (graph.x @ lin.weight.t() for lin in conv.lins)
+    found = []
+    for own, weight in zip(others, weights, strict=True):
+        found.append(state.clone().apply_(slope))
         passed = state if function is None else function(state)
-        arrived = torch.zeros_like(state)
-        for edge, (u, v) in enumerate(graph.edge_index.t().tolist()):
-            arrived[v] += weights[step][edge] * passed[u]
-        state = arrived * projection if conv.combine == "mul" else arrived + projection
+        arrived = torch.zeros_like(state).index_add(0, target, weight * passed[source])
+        state = arrived * own if conv.combine == "mul" else arrived + own
     return found
 
 
