@@ -19,10 +19,6 @@ MODULES = [
     for path in sorted(ROOT.rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
 ]
-PACKAGES = [
-    *("chem", "datasets", "explain", "features", "kernels", "molecules", "nn", "rationale"),
-    *("ops", "sequence"),
-]
 OPTIONAL = ["gpytorch", "lightning", "pandas", "rdkit"]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 WITHOUT = {
@@ -60,7 +56,7 @@ def test_examples_of(name: str) -> None:
         skip_or_fail("".join(report))
 
 
-@pytest.mark.parametrize("name", PACKAGES)
+@pytest.mark.parametrize("name", sorted({*pyg_kernels.__all__} - {"__version__", "propagation"}))
 def test_what_is_public_has_an_example(name: str) -> None:
     try:
         package = import_module(f"pyg_kernels.{name}")

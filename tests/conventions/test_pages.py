@@ -66,13 +66,11 @@ def test_reach() -> None:
         assert grad.any(1).tolist() == [False, True, True, True, True, False]
 
 
-def test_weights_of_edges_are_no_features() -> None:
+def test_what_the_page_says_is_an_error() -> None:
+    """Weights of edges are no features; captum calls by position."""
     names = run(START, "conv = GraphKernelConv(16, 32)")
     with pytest.raises(ValueError, match="edge_attr"):
         names["conv"](names["x"], names["edge_index"], names["edge_weight"])
-
-
-def test_captum_calls_by_position() -> None:
     pytest.importorskip("captum")
     assert "takes 3 positional arguments but 4 were given" in run(START, CAPTUM)["message"]
 
