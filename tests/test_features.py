@@ -1,9 +1,9 @@
 """Random features: unbiased estimates of the kernels, with errors as the design states them."""
 
+import itertools
 import math
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,47 +35,33 @@ TOKENS = [[0, 1, 2, 0, 1], [1, 1, 0, 2], [2, 0], [], [1]]
 WORDS = [["a", "b", "c", "a", "b"], ["b", "b", "a", "c"], ["c", "a"], [], ["b"]]
 
 
-@dataclass
-class Case:
-    """A kernel, its inputs, and the number of random factors per walk."""
-
-    kernel: Any
-    inputs: Sequence[Any]
-    degree: int
-
-
 WALK = {"decay": 0.4, "edge_feature": None}
-CASES = {
-    **{f"walk-{n}": Case(RandomWalkKernel(n, **WALK), GRAPHS, n) for n in (1, 2, 3)},
-    "walk-edges": Case(RandomWalkKernel(3, 0.4), GRAPHS, 5),
-    "walk-lengths": Case(RandomWalkKernel(2, 0.4, edge_feature="length"), GRAPHS, 3),
-    "walk-labels": Case(
-        RandomWalkKernel(3, 0.4, node_feature="kind", edge_feature="bond"), GRAPHS, 5
-    ),
-    "walk-labels-and-vectors": Case(
-        RandomWalkKernel(2, 0.5, node_label="kind", edge_label="bond"), GRAPHS, 6
-    ),
-    "walk-onwards": Case(
-        RandomWalkKernel(3, 0.4, non_backtracking=True, sum_orders=True), GRAPHS, 5
-    ),
-    "walk-without-decay": Case(RandomWalkKernel(2, 0.0, sum_orders=True), GRAPHS, 1),
-    "walk-summed": Case(RandomWalkKernel(3, sum_orders=True, **WALK), GRAPHS, 3),
-    "walk-summed-edges": Case(RandomWalkKernel(3, 0.4, sum_orders=True), GRAPHS, 5),
+TYPED = {"node_feature": "kind", "edge_feature": "bond"}
+LABELLED = {"node_label": "kind", "edge_label": "bond"}
+ONWARDS, UNIT = {"non_backtracking": True, "sum_orders": True}, {"normalize": "weights"}
+#: A kernel, its inputs, and the number of random factors per walk.
+CASES: dict[str, tuple[Any, Sequence[Any], int]] = {
+    **{f"walk-{n}": (RandomWalkKernel(n, **WALK), GRAPHS, n) for n in (1, 2, 3)},
+    "walk-edges": (RandomWalkKernel(3, 0.4), GRAPHS, 5),
+    "walk-lengths": (RandomWalkKernel(2, 0.4, edge_feature="length"), GRAPHS, 3),
+    "walk-labels": (RandomWalkKernel(3, 0.4, **TYPED), GRAPHS, 5),
+    "walk-labels-and-vectors": (RandomWalkKernel(2, 0.5, **LABELLED), GRAPHS, 6),
+    "walk-onwards": (RandomWalkKernel(3, 0.4, **ONWARDS), GRAPHS, 5),
+    "walk-without-decay": (RandomWalkKernel(2, 0.0, sum_orders=True), GRAPHS, 1),
+    "walk-summed": (RandomWalkKernel(3, sum_orders=True, **WALK), GRAPHS, 3),
+    "walk-summed-edges": (RandomWalkKernel(3, 0.4, sum_orders=True), GRAPHS, 5),
     **{
-        f"text-{weighting}-{n}": Case(StringKernel(n, 0.6, weighting=weighting), TEXTS, n)
-        for weighting in ("end", "span")
-        for n in (1, 2, 3)
+        f"text-{how}-{n}": (StringKernel(n, 0.6, weighting=how), TEXTS, n)
+        for how, n in itertools.product(("end", "span"), (1, 2, 3))
     },
     **{
-        f"text-{weighting}-weights": Case(
-            StringKernel(2, 0.6, weighting=weighting, normalize="weights"), TEXTS, 2
-        )
-        for weighting in ("end", "span")
+        f"text-{how}-weights": (StringKernel(2, 0.6, weighting=how, **UNIT), TEXTS, 2)
+        for how in ("end", "span")
     },
-    "text-without-decay": Case(StringKernel(2, 0.0), TEXTS, 2),
-    "text-decay-1": Case(StringKernel(2, 1.0), TEXTS, 2),
-    "tokens": Case(StringKernel(2, 0.6), TOKENS, 2),
-    "words": Case(StringKernel(2, 0.6, weighting="span"), WORDS, 2),
+    "text-without-decay": (StringKernel(2, 0.0), TEXTS, 2),
+    "text-decay-1": (StringKernel(2, 1.0), TEXTS, 2),
+    "tokens": (StringKernel(2, 0.6), TOKENS, 2),
+    "words": (StringKernel(2, 0.6, weighting="span"), WORDS, 2),
 }
 
 
@@ -83,12 +69,12 @@ def same(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
-def estimates(case: Case, seed: int = 0, num_features: int = NUM_FEATURES) -> Tensor:
+def estimates(kernel: Any, inputs: Any, seed: int = 0, number: int = NUM_FEATURES) -> Tensor:
     """One estimate of the Gram matrix for each feature, (m, n, n)."""
-    features = RandomFeatures(case.kernel, num_features, seed).fit_transform(case.inputs)
+    features = RandomFeatures(kernel, number, seed).fit_transform(inputs)
     assert isinstance(features, np.ndarray)
-    assert features.shape == (len(case.inputs), num_features)
-    rows = math.sqrt(num_features) * torch.from_numpy(features).double().t()
+    assert features.shape == (len(inputs), number)
+    rows = math.sqrt(number) * torch.from_numpy(features).double().t()
     return rows[:, :, None] * rows[:, None, :]
 
 
@@ -108,20 +94,20 @@ def test_mean_and_deviation(name: str) -> None:
     feature deviates by at most 3^(d/2) √(K(G, G) K(G', G')), with d random factors per walk:
     its nodes and edges have one each, or two, for labels and for vectors.
     """
-    case = CASES[name]
-    exact = defined(case.kernel, case.inputs)
-    deviation = assert_unbiased(estimates(case), exact)
+    kernel, inputs, degree = CASES[name]
+    exact = defined(kernel, inputs)
+    deviation = assert_unbiased(estimates(kernel, inputs), exact)
     assert (deviation > 0).any() or name == "walk-without-decay"
     root = torch.outer(exact.diagonal(), exact.diagonal()).sqrt()
-    assert (deviation <= 3 ** (case.degree / 2) * root + 1e-9).all()
+    assert (deviation <= 3 ** (degree / 2) * root + 1e-9).all()
 
 
 @pytest.mark.parametrize("name", ["walk-edges", "text-span-2"])
 def test_unbiased_over_seeds(name: str) -> None:
     """Few features and many seeds: different seeds are as independent as different features."""
-    case = CASES[name]
-    found = torch.stack([estimates(case, seed, 8).mean(dim=0) for seed in range(100)])
-    assert assert_unbiased(found, defined(case.kernel, case.inputs)).max() > 0
+    kernel, inputs, _ = CASES[name]
+    found = torch.stack([estimates(kernel, inputs, seed, 8).mean(dim=0) for seed in range(100)])
+    assert assert_unbiased(found, defined(kernel, inputs)).max() > 0
 
 
 def test_weights_are_signs_and_defaults() -> None:
@@ -143,31 +129,29 @@ def test_the_seed_decides(name: str) -> None:
 
     clone drops the fitted state; a pickle keeps it.
     """
-    case = CASES[name]
+    kernel, inputs, _ = CASES[name]
     torch.manual_seed(0)
-    features = RandomFeatures(case.kernel, 32, 3).fit(case.inputs)
-    first = features.transform(case.inputs)
+    features = RandomFeatures(kernel, 32, 3).fit(inputs)
+    first = features.transform(inputs)
     torch.manual_seed(1)
     state, numbers = torch.get_rng_state(), np.random.get_state()[1].copy()
     copy = clone(features)
     with pytest.raises(NotFittedError):
-        copy.transform(case.inputs)
-    np.testing.assert_array_equal(copy.fit_transform(case.inputs), first)
+        copy.transform(inputs)
+    np.testing.assert_array_equal(copy.fit_transform(inputs), first)
     assert torch.equal(torch.get_rng_state(), state)
     assert np.array_equal(np.random.get_state()[1], numbers)
-    np.testing.assert_array_equal(
-        pickle.loads(pickle.dumps(features)).transform(case.inputs), first
-    )
+    pickled = pickle.loads(pickle.dumps(features))
+    np.testing.assert_array_equal(pickled.transform(inputs), first)
     for other in ({"random_state": 4}, {"kernel__order": 1}):
-        assert not np.allclose(copy.set_params(**other).fit_transform(case.inputs), first)
+        assert not np.allclose(copy.set_params(**other).fit_transform(inputs), first)
 
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_new_data(name: str) -> None:
     """A row depends only on its own graph or text, not on the others transformed with it."""
-    case = CASES[name]
-    inputs = list(case.inputs)
-    features = RandomFeatures(case.kernel, 64, 0)
+    kernel, inputs, _ = CASES[name]
+    features = RandomFeatures(kernel, 64, 0)
     whole = features.fit_transform(inputs)
     same(features.transform(inputs), whole)
     same(features.transform(inputs[::-1]), whole[::-1])
