@@ -43,6 +43,8 @@ OF_BATCHES = BatchNorm1d(3, track_running_stats=False)
 NORMED = with_part(nn.RandomWalkNet(3, 3, 1, act="relu"), "norm", OF_BATCHES)
 WITH_GIN = with_part(nn.GraphKernelNet(3, 3, 1, 3), "convs.1", GIN_LAYER)
 WITH_DEEP = with_part(nn.WLKernelNet(3, 3, 1), "convs.2", DEEP)
+NO_NUMBER = nn.WLKernelNet(3, 3, 1)
+torch.nn.init.constant_(NO_NUMBER.head[-1].bias, torch.nan)
 KERNEL, NO_SUM = nn.KernelActivation(3), "which is not a sum over walks: expected"
 MODELS: list[tuple[str, Module]] = [
     (f"model (act) {TANH}: an exact attribution needs", nn.RandomWalkNet(3, 3, 1)),
@@ -52,6 +54,7 @@ MODELS: list[tuple[str, Module]] = [
     ("(head.0), whose scale depends on what it", nn.WLKernelNet(3, 3, 1, norm="layer")),
     ("has the activation KernelActivation(3", nn.RandomWalkNet(3, 3, 1, act=KERNEL)),
     ("(norm), which normalises by the batch", NORMED),
+    ("expected a finite one", NO_NUMBER),
     ("model is a GIN: expected a RandomWalkNet, a Graph", GIN(3, 3, 2, 1)),
     ("model is a EmbeddedMeanField: expected a RandomWalkNet, a", nn.EmbeddedMeanField(3, 3, 1)),
     ("layers alone are explained by walk_contrib", ModuleList([nn.RandomWalkConv(3, 3)])),

@@ -147,6 +147,8 @@ def test_saved_tensors_with_other_strides_and_an_output_changed_in_place(
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         out = act(a)
+    close(torch.autograd.grad((2 * out).relu().sum(), inputs), wanted)
+    out = act(a)
     out.mul_(2).relu_()
     assert torch.equal(a, before)
     close(torch.autograd.grad(out.sum(), inputs), wanted)

@@ -89,15 +89,16 @@ def assert_same(
 
 def assert_one_graph(
     module: torch.nn.Module, several: Sequence[tuple[Tensor, ...]], near: float = 1e-5
-) -> None:
-    """In training mode one compiled graph serves all sizes; torch's own norm may need a second."""
+) -> int:
+    """In training mode one compiled graph serves all sizes; gives the number of its parts."""
     torch._dynamo.reset()
     counter, graphs_made = CompileCounterWithBackend("aot_eager"), []
     compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=counter)
     for inputs in several:
         assert_same(compiled, module, inputs, near)
         graphs_made.append(counter.frame_count)
-    assert graphs_made[0] == graphs_made[-1] <= 2
+    assert graphs_made[0] == graphs_made[-1]
+    return counter.frame_count
 
 
 @pytest.mark.parametrize("name", COMPILED)
@@ -118,7 +119,8 @@ def test_compiled(name: str) -> None:
 )
 def test_compiled_activation(options: dict[str, Any]) -> None:
     inputs = [(random_text(rows, 3).requires_grad_(),) for rows in (5, 9, 2, 600)]
-    assert_one_graph(random_activation(3, 6, **options), inputs, 1e-10)
+    act = random_activation(3, 6, **options)
+    assert assert_one_graph(act, inputs, 1e-11) <= (1 if act.norm is None else 2)  # torch's norm
 
 
 def test_compiled_to_machine_code() -> None:

@@ -199,21 +199,29 @@ def test_numbers_and_functions_of_other_libraries() -> None:
 
 
 @every_layer
-def test_lazy_sizes_and_reset(build: Any, sizes: tuple[int, ...]) -> None:
-    """A reset draws everything anew."""
+def test_lazy_sizes(build: Any, sizes: tuple[int, ...]) -> None:
     graph = random_graph(0, dtype=torch.float32)
     lazy, fresh, given = (build(n, *sizes[1:], edge_dim=e) for n, e in [(-1, -1)] * 2 + [(C, E)])
+    lazy.reset_parameters()
     out = promises.call(lazy.eval(), graph, True)
     shapes, wanted = ({k: v.shape for k, v in m.state_dict().items()} for m in (lazy, given))
     assert shapes == wanted
     fresh.load_state_dict(lazy.state_dict())
     promises.assert_same(promises.call(fresh.eval(), graph, True), out)
-    for parameter in fresh.parameters():
-        torch.nn.init.constant_(parameter, 7.0)
-    fresh.reset_parameters()
-    assert all((parameter != 7.0).all() for parameter in fresh.parameters())
     with torch.device("meta"):
         assert all(p.is_meta for p in build(*sizes, edge_dim=E).parameters())
+
+
+def test_reset_draws_everything_anew() -> None:
+    for layer in (
+        GatedWalkConv(C, C, order=2, edge_dim=E, act=torch.nn.PReLU()),
+        GraphKernelConv(C, C, decay="learned", edge_dim=E, norm=torch.nn.LayerNorm(C)),
+        WLKernelConv(C, gated=True, edge_dim=E, norm=torch.nn.LayerNorm(C), act=torch.nn.PReLU()),
+    ):
+        for parameter in layer.parameters():
+            torch.nn.init.constant_(parameter, 7.0)
+        layer.reset_parameters()
+        assert all((parameter != 7.0).all() for parameter in layer.parameters())
 
 
 def test_changing_edges_before_backward_is_an_error() -> None:
