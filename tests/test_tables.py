@@ -11,6 +11,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -210,13 +211,6 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     assert list(read_table(written(tmp_path / "v.tsv.csv", "a,b\n1,2\n")).columns) == ["a", "b"]
 
 
-class Full:
-    """A file on a disk that has no room for the rest of the data."""
-
-    def close(self) -> None:
-        raise OSError("the disk is full")
-
-
 def test_an_interrupted_table_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +229,8 @@ def test_an_interrupted_table_leaves_nothing(
             touch(tmp_path / "o.XLSX")
     writer = TableWriter(tmp_path / "o.csv")
     writer.write(pd.DataFrame({"a": ["1"]}))
-    monkeypatch.setattr(writer, "_file", Full())
+    full = Mock(close=Mock(side_effect=OSError("the disk is full")))
+    monkeypatch.setattr(writer, "_file", full)
     with pytest.raises(OSError, match="full"):
         writer.__exit__(None)
     assert not list(tmp_path.iterdir())
