@@ -51,7 +51,7 @@ def relevance_of(rankings: Iterable[Ranking]) -> list[Tensor]:
     return [torch.tensor(ranking.relevant, dtype=torch.bool) for ranking in rankings]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class QuestionCorpus:
     """M questions, with similar ones to train on and candidates to rank (Lei et al. 2016)."""
 
