@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
-from torch import Tensor
+
+from pyg_kernels.ops import operator
 
 
 def take_triton() -> None:
     """Lets CPU tensors take the code path of CUDA tensors."""
-    from pyg_kernels.ops import operator
-
     operator.path_on = lambda device: "triton"
 
 
@@ -53,12 +51,12 @@ def compiled_kernels() -> list[Any]:
     return made
 
 
-def assert_same_in_threads(run: Callable[[int], Sequence[Tensor]]) -> None:
-    """Each thread gets the results of its own input, bit for bit the same every time."""
-    expected = [run(0), run(1)]
-    with ThreadPoolExecutor(2) as pool:
-        for k, found in enumerate(pool.map(run, [0, 1] * 4)):
-            assert all(map(torch.equal, found, expected[k % 2]))
+@pytest.fixture
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The code path to take, whatever machine the tests run on."""
+    if request.param == "definition":
+        monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
+    return request.param
 
 
 @pytest.fixture(scope="session")

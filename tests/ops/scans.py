@@ -73,10 +73,12 @@ class Case(NamedTuple):
         return SCANS[type(self.form)]
 
     @property
-    def settings(self) -> tuple[Any, ...]:
-        """The arguments of the op after its tensors."""
+    def op(self) -> Any:
+        return self.scan.op
+
+    def arguments(self, tensors: Sequence[Tensor | None]) -> tuple[Any, ...]:
         form = () if isinstance(self.form, Sums) else self.form
-        return self.layout.start, self.layout.length, *form, *self.layout.settings
+        return *tensors, self.layout.start, self.layout.length, *form, *self.layout.settings
 
     def tensors(self) -> list[Tensor | None]:
         """Random operands, in the order in which the op takes them; the leaves have a gradient."""
@@ -134,10 +136,10 @@ class Case(NamedTuple):
 
     def run(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
         """The outputs that the definition has, too."""
-        return self._given(self.scan(*tensors, *self.settings))
+        return self._given(self.scan(*self.arguments(tensors)))
 
     def define(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
-        return self._given(self.scan.definition(*tensors, *self.settings))
+        return self._given(self.scan.definition(*self.arguments(tensors)))
 
     def _given(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Drops outputs that the definition lacks; pre-activations carry no gradient."""
@@ -150,7 +152,7 @@ def random(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
 
-def leaf(t: Tensor, dtype: torch.dtype) -> Tensor:
+def leaf(t: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
     return t.detach().to(dtype, copy=True).requires_grad_()
 
 
@@ -170,12 +172,17 @@ def gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor | None]) -> lis
     )
 
 
-def check(case: Case, tolerance: float = 1e-10, output: int | None = None) -> None:
+def check(
+    case: Any,
+    tolerance: float = 1e-10,
+    output: int | None = None,
+    tensors: Sequence[Tensor | None] | None = None,
+) -> None:
     """Compares all outputs and all gradients, the latter of one output alone if `output` is given.
 
     In single precision, the definition is computed in double precision from the same numbers.
     """
-    tensors = case.tensors()
+    tensors = case.tensors() if tensors is None else tensors
     exact = [t if t is None or not t.requires_grad else leaf(t, torch.float64) for t in tensors]
     found, expected = case.run(tensors), case.define(exact)
     pairs = [pair for pair in zip(found, expected, strict=True) if pair[1].requires_grad]
@@ -186,7 +193,7 @@ def check(case: Case, tolerance: float = 1e-10, output: int | None = None) -> No
     close([t.double() for t in (*found, *slopes)], [*expected, *wanted], tolerance)
 
 
-def check_all(cases: Sequence[Case]) -> None:
+def check_all(cases: Sequence[Any]) -> None:
     """Checks the cases; every other case takes the gradients of one of its outputs alone."""
     for number, case in enumerate(cases):
         output = number // 2 if number % 2 else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -13,14 +13,46 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pyg_kernels.ops import expansion, operator
+from pyg_kernels.ops import expansion
 from pyg_kernels.ops.expansion import GREENS, definition, kernel_expansion
-from tests.nn.activation_equations import assert_same_function, close, direct_sum
-from tests.ops.conftest import assert_same_in_threads, compiled_kernels
-from tests.promises import assert_torch_func
+from tests.nn.activation_equations import close, direct_sum
+from tests.ops.conftest import compiled_kernels
+from tests.ops.scans import check, leaf
 
 BANDWIDTH = 0.4
 WAYS = [(green, path) for green in GREENS for path in ("compiled", "definition")]
+
+
+class Expansion(NamedTuple):
+    """An expansion and its inputs; with a line, or one function for all units."""
+
+    green: Any
+    line: bool = False
+    shared: bool = False
+    rows: int = 6
+    units: int = 3
+    centers: int = 5
+    dtype: torch.dtype = torch.float64
+    op = expansion._OPERATOR.op
+
+    def tensors(self) -> list[Tensor | None]:
+        functions = 1 if self.shared else self.units
+        shapes = [(self.rows, self.units), (functions, self.centers), (functions, self.centers)]
+        shapes += [(functions,), (functions,)] if self.line else []
+        drawn = [leaf(draw(k, *shape), self.dtype) for k, shape in enumerate(shapes)]
+        return [*drawn, *[None] * (5 - len(drawn))]
+
+    def arguments(self, tensors: Sequence[Tensor | None]) -> tuple[Any, ...]:
+        return *tensors[:3], self.green, BANDWIDTH
+
+    def run(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor]:
+        a, centers, chi, *line = tensors
+        return (kernel_expansion(a, centers, chi, self.green, BANDWIDTH, *line),)
+
+    def define(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor]:
+        a, centers, chi, slope, intercept = tensors
+        found = direct_sum(a, centers, chi, self.green, BANDWIDTH)
+        return (found if slope is None else found + slope * a + intercept,)
 
 
 def draw(seed: int, *shape: int) -> Tensor:
@@ -28,28 +60,11 @@ def draw(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=generator)
 
 
-def assert_is_direct_sum(
-    green: str, a: Tensor, centers: Tensor, with_line: bool, seed: int = 0
-) -> None:
+def assert_is_direct_sum(green: str, a: Tensor, centers: Tensor, with_line: bool) -> None:
     """Compares the values and the gradients of all operands with the direct sum."""
-    rows = centers.size(0)
-    chi, slope, intercept = draw(seed, *centers.shape), draw(seed + 1, rows), draw(seed + 2, rows)
-    operands = [t.detach().clone().requires_grad_() for t in (a, centers, chi, slope, intercept)]
-    a, centers, chi, slope, intercept = operands
-    expected = direct_sum(a, centers, chi, green, BANDWIDTH)
-    line = (slope, intercept) if with_line else ()
-    if with_line:
-        expected = expected + slope * a + intercept
-    found = kernel_expansion(a, centers, chi, green, BANDWIDTH, *line)
-    assert_same_function(found, expected, operands)
-
-
-@pytest.fixture
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The code path to take, whatever machine the tests run on."""
-    if request.param == "definition":
-        monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
-    return request.param
+    sizes = {"units": a.size(1), "centers": centers.size(1)}
+    case = Expansion(green, with_line, centers.size(0) == 1, **sizes)
+    check(case, tensors=[*map(leaf, (a, centers)), *case.tensors()[2:]])
 
 
 #: Each Green function, by the kernels and by the definition.
@@ -119,8 +134,7 @@ SIZES = [  # just around whole blocks, and long or wide inputs
 @pytest.mark.parametrize("functions", ["own", "shared"])
 def test_sizes(green: str, path: str, functions: str) -> None:
     for rows, units, d in SIZES:
-        centers = draw(7, units if functions == "own" else 1, d)
-        assert_is_direct_sum(green, draw(6, rows, units), centers, d % 2 == 0)
+        check(Expansion(green, d % 2 == 0, functions == "shared", rows, units, d))
 
 
 @ways
@@ -174,13 +188,6 @@ def test_parameter_that_is_not_finite(green: str, path: str) -> None:
 
     for place, value in itertools.product((0, 1), (torch.nan, torch.inf, -torch.inf)):
         close(run(place, value), run(), 1e-13)
-
-
-@ways
-def test_second_derivatives(green: str, path: str) -> None:
-    leaves = [t.requires_grad_() for t in (draw(0, 4, 2), draw(1, 2, 3), draw(2, 2, 3))]
-    run = partial(kernel_expansion, green=green, bandwidth=BANDWIDTH)
-    assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True)
 
 
 PIECEWISE = [way for way in WAYS if way[0] != "gaussian"]
@@ -241,16 +248,6 @@ def test_gradients_of_many_rows(green: str, path: str) -> None:
     torch.testing.assert_close(slopes, wanted, rtol=1e-5, atol=1e-2)
 
 
-@pytest.mark.parametrize("green", GREENS)
-def test_as_pytorch_knows_it(green: Any) -> None:
-    """The op passes the checks of torch.library and works with torch.func's transforms."""
-    tensors = [draw(0, 40, 3), draw(1, 3, 5), draw(2, 3, 5)]
-    for dtype in (torch.float32, torch.float64):
-        operands = [t.to(dtype).requires_grad_() for t in tensors]
-        torch.library.opcheck(expansion._OPERATOR.op, (*operands, green, BANDWIDTH))
-    assert_torch_func(lambda *given: [kernel_expansion(*given, green, BANDWIDTH)], *tensors)
-
-
 def test_units_that_there_are_not_and_negative_views() -> None:
     none = torch.zeros(5, 0).requires_grad_()
     out = kernel_expansion(none, torch.zeros(0, 2), torch.zeros(0, 2), "relu", BANDWIDTH)
@@ -259,18 +256,6 @@ def test_units_that_there_are_not_and_negative_views() -> None:
     a = torch.complex(draw(0, 1, 1), draw(3, 1, 1)).conj().imag  # contiguous, with a lazy negation
     given = draw(1, 1, 5), draw(2, 1, 5), "relu", BANDWIDTH
     torch.testing.assert_close(kernel_expansion(a, *given), kernel_expansion(a.clone(), *given))
-
-
-@pytest.mark.parametrize("green", GREENS)
-def test_two_threads_at_once(green: str) -> None:
-    def run(seed: int) -> list[Tensor]:
-        leaves = [
-            t.requires_grad_() for t in (draw(seed, 5000, 20), draw(1, 20, 9), draw(2, 20, 9))
-        ]
-        out = kernel_expansion(*leaves, green, BANDWIDTH)
-        return [out, *torch.autograd.grad(out.sum(), leaves)]
-
-    assert_same_in_threads(run)
 
 
 def test_arguments() -> None:

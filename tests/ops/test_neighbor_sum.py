@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -12,18 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pyg_kernels.ops import backend, operator
+from pyg_kernels.ops import edges as edges_module
 from pyg_kernels.ops import neighbor_sum as module
-from pyg_kernels.ops.edges import Edges
+from pyg_kernels.ops.edges import Edges, distinct_rows, sort_by_node
 from pyg_kernels.ops.neighbor_sum import definition, neighbor_sum
 from tests.nn.activation_equations import assert_same_function, close
-from tests.promises import assert_torch_func
-
-
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(0)
-
+from tests.ops.scans import check, gradients, leaf, some
 
 PARTS = ("gate_source", "gate_target", "gate_edge", "factor", "shift", "weight")
 PLAIN, GATE, EVERY = (), PARTS[:2], PARTS
@@ -31,52 +27,60 @@ SOME = [PLAIN, GATE, PARTS[:3], ("factor",), ("weight",), (*GATE, "factor"), ("s
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 3e-2}
 
 
-def random_edges(
-    num_sources: int = 11, num_targets: int = 9, num_edges: int = 37, types: int | None = 3
-) -> Edges:
-    source, target = (torch.randint(n, (num_edges,)) for n in (num_sources, num_targets))
-    edge_type = None if types is None else torch.randint(types, (num_edges,))
-    return Edges(source, target, num_sources, num_targets, None, edge_type)
+@cache
+def random_edges(sources: int, targets: int, count: int, types: int | None) -> Edges:
+    torch.manual_seed(0)
+    source, target, kind = (torch.randint(n, (count,)) for n in (sources, targets, types or 1))
+    return Edges(source, target, sources, targets, None, None if types is None else kind)
 
 
-def inputs_of(
-    edges: Edges, parts: tuple[str, ...] = EVERY, channels: int = 5, dtype: Any = torch.float64
-) -> dict[str, Tensor]:
-    types = edges.num_edges
-    if edges.edge_type is not None:
-        types = int(edges.edge_type.max()) + 1 if types else 1
-    rows = dict.fromkeys(PARTS, types)
-    rows |= {"gate_source": edges.num_sources, "gate_target": edges.num_targets}
-    shapes = {"z": (edges.num_sources, channels)} | {p: (rows[p], channels) for p in parts}
-    if "weight" in parts:
-        shapes["weight"] = (edges.num_edges,)
-    return {k: torch.randn(s, dtype=dtype).requires_grad_() for k, s in shapes.items()}
+class Sum(NamedTuple):
+    """A sum over neighbours and its inputs; the sizes are numbers of sources, targets, edges."""
 
+    parts: tuple[str, ...] = PARTS
+    types: int | None = 3
+    act: Any = None
+    sizes: tuple[int, int, int] = (11, 9, 37)
+    channels: int = 5
+    dtype: torch.dtype = torch.float64
+    op = module._OPERATOR.op
 
-def call(edges: Edges, act: Any = None, **x: Tensor) -> Tensor:
-    gate = None if "gate_source" not in x else tuple(x.get(p) for p in PARTS[:3])
-    edges = replace(edges, weight=x.get("weight"))
-    return neighbor_sum(x["z"], edges, gate, x.get("factor"), x.get("shift"), act)
+    @property
+    def edges(self) -> Edges:
+        return random_edges(*self.sizes, self.types)
 
+    def tensors(self) -> list[Tensor | None]:
+        torch.manual_seed(1)
+        sources, targets, count = self.sizes
+        rows = {"gate_source": sources, "gate_target": targets}
+        shapes = [(rows.get(part, self.types or count), self.channels) for part in PARTS[:-1]]
+        every = zip(PARTS, [*shapes, (count,)], strict=True)
+        given = [torch.randn(shape) if part in self.parts else None for part, shape in every]
+        z = torch.randn(sources, self.channels)
+        return [None if t is None else leaf(t, self.dtype) for t in (z, *given)]
 
-def defined(edges: Edges, act: Any = None, **x: Tensor) -> Tensor:
-    tensors = (x["z"], *(x.get(p) for p in PARTS))
-    return definition.neighbor_sum(*tensors, *edges.index, edges.num_targets, act or "none")
+    def arguments(self, tensors: Sequence[Tensor | None]) -> tuple[Any, ...]:
+        edges = self.edges
+        order = *edges.by_target(), *edges.by_source()
+        return *tensors, *edges.index, *order, edges.num_targets, self.act or "none"
 
+    def run(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor]:
+        z, *gate, factor, shift, weight = tensors
+        edges = replace(self.edges, weight=weight)
+        given = None if gate[0] is None else tuple(gate)
+        return (neighbor_sum(z, edges, given, factor, shift, self.act),)
 
-def check(edges: Edges, x: dict[str, Tensor], act: Any = None, run: Any = call) -> None:
-    found, wanted = run(edges, act, **x), defined(edges, act, **x)
-    inputs = [t for t in x.values() if t.requires_grad]
-    assert_same_function(found, wanted, inputs, TOLERANCE[found.dtype])
+    def define(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor]:
+        edges, act = self.edges, self.act or "none"
+        return (definition.neighbor_sum(*tensors, *edges.index, edges.num_targets, act),)
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize("types", [None, 3])
 @pytest.mark.parametrize("parts", SOME, ids="-".join)
 def test_every_part(parts: tuple[str, ...], types: int | None, dtype: torch.dtype) -> None:
-    for num_edges, channels in ((37, 5), (1, 33)):
-        edges = random_edges(num_edges=num_edges, types=types)
-        check(edges, inputs_of(edges, parts, channels, dtype))
+    for edges, channels in ((37, 5), (1, 33)):
+        check(Sum(parts, types, None, (11, 9, edges), channels, dtype), TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
@@ -84,16 +88,13 @@ def test_every_part(parts: tuple[str, ...], types: int | None, dtype: torch.dtyp
 @pytest.mark.parametrize("parts", [PLAIN, ("shift",), EVERY], ids="-".join)
 def test_activations(parts: tuple[str, ...], act: Any, dtype: torch.dtype) -> None:
     for types in (None, 3):
-        edges = random_edges(types=types)
-        check(edges, inputs_of(edges, parts, 19, dtype), act)
+        check(Sum(parts, types, act, channels=19, dtype=dtype), TOLERANCE[dtype])
 
 
 @settings(max_examples=30, deadline=None)
-@given(*(st.integers(low, high) for low, high in ((1, 8), (1, 8), (1, 40), (0, 4), (0, 2**16))))
-def test_any_size(sources: int, targets: int, num_edges: int, channels: int, seed: int) -> None:
-    torch.manual_seed(seed)
-    edges = random_edges(sources, targets, num_edges, 2 if seed % 2 else None)
-    check(edges, inputs_of(edges, channels=channels), "tanh")
+@given(*(st.integers(low, high) for low, high in ((1, 8), (1, 8), (1, 40), (0, 4))), st.booleans())
+def test_any_size(sources: int, targets: int, edges: int, channels: int, typed: bool) -> None:
+    check(Sum(EVERY, 2 if typed else None, "tanh", (sources, targets, edges), channels))
 
 
 @pytest.mark.parametrize("sources", [0, 3])
@@ -113,109 +114,153 @@ def test_no_edges(sources: int) -> None:
 @pytest.mark.usefixtures("threads")
 def test_many_edges_on_several_threads() -> None:
     """The sum over parts of the sources, on several threads, gives the same bits every time."""
-    edges = random_edges(3000, 2500, 6000, types=4)
-    x = inputs_of(edges, dtype=torch.float32, channels=9)
-    check(edges, x, "relu")
-    runs = [torch.autograd.grad(call(edges, "relu", **x).sum(), x.values()) for _ in range(3)]
+    case = Sum(EVERY, 4, "relu", (3000, 2500, 6000), 9, torch.float32)
+    check(case, 1e-5)
+    tensors = case.tensors()
+    runs = [gradients(case.run(tensors), tensors) for _ in range(3)]
     for grads in runs[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(grads, runs[0], strict=True))
-
-
-def test_two_python_threads() -> None:
-    edges = [random_edges(300, 250, 4000, types=t) for t in (3, None)]
-    xs = [inputs_of(e, channels=16) for e in edges]
-    with ThreadPoolExecutor(2) as pool:
-        for _ in pool.map(lambda k: check(edges[k % 2], xs[k % 2], "tanh"), range(16)):
-            pass
+        assert all(map(torch.equal, grads, runs[0]))
 
 
 def test_only_the_gradients_that_are_needed() -> None:
-    edges = random_edges()
-    x = inputs_of(edges)
-    for wanted in x:
-        for name, tensor in x.items():
-            tensor.requires_grad_(name == wanted)
-        check(edges, x, "tanh")
+    case = Sum(act="tanh")
+    for wanted in range(7):
+        tensors = case.tensors()
+        given = [t.requires_grad_(k == wanted) for k, t in enumerate(tensors)]
+        check(case, tensors=given)
 
 
 def test_strided_operands_and_one_tensor_in_several_roles() -> None:
-    edges = random_edges(11, 11)
+    case = Sum(GATE, sizes=(11, 11, 37))
     wide = torch.randn(11, 12, dtype=torch.float64, requires_grad=True)
     for parts in (wide.split(4, dim=1), [wide[:, ::3]] * 3):
-        x = dict(zip(("z", "gate_source", "gate_target"), parts, strict=True))
-        grads = [torch.autograd.grad(f(edges, **x).sum(), wide)[0] for f in (call, defined)]
-        close(*grads)
+        both = (f([*parts, *[None] * 4])[0] for f in (case.run, case.define))
+        close(*(torch.autograd.grad(out.sum(), wide)[0] for out in both))
 
 
 @pytest.mark.parametrize("act", [None, "relu", "tanh", "sigmoid"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_nan_and_infinity_go_through(value: float, act: str | None) -> None:
-    edges = random_edges(types=None)
-    for name in ("z", "factor", "shift", "weight"):
-        x = inputs_of(edges, ("factor", "shift", "weight"), dtype=torch.float32)
-        with torch.no_grad():
-            x[name].view(-1)[edges.source[0] * 5 if name == "z" else 3] = value
-        found, wanted = call(edges, act, **x), defined(edges, act, **x)
+    case = Sum(("factor", "shift", "weight"), None, act, dtype=torch.float32)
+    source = case.edges.source[0]
+    for operand in (0, 4, 5, 6):
+        tensors = case.tensors()
+        tensors[operand].detach().view(-1)[3 if operand else source * 5] = value
+        found, wanted = case.run(tensors), case.define(tensors)
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5, equal_nan=True)
-    gated = inputs_of(edges, GATE)
-    with torch.no_grad():
-        gated["gate_source"][edges.source[0]] = value
-    torch.testing.assert_close(call(edges, **gated), defined(edges, **gated), equal_nan=True)
-
-
-def test_derivatives_of_derivatives_and_transforms() -> None:
-    edges = random_edges(4, 3, 7, types=2)
-    x = inputs_of(edges, channels=2)
-
-    def run(*values: Tensor) -> Tensor:
-        return call(edges, "tanh", **dict(zip(x, values, strict=True)))
-
-    assert torch.autograd.gradgradcheck(run, tuple(x.values()), fast_mode=True)
-    assert_torch_func(lambda *values: [run(*values)], *x.values())
+    gated = Sum(GATE, None)
+    tensors = gated.tensors()
+    tensors[1].detach()[source] = value
+    torch.testing.assert_close(gated.run(tensors), gated.define(tensors), equal_nan=True)
 
 
 @pytest.mark.traces
 @pytest.mark.parametrize("parts", [PLAIN, EVERY], ids="-".join)
 @pytest.mark.parametrize("types", [None, 3])
-def test_registered_with_pytorch(parts: tuple[str, ...], types: int | None) -> None:
-    edges = random_edges(types=types)
-    x = inputs_of(edges, parts)
-    tensors = (x["z"], *(x.get(p) for p in PARTS), *edges.index)
-    args = (*tensors, *edges.by_target(), *edges.by_source(), edges.num_targets, "none")
-    torch.library.opcheck(module._OPERATOR.op, args)
+def test_compiled_by_pytorch(parts: tuple[str, ...], types: int | None) -> None:
+    case = Sum(parts, types)
+    edges = case.edges
 
     @torch.compile(fullgraph=True, dynamic=True, backend="aot_eager")
-    def compiled(edges: Edges, act: None, **x: Tensor) -> Tensor:
-        source, target, _ = edges.index
-        return call(Edges(source, target, 11, 9, None, edges.edge_type), **x)
+    def run(z: Tensor, *rest: Any) -> Tensor:
+        *gate, factor, shift, weight = rest
+        own = Edges(edges.source, edges.target, 11, 9, None, edges.edge_type, weight)
+        return neighbor_sum(z, own, tuple(gate) if parts else None, factor, shift)
 
-    check(edges, x, run=compiled)
-
-
-def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
-    assert set(backend().values()) == {"definition"}
-    edges = random_edges()
-    check(edges, inputs_of(edges), "relu")
+    tensors = case.tensors()
+    assert_same_function(run(*tensors), case.define(tensors)[0], some(tensors))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"gate_source": (10, 5)}, r"gate\[0\] has shape \(10, 5\): expected \(11, 5\)"),
-        ({"gate_target": (11, 5)}, r"gate\[1\] has shape \(11, 5\): expected \(9, 5\)"),
-        ({"factor": (3, 4)}, r"factor has shape \(3, 4\): expected \(T, 5\)"),
-        ({"factor": (1, 5)}, "an edge type that does not exist"),
-        ({"weight": (36,)}, r"weight has shape \(36,\): expected \(37,\)"),
+        ({1: (10, 5)}, r"gate\[0\] has shape \(10, 5\): expected \(11, 5\)"),
+        ({2: (11, 5)}, r"gate\[1\] has shape \(11, 5\): expected \(9, 5\)"),
+        ({4: (3, 4)}, r"factor has shape \(3, 4\): expected \(T, 5\)"),
+        ({4: (1, 5)}, "an edge type that does not exist"),
+        ({6: (36,)}, r"weight has shape \(36,\): expected \(37,\)"),
     ],
 )
-def test_bad_operands(change: dict[str, tuple[int, ...]], message: str) -> None:
-    edges = random_edges()
-    x = inputs_of(edges) | {name: torch.randn(shape) for name, shape in change.items()}
+def test_bad_operands(change: dict[int, tuple[int, ...]], message: str) -> None:
+    tensors = Sum().tensors()
+    for operand, shape in change.items():
+        tensors[operand] = torch.randn(shape)
     with pytest.raises(ValueError, match=message):
-        call(edges, **x)
+        Sum().run(tensors)
     with pytest.raises(ValueError, match="act='gelu': expected one of"):
-        call(edges, "gelu", **inputs_of(edges))
+        Sum(act="gelu").run(Sum().tensors())
+
+
+# Edges sorted by target and by source, and edge features whose rows repeat
+
+
+def test_sorted_without_numba_in_inference_and_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = torch.tensor([[3, 9], [0, 9], [3, 9], [1, 9]])[:, 0]
+    torch.library.opcheck(sort_by_node, (node, 5))
+    edges = Edges(node, node, 5, 5)
+    assert edges.by_target() is edges.by_target()
+    with torch.inference_mode():
+        assert not edges.by_target()[0].is_inference()
+        torch.compile(edges.by_source, backend="eager")()  # keeps what no backward may read
+    assert not edges.by_source()[0].is_inference()
+    monkeypatch.setattr(edges_module, "cpu_backend", lambda: "definition")
+    for found in (sort_by_node(node, 5), edges.by_target()):
+        assert [t.tolist() for t in found] == [[0, 1, 2, 2, 4, 4], [1, 3, 0, 2]]
+
+
+def test_nodes_that_are_not_there() -> None:
+    node = torch.tensor([0, 5])
+    with pytest.raises(ValueError, match="names source node 5, but there are 5 source nodes"):
+        Edges(node, node, 5, 6)
+    with pytest.raises(ValueError, match="names target node -1"):
+        Edges(node, -torch.ones_like(node), 6, 6)
+    with pytest.raises(ValueError, match="names a node that does not exist"):
+        sort_by_node(node, 5)
+
+
+def test_distinct_rows() -> None:
+    """Finds the distinct rows of bond types, and a rare row that lies between the sampled rows."""
+    torch.manual_seed(0)
+    rare = torch.zeros(10_000, 3)
+    rare[7] = 1.0
+    for rows, count in ((torch.eye(5)[:, :4][torch.randint(5, (1000,))], 5), (rare, 2)):
+        distinct, index = distinct_rows(rows)
+        assert distinct.size(0) == count
+        assert torch.equal(distinct[index], rows)
+
+
+def test_rows_without_types() -> None:
+    torch.manual_seed(0)
+    with_nan = torch.zeros(100, 2)
+    with_nan[3, 1] = float("nan")
+    for rows in (torch.randn(5000, 3), torch.randn(3, 3), torch.zeros(100, 0), with_nan):
+        assert distinct_rows(rows) is None
+
+
+def test_rows_that_project_to_the_same_number_stay_apart() -> None:
+    """Equality is checked on the rows themselves, not on their projections."""
+    width = torch.exp(torch.linspace(1.0, 2.0, 2, dtype=torch.float64)).frac()
+    rows = torch.zeros(100, 2, dtype=torch.float64)
+    rows[0] = torch.tensor([width[1].item(), 0.0])
+    rows[1] = torch.tensor([0.0, width[0].item()])
+    found = distinct_rows(rows)
+    assert found is None or torch.equal(found[0][found[1]], rows)
+
+
+def test_operands_of_other_shapes() -> None:
+    two, one = torch.tensor([0, 1]), torch.tensor([1])
+    for message, operands in {
+        "target has shape": (two, one, 3, 3),
+        "edge_type has shape": (two, two, 3, 3, torch.ones(1, 4), one),
+        "dtype": (two.float(), two, 3, 3),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            Edges(*operands)
+    with pytest.raises(ValueError, match="z has shape"):
+        neighbor_sum(torch.randn(4000, 2), Edges(two, two, 3, 3))
+
+
+# On GPUs
 
 
 @pytest.mark.cuda
@@ -225,20 +270,18 @@ def test_bad_operands(change: dict[str, tuple[int, ...]], message: str) -> None:
 @pytest.mark.parametrize("parts", SOME, ids="-".join)
 def test_on_a_cuda_device(parts: Any, act: str, types: int | None, dtype: torch.dtype) -> None:
     with torch.device("cuda"):
-        for num_edges, channels in ((0, 5), (2000, 33), (700, 175)):
-            edges = random_edges(900, 500, num_edges, types)
-            check(edges, inputs_of(edges, parts, channels, dtype), act)
+        for edges, channels in ((0, 5), (2000, 33), (700, 175)):
+            check(Sum(parts, types, act, (900, 500, edges), channels, dtype), TOLERANCE[dtype])
 
 
 def interpreted() -> None:
     """Runs Triton's kernels on CPU, in a process whose Triton interprets them."""
-    torch.manual_seed(0)
     acts = ("none", "relu", "tanh", "sigmoid")
     cases = [(parts, (None, 3)[k % 2], "none") for k, parts in enumerate(SOME)]
     cases += [(EVERY, (3, None)[k % 2], act) for k, act in enumerate(acts)]
     for parts, types, act in [*cases, (("shift",), 3, "relu"), (("shift",), None, "tanh")]:
-        edges = random_edges(5, 4, 9, types)
-        check(edges, inputs_of(edges, parts, 5, torch.float64 if types else torch.float32), act)
+        dtype = torch.float64 if types else torch.float32
+        check(Sum(parts, types, act, (5, 4, 9), 5, dtype), TOLERANCE[dtype])
 
 
 def compiled() -> None:
@@ -252,9 +295,9 @@ def compiled() -> None:
 
     cuda._run = warm_up
     for parts, types in ((PLAIN, None), (GATE, 3), (EVERY, None), (EVERY, 3)):
-        edges = random_edges(types=types)
-        x = inputs_of(edges, parts, 40, torch.float64 if types else torch.float32)
-        call(edges, "tanh", **x).sum().backward()
+        dtype = torch.float64 if types else torch.float32
+        case = Sum(parts, types, "tanh", channels=40, dtype=dtype)
+        case.run(case.tensors())[0].sum().backward()
     assert len(made) == 11 and not any("atom." in ptx for ptx in made)
 
 

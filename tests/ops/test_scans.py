@@ -5,18 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops import operator
 from pyg_kernels.ops.expansion import GREENS
 from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
 from pyg_kernels.ops.scan.memory import memory_scan
-from pyg_kernels.ops.scan.walk import Form, linear_scan, walk_scan
-from tests.nn.activation_equations import close
-from tests.ops.conftest import assert_same_in_threads, compiled_kernels
+from pyg_kernels.ops.scan.walk import Form, extremes, linear_scan, walk_scan
+from tests.ops.conftest import compiled_kernels
 from tests.ops.scans import (
     ACTIVATIONS,
     CASES,
@@ -87,25 +87,6 @@ def test_gradients_of_what_statistics_take_away(dtype: torch.dtype) -> None:
 
 
 @some_cases
-def test_two_threads_at_once(case: Case) -> None:
-    case = case._replace(layout=Layout.of_grid(20, 40, CPU), channels=70)
-    x, *others = case.tensors()
-
-    def run(k: int) -> list[Tensor]:
-        outputs = case.run([(1 + k) * x.detach(), *others])
-        return [*outputs, *gradients(outputs, others)]
-
-    assert_same_in_threads(run)
-
-
-@some_cases
-def test_memory_of_any_strides(case: Case) -> None:
-    x, *others = case.tensors()
-    strided = x.detach().t().contiguous().t()
-    close(case.run([strided, *others]), case.run([x, *others]), 1e-12)
-
-
-@some_cases
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
     """A non-finite value stays in its own text, except where texts share statistics."""
@@ -117,28 +98,6 @@ def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
     if not getattr(case.form, "normalize", False) or isinstance(case.form, Form):
         out = found[0].view(4, 3, -1)
         assert out[:, [0, 2]].isfinite().all() and out[0].isfinite().all()
-
-
-@pytest.mark.parametrize("number", range(len(SOME)), ids=list(SOME))
-def test_as_pytorch_knows_it(number: int) -> None:
-    """Second derivatives, torch.func's transforms, and the checks of torch.library."""
-    case = list(SOME.values())[number]
-    case = case._replace(layout=FORMS[3 * number % 12], channels=2, centers=3)
-    tensors = case.tensors()
-
-    def run(*given: Tensor) -> tuple[Tensor, ...]:
-        rest = iter(given)
-        outputs = case.run([t if t is None or not t.requires_grad else next(rest) for t in tensors])
-        return tuple(out for out in outputs if out.requires_grad) or outputs[:1]
-
-    leaves = some(tensors)
-    assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True)
-    torch.library.opcheck(case.scan.op, (*tensors, *case.settings))
-    assert_torch_func(lambda *given: run(*given)[:1], *leaves)
-    rest = [None if t is None else t.detach() for t in tensors[1:]]
-    both = torch.stack([leaves[0], 2 * leaves[0]]).detach()
-    found = torch.func.vmap(lambda x: case.scan.op(x, *rest, *case.settings)[0])(both)
-    close(found, torch.stack([case.run([x, *rest])[0] for x in both]))
 
 
 @pytest.mark.parametrize("green", GREENS)
@@ -177,7 +136,7 @@ def test_half_precision_is_computed_in_single(dtype: torch.dtype) -> None:
         assert torch.equal(one, other.to(dtype))
 
 
-def test_linear_scan_and_the_path_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linear_scan() -> None:
     layout = LAYOUTS["ragged"]
     x, decay = torch.randn(11, 2).double(), torch.rand(11, 2).double()
     initial = torch.randn(4, 2).double()
@@ -191,8 +150,6 @@ def test_linear_scan_and_the_path_without_numba(monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(scan(x), expected, rtol=1e-10, atol=1e-10)
     assert torch.autograd.gradgradcheck(scan, x.requires_grad_(), fast_mode=True)
     assert_torch_func(lambda x: [scan(x)], x)
-    monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
-    torch.testing.assert_close(scan(x), expected, rtol=1e-10, atol=1e-10)
 
 
 GRIDS = {name: layout for name, layout in LAYOUTS.items() if layout.full and layout.num_steps}
@@ -226,6 +183,60 @@ def test_operands_of_other_shapes() -> None:
     ]:
         with pytest.raises(ValueError, match="do not fit 6 rows"):
             linear_scan(one, x, layout, initial)
+
+
+# Maxima over n-grams where several n-grams are equally large
+
+
+def largest_products(x: Tensor, decay: Tensor, readout: str) -> Tensor:
+    """The largest products over one text's 2-grams, computed by the walk's scan as in the layer."""
+    layout, zeros = Layout.of_grid(len(x), 1, CPU), x.new_zeros(2, 1, 1)
+    c0, before = extremes(layout, zeros, zeros, torch.zeros_like(layout.length), x.dtype)
+    params = torch.cat((decay.view(1, 1), x.new_zeros(3, 1)))
+    form = Form(2, readout=readout, pooling="max")
+    return walk_scan(form, layout, x, params, c0, c0[0], before)[0]
+
+
+def largest_sums(x: Tensor, decay: Tensor, readout: str) -> Tensor:
+    table = SumTable(x.new_zeros(2, 1, 0, 1), torch.zeros(1, dtype=torch.long))
+    return sum_max_scan(x, decay, Layout.of_grid(len(x), 1, CPU), table, readout)[0]
+
+
+MAXIMA: dict[str, Any] = {"mul": largest_products, "add": largest_sums}
+
+
+@pytest.mark.parametrize("path", ["compiled", "definition"], indirect=True)
+@pytest.mark.parametrize(("mapping", "adjacent", "slope"), [("mul", -1.0, 6.0), ("add", -4.0, 5.0)])
+def test_maxima_at_decay_zero_and_ties(
+    mapping: str, adjacent: float, slope: float, path: str
+) -> None:
+    """At decay 0 a gapped n-gram is worth 0; of equal n-grams, the one completed first wins."""
+    decay = torch.zeros(1).double().requires_grad_()
+    x = torch.tensor([[3.0, 0.0], [adjacent, 0.0], [0.0, 2.0]]).double().requires_grad_()
+    z = MAXIMA[mapping](x, decay, "z")
+    assert z[2].item() == 0.0
+    assert torch.autograd.grad(z[2, 0], decay)[0].item() == slope
+    ones = torch.ones(4, 2).double().requires_grad_()
+    for readout, picked in (("c", (0, 1)), ("z", (0, 3))):
+        out = MAXIMA[mapping](ones, torch.ones(1).double(), readout)
+        (found,) = torch.autograd.grad(out[3, 0], ones)
+        assert found.nonzero().tolist() == sorted([token, j] for j, token in enumerate(picked))
+
+
+def test_state_of_other_shapes() -> None:
+    x = torch.zeros(3, 4, dtype=torch.float64)
+    layout = Layout.of_ptr(torch.tensor([0, 2, 3]), 2, 3)
+    table = SumTable(x.new_zeros(2, 2, 2, 2), torch.tensor([2, 1]))
+    short, far = (table._replace(seen=torch.tensor(of)) for of in ([2], [5, 1]))
+    for message, options in (
+        (r"x has shape \(3, 3\): expected \(3, 4\)", {"x": x[:, :3]}),
+        (r"state\.best has shape .*: expected \(2, 1", {"layout": Layout.of_grid(len(x), 1, CPU)}),
+        (r"state\.seen has shape \(1,\)", {"state": short}),
+        (r"state\.seen goes from 1 to 5: expected 0 to 2", {"state": far}),
+    ):
+        given = {"x": x, "decay": 0.5, "layout": layout, "state": table}
+        with pytest.raises(ValueError, match=message):
+            sum_max_scan(**{**given, **options})
 
 
 # In Triton's interpreter, and its compiler
