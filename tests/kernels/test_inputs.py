@@ -1,7 +1,7 @@
 """What users hand over: forms of items, several attributes, types, threads, and what is refused."""
 
 from collections.abc import Callable
-from math import inf, nan
+from math import nan
 from typing import Any
 
 import networkx as nx
@@ -31,7 +31,6 @@ from pyg_kernels.kernels import (
     inverse_polynomial,
     reading,
 )
-from tests.graphs import SMILES
 from tests.kernels.cases import (
     F64,
     Stored,
@@ -40,7 +39,6 @@ from tests.kernels.cases import (
     changed,
     close,
     close_sums,
-    dense,
     graph_collection,
     identified,
     vectors,
@@ -113,10 +111,6 @@ def test_strings_where_tokens_are_meant(kernel: Any) -> None:
 
 
 def test_padding_is_no_token() -> None:
-    kernel = DeepStringKernel(1, 1, 0.5, inverse_polynomial(normalize=False), post=True)
-    gram = kernel([[0], [0, 1, 2]])
-    assert gram[0, 0] == kernel([[0]]).item() and gram[1, 1] == kernel([[0, 1, 2]]).item()
-
     def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
         assert float(max(k_xx.max(), k_yy.max())) <= 1  # also in deeper layers
         return arc_cosine(0)(k_xy, k_xx, k_yy)
@@ -133,7 +127,7 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
     "column": lambda kind: kind[:, None],
     "one-hot-float": lambda kind: torch.eye(3)[kind],
     "one-hot-boolean": lambda kind: torch.eye(3, dtype=torch.bool)[kind],
-    "other-numbers": lambda kind: 2**53 + 7 - 3 * kind,
+    "other-numbers": lambda kind: 2**53 + 1 - kind,  # float64 cannot tell the first two apart
     "rows": lambda kind: torch.stack([kind % 2, kind], dim=1),
     "float-rows": lambda kind: torch.stack([kind / 7.0, -kind / 3.0], dim=1),
     "strings": lambda kind: [f"label {label}" for label in kind.tolist()],
@@ -227,24 +221,6 @@ def test_networkx() -> None:
     assert WLSubtreeKernel(1, None)(nx.path_graph(3)).item() == 9 + 5
 
 
-def test_molecules() -> None:
-    """A data set of molecules equals its batch, list and slices; distinct rows are labels."""
-    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-    from pyg_kernels.datasets import MoleculeDataset
-
-    dataset = MoleculeDataset.from_smiles(SMILES)
-    listed, every = list(dataset), range(len(dataset))
-    kernel = WLSubtreeKernel(2, edge_label="edge_attr").fit(dataset)
-    expected = defined(kernel, listed)
-    for graphs in (dataset, listed, dataset.batch(every)):
-        close(kernel(graphs), expected)
-        close(dense(kernel.transform(graphs)), dense(kernel.transform(listed)))
-    close(kernel(dataset[every[::-1]], dataset), expected.flip(0))
-    close(kernel(dataset[1:3]), expected[1:3, 1:3])
-    walks = WLKernel(RandomWalkKernel(1), DiscreteRelabeling(edge_label="edge_attr"), 2)
-    close(walks(dataset).double(), expected)
-
-
 def test_what_is_read() -> None:
     """A data set's transform is applied, node_label=None reads edges alone, fits keep copies, and
     edges of a batch need not be sorted by graph.
@@ -306,15 +282,7 @@ def test_small_and_large_values_and_one_vector_against_many() -> None:
 
 
 @pytest.mark.usefixtures("threads")
-def test_gradients_with_threads() -> None:
-    """Texts get gradients, and so do an activation's own parameters."""
-    texts = [torch.zeros(0, 2, dtype=F64) for _ in range(30)]
-    texts += [vectors(6, 2, seed=k).requires_grad_() for k in range(6)]
-    for kernel in (StringKernel(2, max_memory=4800), DeepStringKernel(max_memory=4800)):
-        gram = kernel(texts)
-        assert gram.requires_grad
-        gram.sum().backward()
-        assert all(text.grad is not None and text.grad.abs().sum() > 0 for text in texts[30:])
+def test_gradients_of_the_parameters_of_an_activation() -> None:
     scale = torch.tensor(2.0, dtype=F64, requires_grad=True)
 
     def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
@@ -407,8 +375,6 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (WALK, [ring(x=torch.ones(3, 1) * 1j)], "'x' of the graphs has complex numbers"),
     (RandomWalkKernel(50, 1e7, edge_feature=None), [ring()], "not finite in torch.float64"),
     (STRING, [[1, "a"]], "text 0 has tokens of type int, str"),
-    (StringKernel(analyzer="words"), SENTENCES, "analyzer="),
-    (StringKernel(tokenizer=str.split), SENTENCES, "tokenizer="),
     (StringKernel(analyzer="word", tokenizer="split"), SENTENCES, "tokenizer='split'"),
     (WALK, [ring(), Data(x=torch.ones(2, 1), adj_t=SPARSE)], r"graph 1 .*adj_t"),
     (WALK, [ring(), Data(x=torch.ones(2, 1), edge_index=SPARSE)], r"graph 1 .* of shape .*sparse"),
@@ -439,20 +405,9 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (SUBTREES, [ring(nan)], "graph 0"),
     (DeepGraphKernel(activation=DIVERGING), [ring(9.0)], r"needs K\(x, x\) < 2"),
     (DeepStringKernel(2, 1, 0.5, DIVERGING), [2 * vectors(4)], r"needs K\(x, x\) < 2"),
-    *(
-        (kernel, GRAPHS, r"_(label|feature)=.*: expected the name of an attri")
-        for value in (3, ["x", None], {"x": 1})
-        for kernel in (WLSubtreeKernel(node_label=value), RandomWalkKernel(edge_feature=value))
-    ),
-    *(
-        (WLSubtreeKernel(1, iteration_weights=weights), GRAPHS, "iteration_weights.*: expected 2 f")
-        for weights in ([1.0], [1.0, -1.0], [1.0, inf], [1.0, nan])
-    ),
     (LabelSequenceKernel(edge_label="length_"), GRAPHS, "length_"),
     (LabelSequenceKernel(2, min_nodes=3), GRAPHS, "min_nodes=3: expected at most 2"),
-    (WLKernel(relabel=DiscreteRelabeling), rings(), "relabel="),
     (WLKernel(relabel=DiscreteRelabeling("absent")), GRAPHS, "graph 0.*absent"),
-    (DeepGraphKernel(activation=inverse_polynomial), rings(), "activation="),
     (WLKernel(relabel=(SQUARE, OTHER, SQUARE)), GRAPHS, "expected"),
     (WLKernel(relabel=(torch.ones(4, 4), OTHER, WIDE)), GRAPHS, "graph 0 has 3 node"),
     (WLKernel(relabel=(SQUARE, SQUARE, "V")), GRAPHS, "V must be a matrix"),

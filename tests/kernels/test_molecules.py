@@ -14,8 +14,10 @@ from sklearn.base import clone
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.chem import DefaultFeaturizer, InvalidSmiles, MolFeaturizer
+from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.kernels import (
     DeepGraphKernel,
+    DiscreteRelabeling,
     Kernel,
     KernelGP,
     MoleculeSimilarity,
@@ -27,7 +29,7 @@ from pyg_kernels.kernels import (
     molecule_kernels,
     similarity,
 )
-from tests.kernels.cases import identified
+from tests.kernels.cases import close, identified
 from tests.kernels.definitions import defined
 
 SMILES = ["CCO", "c1ccccc1O", "[Na+].[Cl-]", "C", "C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "F/C=C/F"]
@@ -49,6 +51,21 @@ def test_smiles_molecules_and_graphs_are_alike(kernel: Kernel) -> None:
         kernel([*SMILES[:2], "C1CC"])
     with pytest.raises(TypeError, match="graph 2 is a NoneType: expected a"):
         kernel([*SMILES[:2], None])
+
+
+WALKS = WLKernel(RandomWalkKernel(1), DiscreteRelabeling(edge_label="edge_attr"), 2)
+
+
+@identified([WLSubtreeKernel(2, edge_label="edge_attr", output="gram"), WALKS])
+def test_data_sets(kernel: Any) -> None:
+    """A data set of molecules equals its batch, list and slices; distinct rows are labels."""
+    dataset, every = MoleculeDataset.from_smiles(SMILES), range(len(SMILES))
+    expected = defined(kernel, list(dataset)).to(kernel(dataset).dtype)
+    for graphs in (dataset, list(dataset), dataset.batch(every)):
+        close(kernel(graphs), expected)
+        close(torch.from_numpy(kernel.fit(dataset).transform(graphs)), expected)
+    close(kernel(dataset[every[::-1]], dataset), expected.flip(0))
+    close(kernel(dataset[1:3]), expected[1:3, 1:3])
 
 
 @identified([WLSubtreeKernel(2), DeepGraphKernel(), WLKernel(), WLKernel(RandomWalkKernel(2))])

@@ -22,12 +22,10 @@ from pyg_kernels.kernels import (
     CountKernel,
     DeepGraphKernel,
     DeepStringKernel,
-    LabelSequenceKernel,
+    DiscreteRelabeling,
     RandomWalkKernel,
-    ShortestPathKernel,
     StringKernel,
-    WLKernel,
-    WLSubtreeKernel,
+    inverse_polynomial,
 )
 from tests.kernels.cases import (
     F64,
@@ -211,9 +209,13 @@ def rebuilt(case: Case, items: Sequence[Any], leaves: Sequence[Tensor]) -> list[
     return [case.inputs.replaced(x, part) for x, part in zip(items, parts, strict=True)]
 
 
+@pytest.mark.usefixtures("threads")
 @differentiable_everywhere
 def test_gradients(case: Case) -> None:
-    """Between two collections, within one, and of the diagonal; blocks give the same gradients."""
+    """Between two collections, within one, and of the diagonal.
+
+    Blocks give the same gradients, which other threads would lose; the first needs none.
+    """
     xs, of_xs = differentiable(case, [3, 2], seed=0)
     ys, of_ys = differentiable(case, [3], seed=20)
     kernel, blocks = case.build(), case.build(max_memory=1)
@@ -223,7 +225,7 @@ def test_gradients(case: Case) -> None:
         return kernel(first, rebuilt(case, ys, leaves[len(of_xs) :]))
 
     def within(*leaves: Tensor, kernel: Any = kernel) -> Tensor:
-        return kernel([*rebuilt(case, xs, leaves), case.inputs.make(0, 0, F64)])
+        return kernel([case.inputs.make(0, 0, F64), *rebuilt(case, xs, leaves)])
 
     def alone(*leaves: Tensor, kernel: Any = kernel) -> Tensor:
         return kernel.diagonal(rebuilt(case, xs, leaves))
@@ -342,35 +344,43 @@ def test_broken_collections(case: Case) -> None:
             kernel(good, [narrow])
 
 
-NO_COUNTS = [0, -1, 1.5, True, "2", None, nan]
-SHARED = {"max_memory": [0, -5, 1.5], "verbose": [-1, 1.5, "yes"], "dtype": [torch.long, "float64"]}
-ITERATIONS = {"num_iterations": NO_COUNTS[1:]}
-WRONG: list[tuple[Any, dict[str, list[Any]]]] = [
-    (StringKernel(), {"order": NO_COUNTS, "decay": [-0.1, 1.01, nan, inf, True], **SHARED}),
-    (StringKernel(), {"combine": ["times", None], "weighting": ["start", None]}),
-    (StringKernel(), {"normalize": ["unit", True, "weight"]}),
-    (DeepStringKernel(), {"order": NO_COUNTS, "num_layers": NO_COUNTS, "normalize": ["cosine"]}),
-    (DeepStringKernel(), {"decay": [-0.1, 1.01, nan, inf, True]}),
-    (RandomWalkKernel(), {"order": NO_COUNTS[:-2], "decay": [-0.1, nan, inf, "1"], **SHARED}),
-    (RandomWalkKernel(), {"normalize": ["weights"], "non_backtracking": [1]}),
-    (DeepGraphKernel(), {"order": NO_COUNTS, "num_layers": NO_COUNTS}),
-    (DeepGraphKernel(), {"decay": [-0.1, nan, inf, "1"], "combine": ["times", None]}),
-    (DeepGraphKernel(), {"empty_walks": ["drop", None]}),
-    (WLSubtreeKernel(), {**ITERATIONS, **SHARED, "output": ["dense", None], "compare": ["max"]}),
-    (LabelSequenceKernel(), {"num_nodes": [0], "non_backtracking": [1]}),
-    (ShortestPathKernel(), {"max_length": [0, 1.5]}),
-    (WLKernel(), {**ITERATIONS, "relabel": ["continuous", None]}),
-]
+NO_COUNTS, NO_NAMES = [0, -1, 1.5, True, "2", nan], [3, ["x", None], {"x": 1}]
+WRONG: dict[str, list[Any]] = {
+    **dict.fromkeys(("order", "num_layers", "num_nodes", "min_nodes", "min_count"), NO_COUNTS),
+    **dict.fromkeys(("node_label", "node_feature", "edge_label", "edge_feature"), NO_NAMES),
+    "num_iterations": NO_COUNTS[1:],
+    "iteration_weights": [[1.0], [1, 1, 1, -1.0], [1, 1, 1, inf], [1, 1, 1, nan]],
+    "max_length": [0, 1.5],
+    "max_memory": [0, -5, 1.5],
+    "verbose": [-1, 1.5, "yes"],
+    "dtype": [torch.long, "float64"],
+    "decay": [-0.1, nan, inf, True, "1"],
+    "combine": ["times", None],
+    "weighting": ["start", None],
+    "normalize": ["unit", "weight"],
+    "non_backtracking": [1],
+    "activation": [inverse_polynomial],
+    "empty_walks": ["drop", None],
+    "output": ["dense", None],
+    "compare": ["max"],
+    "relabel": ["continuous", None, DiscreteRelabeling],
+    "analyzer": ["words"],
+}
+ALSO: dict[type[Any], dict[str, list[Any]]] = {
+    StringKernel: {"order": [None], "decay": [1.01], "normalize": [True], "tokenizer": [str.split]},
+    DeepStringKernel: {"order": [None], "decay": [1.01], "normalize": ["cosine"]},
+    RandomWalkKernel: {"normalize": ["weights"]},
+    DeepGraphKernel: {"order": [None], "num_layers": [None]},
+}
 
 
-@pytest.mark.parametrize(("kernel", "wrong"), WRONG)
-def test_wrong_arguments(kernel: Any, wrong: dict[str, list[Any]]) -> None:
+@of_each_class
+def test_wrong_arguments(case: Case) -> None:
     """The constructor accepts anything; every call that uses it says what is wrong."""
-    of_texts = isinstance(kernel, (StringKernel, DeepStringKernel))
-    items = [vectors(3) if of_texts else vector_graph(3, 0)]
-    for argument, values in wrong.items():
-        for value in values:
-            found = type(kernel)(**{argument: value})
+    kind, items = type(case.kernel), case.collection(1)
+    for argument in kind().get_params(deep=False):
+        for value in WRONG.get(argument, []) + ALSO.get(kind, {}).get(argument, []):
+            found = kind(**{argument: value})
             for call in (found, found.diagonal, found.fit, found.fit_transform):
                 with pytest.raises(ValueError, match=argument):
                     call(items)

@@ -150,14 +150,6 @@ SIGMAS = {
 }
 
 
-def test_the_spaces_of_polynomials() -> None:
-    x, y = random_text(2, 3)
-    k = torch.dot(x, y)
-    for sigma in SIGMAS.values():
-        close_sums(torch.dot(sigma.phi(x), sigma.psi(y)), sigma(k))
-        close_sums(torch.dot(sigma.phi(x), sigma.phi(y)), sigma.kernel(k, x @ x, y @ y))
-
-
 def deep_string_features(
     x: Tensor, num_layers: int, order: int, decay: float, sigma: Sigma
 ) -> list[Tensor]:
