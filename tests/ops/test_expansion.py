@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from pyg_kernels.ops import expansion
@@ -71,31 +69,6 @@ def assert_is_direct_sum(green: str, a: Tensor, centers: Tensor, with_line: bool
 ways = pytest.mark.parametrize(("green", "path"), WAYS, indirect=["path"])
 
 
-@st.composite
-def grids(drawn: st.DrawFn) -> tuple[Tensor, Tensor, bool]:
-    """Inputs and centres on one coarse grid."""
-    units, d, n = (drawn(st.integers(low, high)) for low, high in ((1, 3), (1, 8), (0, 6)))
-    rows = drawn(st.sampled_from([1, units]))
-    point = st.integers(-5, 5).map(lambda i: i / 4)
-    centers = drawn(st.lists(point, min_size=rows * d, max_size=rows * d))
-    inputs = drawn(st.lists(point, min_size=n * units, max_size=n * units))
-    numbers = [torch.tensor(t, dtype=torch.float64) for t in (inputs, centers)]
-    return numbers[0].view(n, units), numbers[1].view(rows, d), drawn(st.booleans())
-
-
-@ways
-def test_ties(green: str, path: str) -> None:
-    """At coincident centres and inputs exactly on centres, derivatives are those from the left."""
-
-    @given(grids())
-    @settings(max_examples=25, deadline=None, derandomize=True)
-    def check(drawn: tuple[Tensor, Tensor, bool]) -> None:
-        a, centers, with_line = drawn
-        assert_is_direct_sum(green, a, centers, with_line)
-
-    check()
-
-
 AWKWARD = {
     "one": torch.tensor([0.25]),
     "all-equal": torch.full((33,), 0.3),
@@ -114,6 +87,7 @@ AWKWARD = {
 @ways
 @pytest.mark.parametrize("name", AWKWARD)
 def test_awkward_centres(green: str, path: str, name: str) -> None:
+    """At coincident centres and inputs exactly on centres, derivatives are those from the left."""
     row = AWKWARD[name].double()
     middle = row[len(row) // 2]
     at = torch.cat([row, row.nextafter(row + 1), row.nextafter(row - 1), middle + draw(5, 9)])
