@@ -185,6 +185,7 @@ def check(
     tensors = case.tensors() if tensors is None else tensors
     exact = [t if t is None or not t.requires_grad else leaf(t, torch.float64) for t in tensors]
     found, expected = case.run(tensors), case.define(exact)
+    assert {t.dtype for t in found} == {case.dtype}
     pairs = [pair for pair in zip(found, expected, strict=True) if pair[1].requires_grad]
     if output is not None and pairs:
         pairs = [pairs[output % len(pairs)]]

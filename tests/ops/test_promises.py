@@ -10,8 +10,11 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.ops import backend
-from pyg_kernels.ops.expansion import GREENS
+from pyg_kernels.ops.expansion import GREENS, cpu
+from pyg_kernels.ops.neighbor_sum import cpu as sums
 from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.maximum_cpu import _program
+from pyg_kernels.ops.scan.traced import _traced
 from tests.nn.activation_equations import close
 from tests.ops import scans
 from tests.ops.scans import CPU, check, gradients, some
@@ -95,3 +98,21 @@ def test_memory_of_any_strides(case: Any) -> None:
 def test_without_numba(case: Any, path: str) -> None:
     assert set(backend().values()) == {"definition"}
     check(case)
+
+
+class Own(Tensor):
+    """A subclass that changes nothing."""
+
+
+@every_case
+def test_subclasses_of_tensors(case: Any) -> None:
+    """PyTorch's overriding is switched off while an op's methods run, which trace formulas."""
+    for kept in (sums._programs, cpu._gaussian, _program, _traced):
+        kept.cache_clear()
+    tensors = case.tensors()
+    found = case.run([tensors[0].as_subclass(Own), *tensors[1:]])
+    expected = case.run(tensors)
+    assert type(found[0]) is Own
+    slopes = [gradients(outputs, tensors) for outputs in (found, expected)]
+    torch.testing.assert_close(*slopes)
+    torch.testing.assert_close([out.as_subclass(Tensor) for out in found], list(expected))
