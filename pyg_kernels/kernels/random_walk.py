@@ -92,16 +92,21 @@ def spectral_radius(steps: Steps, decay: float) -> float:
 
     def product(values: np.ndarray) -> np.ndarray:
         further = steps.further(torch.from_numpy(values.copy()).to(walks).view_as(walks))
-        return further.reshape(-1).double().cpu().numpy()
+        return _numbers(further)
 
     if size <= _DENSE:
         return float(np.linalg.eigvals([product(row) for row in np.eye(size)]).real.max())
     adjacency = LinearOperator((size, size), matvec=product, dtype=np.float64)
-    start = walks.reshape(-1).double().cpu().numpy()
     try:
-        return float(eigs(adjacency, 1, which="LR", v0=start)[0][0].real)
+        return float(eigs(adjacency, 1, which="LR", v0=_numbers(walks))[0][0].real)
     except ArpackError:
         return rate or float(steps.further(walks).norm() / walks.norm())
+
+
+def _numbers(values: Tensor) -> np.ndarray:
+    """All numbers of a tensor in a row; those that ``torch.func`` passes have no memory to share."""
+    values = values.reshape(-1).double().cpu()
+    return values.numpy() if is_plain(values) else np.array(values.tolist())
 
 
 def sum_of_all_orders(steps: Steps, decay: float) -> Tensor:

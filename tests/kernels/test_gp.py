@@ -14,6 +14,7 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels import (
@@ -428,6 +429,17 @@ def test_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gp, "_machine_memory", lambda: 8.0 * 5 * 36 - 1)
     with pytest.raises(MemoryError, match="Gram matrix of 6 items"):
         KernelGP(SUM).fit(OLD[:24], y)
+
+
+def test_model_selection() -> None:
+    """A search over the arguments of a kernel, and over kernels."""
+    one, noises = WLSubtreeKernel(compare="minmax"), [0.1, 10.0]
+    grid = [
+        {"kernel": [one], "kernel__num_iterations": [0, 2], "noise": noises},
+        {"kernel": [SUM], "noise": noises},
+    ]
+    search = GridSearchCV(KernelGP(tune=False), grid, cv=3, error_score="raise").fit(OLD, OLD_Y)
+    assert search.best_params_["noise"] == 0.1 and search.best_score_ > 0.5
 
 
 REFUSED: list[tuple[Any, Any, str]] = [

@@ -294,7 +294,10 @@ def test_gradients_of_the_parameters_of_an_activation() -> None:
 
 
 @pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("kernel", [RandomWalkKernel(normalize=True), DeepGraphKernel(1)])
+@pytest.mark.parametrize(
+    "kernel",
+    [RandomWalkKernel(normalize=True), RandomWalkKernel(None, decay=0.01), DeepGraphKernel(1)],
+)
 def test_tangents_are_those_of_all_blocks(kernel: Any) -> None:
     """Tangents would be lost in other threads."""
     values, small = torch.rand(6, 3, 2, dtype=F64), clone(kernel).set_params(max_memory=1)
