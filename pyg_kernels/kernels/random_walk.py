@@ -104,7 +104,7 @@ def spectral_radius(steps: Steps, decay: float) -> float:
 
 
 def _numbers(values: Tensor) -> np.ndarray:
-    """All numbers of a tensor in a row; those that ``torch.func`` passes have no memory to share."""
+    """All numbers of a tensor in a row; a tensor that ``torch.func`` passes has no memory."""
     values = values.reshape(-1).double().cpu()
     return values.numpy() if is_plain(values) else np.array(values.tolist())
 
