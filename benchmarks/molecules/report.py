@@ -71,6 +71,8 @@ def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
                 continue
             with np.load(path.with_name("test.npz"), allow_pickle=False) as file:
                 y, prediction = file["y"], file["prediction"]
+            if y.shape != prediction.shape:
+                raise ValueError("shapes")
             history, test = record["history"], (y, prediction)
             cells.append(FinishedCell(record, history, None, path.parent, test))
         except (*DAMAGE, AttributeError):
@@ -142,7 +144,7 @@ class Section:
         return [first] if len(self.targets) == 1 else [first, self._each_target(digits)]
 
     def _difference(self, line: Line, digits: str) -> str:
-        place = [_label(each) for each in self.lines].index(_label(line))
+        place = [each is line for each in self.lines].index(True)
         return summary.difference_text(self.differences[place], digits) if place else "best"
 
     def _each_target(self, digits: str) -> Table:
@@ -177,7 +179,7 @@ class Section:
                     axes.set_title(_label(line), fontsize="small")
                     axes.set(xlabel=f"predicted {target}", ylabel=f"measured {target}")
                 else:
-                    axes.plot([], [], color=f"C{place % 10}", label=_label(line))
+                    axes.plot([], [], color=f"C{place % 10}", linewidth=1.0, label=_label(line))
             if self.metric != "rmse":
                 found[row].set_title(target, fontsize="small")
                 found[row].legend(fontsize="x-small")
@@ -243,7 +245,7 @@ def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
         for cell in sorted(found, key=lambda cell: cell.record["seed"]):
             own = f"{label} in {cell.out}" if apart else label
             named.append(replace(cell, record={**cell.record, "model": own}))
-    return list(groups(named, lambda cell: cell.record["model"]).values())
+    return list(groups(named, kind).values())
 
 
 def _label(line: Line) -> str:

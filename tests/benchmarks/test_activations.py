@@ -232,6 +232,17 @@ def test_patterns_and_checks() -> None:
     assert get_args(LibraryInit) == get_args(Init)  # the command line repeats these names
 
 
+def test_weights_of_a_unit_are_drawn_after_its_activation() -> None:
+    """So that the documented trials start from the weights that they had."""
+    options = Xor(init="random")
+    found = trials.fresh_network(
+        trials.XorTrial(options, "cpu", "unit", 7, {"inputs": 2, "centers": 5})
+    )
+    torch.manual_seed(7)
+    KernelActivation(1, 5, **trials.activation_options(options))
+    assert torch.equal(found.get_submodule("lin").weight, torch.nn.Linear(2, 1).weight)
+
+
 def test_recurrent_networks_beside_the_learned_ones() -> None:
     """The recurrence of the sigmoid RNN, and the LSTM's forget bias in the forget gates alone."""
     net, x = trials.SigmoidRNN(2, 3).double(), torch.randn(4, 5, 2, dtype=torch.double)

@@ -355,6 +355,8 @@ def test_stereoisomers_have_different_features() -> None:
 def test_stereo_is_that_of_the_molecule_as_it_is_now() -> None:
     for smiles, code in ((r"C/C=C(\[C@H](C)F)[C@@H](C)F", 1), (r"C/C=C([C@H](C)F)\[C@@H](C)F", 2)):
         assert set(DEFAULT.encode(smiles).bonds[:, 1]) == {0, code}  # E and Z by chirality alone
+        assert DEFAULT.bond_features[1].choices[code] == "_EZ"[code]
+    assert DEFAULT.atom_features[5].choices == ("none", *"RSrs")
     changed = Chem.RWMol(Chem.MolFromSmiles("C[C@H](F)Cl"))
     assert 1 in DEFAULT.encode(changed).atoms[:, 5]
     changed.GetAtomWithIdx(3).SetAtomicNum(9)  # no center any more, whatever RDKit has noted

@@ -235,8 +235,8 @@ class XorTrial(Trial):
 
     def network(self) -> nn.Module:
         """``y = f(w z + b)`` with a learned f, from ``(patterns, inputs)`` to ``(patterns,)``."""
-        lin, options = nn.Linear(self.place["inputs"], 1), activation_options(self.options)
-        activation = KernelActivation(1, self.place["centers"], **options)
+        activation = KernelActivation(1, self.place["centers"], **activation_options(self.options))
+        lin = nn.Linear(self.place["inputs"], 1)  # drawn after the activation
         parts = {"lin": lin, "activation": activation, "flatten": nn.Flatten(0)}
         return nn.Sequential(OrderedDict(parts))
 

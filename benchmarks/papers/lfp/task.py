@@ -332,7 +332,7 @@ def _comparison(runs: Sequence[Run], means: pandas.DataFrame, recordings: Record
     )
 
     def spread_of(part: str) -> summary.Column:
-        return lambda group: summary.spread(means.loc[group[0].record["model"], part], DIGITS)
+        return lambda group: summary.spread(means[part].loc[group[0].record["model"]], DIGITS)
 
     columns: dict[str, summary.Column] = {
         "subjects": lambda group: len(means.loc[group[0].record["model"]]),

@@ -3,6 +3,7 @@
 import pytest
 
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -182,10 +183,14 @@ def test_settings_and_folders_that_differ_name_lines_apart(gather, tmp_path):
     write(tmp_path / "b", "net", 0, 0.2, settings={"lr": 0.5})
     for seed in (0, 1):
         write(tmp_path / "z", "net", seed, 0.3)
+        write(tmp_path / "old", "wl", seed, 0.3)
+        write(tmp_path / "new", "wl", seed, 0.4, settings={"lr": 0.1, "patience": None})
     out = printed(gather())
     found = {name: line[1] for name, line in rows(out).items() if name.startswith("net")}
     a, z = (f"net (lr 0.1) in {tmp_path / name}" for name in "az")
     assert found == {a: "1", "net (lr 0.5)": "1", z: "2"}
+    lines = [line.split() for line in out.splitlines() if line.startswith("wl ")]
+    assert [line[2] for line in lines] == ["2", "2"]  # runs of a setting that others lack are apart
 
 
 def test_sections_are_of_the_same_molecules_and_one_kind_of_score(gather, tmp_path):
@@ -209,15 +214,21 @@ def test_sections_are_of_the_same_molecules_and_one_kind_of_score(gather, tmp_pa
 def test_what_is_damaged_or_unfinished_is_named(gather, call_main, tmp_path):
     write(tmp_path / "a", "net", 0, 0.1)
     (write(tmp_path / "a", "net", 1, 0.1) / "record.json").unlink()
-    for name, file, content in (("record", "record.json", b"{"), ("numbers", "test.npz", b"PK")):
+    unequal = io.BytesIO()
+    np.savez(unequal, y=np.zeros((3, 1)), prediction=np.zeros((2, 1)))
+    for name, file, content in (
+        ("record", "record.json", b"{"),
+        ("numbers", "test.npz", b"PK"),
+        ("shapes", "test.npz", unequal.getvalue()),
+    ):
         run = write(tmp_path / name, "net", 2, 0.1)
         (run / file).write_bytes(content)
     (write(tmp_path / "other", "net", 3, 0.1) / "record.json").write_text('{"task": "lfp"}')
     status, out, err = gather()
     assert status == 1
     assert rows(out)["net"][1] == "1"
-    assert err.count("is damaged") == 2 and err.count("unfinished: ") == 1
-    assert (tmp_path / "report.html").read_text().count("is damaged") == 2
+    assert err.count("is damaged") == 3 and err.count("unfinished: ") == 1
+    assert (tmp_path / "report.html").read_text().count("is damaged") == 3
     assert gather("--out", tmp_path / "a" / "configuration.json")[0] == 2
     (tmp_path / "empty").mkdir()
     assert_refused(call_main(main, "report", tmp_path / "empty"), "no finished run")
