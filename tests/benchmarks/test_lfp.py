@@ -168,15 +168,13 @@ def test_training_knows_nothing_of_the_subject_left_out(compare, tmp_path) -> No
 
 def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
     data = planted(num_subjects=2, trials=10)
-    subjects = np.array(["a/b $1_{", "test"])[data.subject]
+    subjects = np.array(["a/b $1_{", "c|d\né"])[data.subject]
     path = save(tmp_path / "two.npz", data, subject=subjects, y=10 * data.y.numpy())
     printed(compare("--data", path, "--models", "cnn"))
     records = metrics_of(tmp_path / "out")
     assert {record["subject"] for record in records} == set(subjects)
     table = table_of(tmp_path / "out", dtype=str)
     assert set(table["label"]) == {"0", "10", "20"}
-    mean = np.mean([record["test"] for record in records])
-    assert f"| {mean:.2f} ± " in (tmp_path / "out" / "table.md").read_text()
     # Every fifth trial of each class of the other subject chooses the epoch.
     for (left_out, _), run in table.groupby(["left_out", "model"]):
         for part, number in (("train", 8), ("valid", 2), ("test", 10)):

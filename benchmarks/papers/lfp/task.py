@@ -332,10 +332,10 @@ def _comparison(runs: Sequence[Run], means: pandas.DataFrame, recordings: Record
     )
 
     def spread_of(part: str) -> summary.Column:
-        return lambda group: summary.spread(means[part].loc[group[0].record["model"]], DIGITS)
+        return lambda group: summary.spread(means.xs(group[0].record["model"])[part], DIGITS)
 
     columns: dict[str, summary.Column] = {
-        "subjects": lambda group: len(means.loc[group[0].record["model"]]),
+        "subjects": lambda group: len(means.xs(group[0].record["model"])),
         **{part: spread_of(part) for part in PARTS},
         "s/epoch": lambda group: f"{summary.mean_seconds(group):.2f}",
     }
