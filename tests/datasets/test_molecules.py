@@ -63,6 +63,7 @@ def test_molecules_are_what_the_featurizer_gives_and_not_changed_with_it(
     named = MoleculeDataset.from_smiles(SMILES, TARGETS, [*"abc"], featurizer=featurizer.name)
     assert (repr(named), named.target_names) == (f"MoleculeDataset({len(SMILES)})", ["a", "b", "c"])
     assert torch.equal(named.y.nan_to_num(9), TARGETS.nan_to_num(9))
+    assert named.split_values is None
     for _ in range(2):
         for data, smiles, y in zip(named, SMILES, TARGETS, strict=True):
             expected = featurizer(smiles)

@@ -367,6 +367,8 @@ def test_an_array_from_elsewhere(copied: Path, tmp_path: Path) -> None:
     shutil.copy(other.folder / "records.npy", copied)
     with pytest.raises(ValueError, match=r"records.npy is damaged: it has \|u1 \(\d+,\), not"):
         MoleculeShards(copied)
+    with pytest.raises(FileNotFoundError, match=r"has no manifest.json"):
+        MoleculeShards(tmp_path)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

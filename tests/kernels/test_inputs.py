@@ -179,6 +179,8 @@ def test_labels_that_are_almost_alike() -> None:
     assert kernel.transform([wide]).item() == 0
     assert WLSubtreeKernel(0)([ring(2**24 + k, torch.int64) for k in (0, 1)])[0, 1] == 0
     assert WLSubtreeKernel(0)([ring(6.0, torch.int64)]).item() == 9  # these are no vectors
+    kinds = [Data(kind=torch.tensor([2**53 + k, -7]), edge_index=RING[:, :0]) for k in (0, 1)]
+    assert RandomWalkKernel(1, node_feature="kind")(kinds).tolist() == [[2, 1], [1, 2]]
 
 
 def test_types_that_differ() -> None:

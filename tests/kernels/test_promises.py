@@ -346,9 +346,10 @@ def test_broken_collections(case: Case) -> None:
 
 NO_COUNTS, NO_NAMES = [0, -1, 1.5, True, "2", nan], [3, ["x", None], {"x": 1}]
 WRONG: dict[str, list[Any]] = {
-    **dict.fromkeys(("order", "num_layers", "num_nodes", "min_nodes", "min_count"), NO_COUNTS),
+    "order": NO_COUNTS,
+    **{key: [*NO_COUNTS, None] for key in ("num_layers", "num_nodes", "min_nodes", "min_count")},
     **dict.fromkeys(("node_label", "node_feature", "edge_label", "edge_feature"), NO_NAMES),
-    "num_iterations": NO_COUNTS[1:],
+    "num_iterations": [*NO_COUNTS[1:], None],
     "iteration_weights": [[1.0], [1, 1, 1, -1.0], [1, 1, 1, inf], [1, 1, 1, nan]],
     "max_length": [0, 1.5],
     "max_memory": [0, -5, 1.5],
@@ -370,7 +371,7 @@ ALSO: dict[type[Any], dict[str, list[Any]]] = {
     StringKernel: {"order": [None], "decay": [1.01], "normalize": [True], "tokenizer": [str.split]},
     DeepStringKernel: {"order": [None], "decay": [1.01], "normalize": ["cosine"]},
     RandomWalkKernel: {"normalize": ["weights"]},
-    DeepGraphKernel: {"order": [None], "num_layers": [None]},
+    DeepGraphKernel: {"order": [None]},
 }
 
 

@@ -119,8 +119,10 @@ def test_an_interrupted_run_ends_with_the_uninterrupted_numbers(folder: Path) ->
     began = json.loads(path.read_text())
     assert began["threads"] == torch.get_num_threads()
     path.write_text(json.dumps({**began, "threads": 64}))
-    with patch.object(store, "_write", wraps=store._write) as write:
+    read = patch.object(store, "_read", wraps=store._read)
+    with patch.object(store, "_write", wraps=store._write) as write, read as kept:
         assert "began with 64 threads" in train(folder, "run", f"{words} --resume")
+    assert kept.call_count == 3  # members, which are not fitted again
     assert write.call_count == 6 - 3 + 1  # the other members, and the estimator
     for name in ("predictions.csv", "metrics.json", "training.csv"):
         assert (folder / "run" / name).read_text() == (folder / "whole" / name).read_text()

@@ -67,6 +67,7 @@ def test_derivatives(case: Any) -> None:
     ],
 )
 def test_registration(case: Any) -> None:
+    case = case._replace(dtype=torch.float32)
     torch.library.opcheck(case.op, case.arguments(case.tensors()))
 
 
