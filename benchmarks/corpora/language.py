@@ -155,7 +155,8 @@ class LanguageLoader:
         batch_size: B, reduced to the number of words to predict if these are fewer.
         steps: T; the last batch may have fewer.
         whole: whether every word is predicted exactly once, as in an evaluation: the first one from
-            an end of line. Otherwise the last words, fewer than B, are left out.
+            an end of line. Streams that end early are filled up with targets of -100. Otherwise the
+            last words, fewer than B, are left out.
         vary: whether T is drawn for each batch and epoch: normal with standard deviation 5 and mean
             ``steps`` or, once in 20, half of that; at least 5 (Merity et al. 2018). The learning
             rate should be scaled by T / ``steps``.

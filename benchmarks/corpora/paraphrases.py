@@ -232,7 +232,8 @@ def _train_queries(pairs: Sequence[Pair], seed: int) -> Iterator[TrainQuery]:
     sentences = torch.tensor(list(similar))
     for query in dict.fromkeys(first for first, _ in pairs):
         kept = {query, *similar[query]}
-        drawn = sentences[torch.randperm(len(sentences), generator=generator)].tolist()
+        order = torch.randperm(len(sentences), generator=generator)[: NEGATIVES + len(kept)]
+        drawn = sentences[order].tolist()
         negatives = [place for place in drawn if place not in kept][:NEGATIVES]
         if not negatives:
             raise ValueError("all sentences to train on are similar to each other")

@@ -1,5 +1,6 @@
 """``python -m benchmarks.papers.lfp`` from end to end, on recordings made here."""
 
+import json
 import math
 import re
 import shutil
@@ -182,6 +183,19 @@ def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
             counts = rows["label"].value_counts()
             assert dict(counts) == dict.fromkeys(["0", "10", "20"], number)
             assert set(rows["subject"] == left_out) == {part == "test"}
+
+
+def test_subjects_may_have_the_names_of_parts(compare, tmp_path) -> None:
+    data = planted()
+    subjects = np.array(["test", "train", "valid"])[data.subject]
+    words = ("--data", save(tmp_path / "names.npz", data, subject=subjects), "--models", "cnn")
+    printed(compare(*words))
+    for number, path in enumerate(sorted(tmp_path.glob("out/runs/*/record.json"))):
+        known = {"train": 90.0, "valid": 60.0 + number, "test": 10.0 * number}
+        path.write_text(json.dumps(json.loads(path.read_text()) | known))
+    printed(compare(*words, "--report"))
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "| 90.00 ± 0.00 | 61.00 ± 1.00 | 10.00 ± 10.00 |" in text
 
 
 def test_a_class_of_one_subject_cannot_be_learned() -> None:
