@@ -93,7 +93,7 @@ class Score(Trained):
 
 
 def compare(options: LanguageModel) -> None:
-    """Trains all models not trained yet, prints the table and writes the report."""
+    """Trains language models on one corpus and compares their perplexities after each epoch."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.language_model import report, task
@@ -110,7 +110,7 @@ def compare(options: LanguageModel) -> None:
 
 
 def generate(options: Generate) -> None:
-    """Draws words and prints them."""
+    """Draws words from a trained language model and prints each sentence on a line."""
     with naming_extras("bench"):
         from benchmarks.corpora.language import END
         from benchmarks.harness.language_model.trained import load_model, unknown_words
@@ -138,7 +138,7 @@ def generate(options: Generate) -> None:
 
 
 def score(options: Score) -> None:
-    """Prints the perplexity of a text."""
+    """Prints the perplexity of a text under a trained language model."""
     with naming_extras("bench"):
         from benchmarks.harness.language_model.trained import load_model, unknown_words
         from pyg_kernels.datasets.public_file import read_lines
@@ -157,22 +157,11 @@ def score(options: Score) -> None:
 
 
 COMMANDS = {
-    "": Command(
-        LanguageModel,
-        compare,
-        "Trains language models on one corpus and compares their perplexities after each epoch.",
-        DETAILS,
-    ),
-    "generate": Command(
-        Generate,
-        generate,
-        "Draws words from a trained language model and prints each sentence on a line.",
-        "The unknown word is never drawn.",
-    ),
+    "": Command(LanguageModel, compare, DETAILS),
+    "generate": Command(Generate, generate, "The unknown word is never drawn."),
     "score": Command(
         Score,
         score,
-        "Prints the perplexity of a text under a trained language model.",
         "Every line ends a sentence. Empty lines are left out, unless --words is given.",
     ),
 }

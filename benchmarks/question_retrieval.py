@@ -92,7 +92,7 @@ class Rank(Application, TextColumns):
 
 
 def compare(options: QuestionRetrieval) -> None:
-    """Pre-trains and trains all networks not trained yet, prints tables and writes the report."""
+    """Trains encoders of questions and compares how well they find similar ones."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.retrieval import report, task
@@ -130,20 +130,15 @@ def compare(options: QuestionRetrieval) -> None:
 
 
 def rank(options: Rank) -> None:
-    """Ranks new texts for new queries."""
+    """Ranks the texts of one table for each text of another."""
     with naming_extras("bench"):
         from benchmarks.harness.retrieval import report
     report.rank(options)
 
 
 COMMANDS = {
-    "": Command(
-        QuestionRetrieval,
-        compare,
-        "Trains encoders of questions and compares how well they find similar ones.",
-        DETAILS,
-    ),
-    "rank": Command(Rank, rank, "Ranks the texts of one table for each text of another."),
+    "": Command(QuestionRetrieval, compare, DETAILS),
+    "rank": Command(Rank, rank),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)
 

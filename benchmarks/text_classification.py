@@ -87,7 +87,7 @@ class Predict(Application, TextColumns):
 
 
 def compare(options: TextClassification) -> None:
-    """Trains all models not trained yet, prints the table and writes the report."""
+    """Trains text classifiers on one split and compares them in one table."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.text import report
@@ -111,22 +111,15 @@ def compare(options: TextClassification) -> None:
 
 
 def predict(options: Predict) -> None:
-    """Classifies new texts."""
+    """Classifies new texts and gives the probability of each class."""
     with naming_extras("bench"):
         from benchmarks.harness.text import prediction
     prediction.predict(options)
 
 
 COMMANDS = {
-    "": Command(
-        TextClassification,
-        compare,
-        "Trains text classifiers on one split and compares them in one table.",
-        DETAILS,
-    ),
-    "predict": Command(
-        Predict, predict, "Classifies new texts and gives the probability of each class."
-    ),
+    "": Command(TextClassification, compare, DETAILS),
+    "predict": Command(Predict, predict),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)
 

@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import lzma
+import os
 import sys
 import zlib
 from collections.abc import Generator, Iterable, Iterator
@@ -385,7 +386,8 @@ class TableWriter:
 
     Raises:
         FileError: if the file exists and `overwrite` is false, it is a folder, its folder does not
-            exist, or its name has the ending of another format, such as a spreadsheet.
+            exist or cannot be written, or its name has the ending of another format, such as a
+            spreadsheet.
         ImportError: for Parquet without pyarrow.
     """
 
@@ -394,8 +396,9 @@ class TableWriter:
     ) -> None:
         self.path = refuse_existing(path, overwrite)
         _check_name(path)
-        if self.path.is_dir() or not self.path.parent.is_dir():
-            raise FileError(f"{path}: not a file in a folder that exists")
+        folder = self.path.parent
+        if self.path.is_dir() or not (folder.is_dir() and os.access(folder, os.W_OK)):
+            raise FileError(f"{path}: not a file in a folder that can be written")
         self._partial = self.path.with_name(f".{self.path.name}.partial")
         self._parquet = pyarrow_parquet(self.path) if self.path.suffix.lower() in PARQUET else None
         self._file: Any = None

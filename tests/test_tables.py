@@ -222,7 +222,7 @@ def test_an_interrupted_table_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         write()
     assert not list(tmp_path.iterdir())
-    with pytest.raises(FileError, match="folder that exists"):
+    with pytest.raises(FileError, match="folder that can be written"):
         TableWriter(tmp_path / "absent" / "o.csv")
     for touch in (TableWriter, read_table):
         with pytest.raises(FileError, match=r"o.XLSX: expected a table whose name ends in .csv"):

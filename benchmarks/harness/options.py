@@ -284,8 +284,13 @@ class Command:
 
     options: type[Options]  # its options
     carry_out: Callable[[Any], int | None]  # does the work; returns the exit status, ``None``: 0
-    description: str  # one line
     details: str = ""  # the text after the options in the help
+    title: str = ""  # one line, in place of the docstring of `carry_out`
+
+    @property
+    def description(self) -> str:
+        """What the command does, in one line."""
+        return self.title or (inspect.getdoc(self.carry_out) or "").partition("\n")[0]
 
 
 def run_commands(

@@ -36,7 +36,7 @@ Exit status: 0 done, 1 a measurement failed, 2 bad input, 130 interrupted.
 
 
 def carry_out(asked: Kernels) -> None:
-    """Measures what has not been measured yet, prints the tables and writes the report."""
+    """Measures the exact kernels beside GraKeL, and random features beside exact kernels."""
     with naming_extras("mol,bench"):
         from benchmarks.harness.devices import torch_device
         from benchmarks.harness.study import Report, Study
@@ -68,8 +68,7 @@ def carry_out(asked: Kernels) -> None:
     study.finish(Report(tables))
 
 
-PURPOSE = "Measures the exact kernels beside GraKeL, and random features beside exact kernels."
-main = partial(run_commands, PROGRAM, {"": Command(Kernels, carry_out, PURPOSE, DETAILS)})
+main = partial(run_commands, PROGRAM, {"": Command(Kernels, carry_out, DETAILS)})
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
+from sklearn.metrics import root_mean_squared_error
 from sklearn.preprocessing import KernelCenterer
 
 from benchmarks.harness.devices import timed
@@ -100,7 +101,7 @@ def _fitted(
     values, seconds_fit = timed(predicted)
     return {
         "fitted_on": len(y),
-        **{part: _rmse(values[part], parts.y[part]) for part in PARTS},
+        **{part: root_mean_squared_error(parts.y[part], values[part]) for part in PARTS},
         "penalty": best.alpha,
         "seconds_kernel": seconds,
         "seconds_fit": seconds_fit,
@@ -122,11 +123,7 @@ def regress_with_process(molecules: Any, size: int) -> dict[str, Any]:
     error = np.abs(mean - y[number:]) / deviation
     return {
         "fitted_on": number,
-        "test": _rmse(mean, y[number:]),
+        "test": root_mean_squared_error(y[number:], mean),
         "covered": [float((error < width).mean()) for width in (0.6745, 1.2816, 1.96)],
         "seconds": seconds,
     }
-
-
-def _rmse(prediction: Numbers, y: Numbers) -> float:
-    return float(np.sqrt(np.mean((prediction - y) ** 2)))

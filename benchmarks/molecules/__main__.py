@@ -26,7 +26,7 @@ Exit status: 0 done, 1 damaged results were left out of a report, 2 bad input, 1
 
 
 def compare(options: Options) -> None:
-    """Fits all unfinished runs of the results folder, and writes the report."""
+    """Fits models of molecules on one or more splits and compares them in one table."""
     with naming_extras("mol,bench"):
         import torch
 
@@ -52,7 +52,7 @@ def compare(options: Options) -> None:
 
 
 def gather(options: Gather) -> int:
-    """Writes a report of all runs below a folder."""
+    """Gathers all runs below a folder into table.md with pictures, and report.html, one file."""
     with naming_extras("mol,bench"):
         from benchmarks.harness.study import write_report
         from benchmarks.molecules import report
@@ -78,18 +78,8 @@ def gather(options: Gather) -> int:
 
 
 COMMANDS = {
-    "": Command(
-        Options,
-        compare,
-        "Fits models of molecules on one or more splits and compares them in one table.",
-        DETAILS,
-    ),
-    "report": Command(
-        Gather,
-        gather,
-        "Gathers all runs below a folder into table.md, with pictures beside it, and into "
-        "report.html, a single file.",
-    ),
+    "": Command(Options, compare, DETAILS),
+    "report": Command(Gather, gather),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)
 

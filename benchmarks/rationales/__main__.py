@@ -40,7 +40,7 @@ Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 
 
 def compare(options: Rationales) -> None:
-    """Trains all unfinished runs, prints the tables and writes the report."""
+    """Learns which few words or atoms suffice for a prediction, and measures them."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.rationales.report import FILES, report
@@ -54,22 +54,15 @@ def compare(options: Rationales) -> None:
 
 
 def explain(options: Explain) -> None:
-    """Predicts new texts and marks the words that the predictions are made from."""
+    """Predicts new texts and marks the words that predictions are made from."""
     with naming_extras("bench"):
         from benchmarks.rationales.report import explain as carry_out
     carry_out(options)
 
 
 COMMANDS = {
-    "": Command(
-        Rationales,
-        compare,
-        "Learns which few words or atoms suffice for a prediction, and measures them.",
-        DETAILS,
-    ),
-    "explain": Command(
-        Explain, explain, "Predicts new texts and marks the words that predictions are made from."
-    ),
+    "": Command(Rationales, compare, DETAILS),
+    "explain": Command(Explain, explain),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)
 

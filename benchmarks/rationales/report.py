@@ -280,8 +280,7 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
 def explain(options: Any) -> None:
     """Writes the predictions of new texts, the words that they are made from, and a page."""
     out = Path(options.out)
-    tables.refuse_existing([out], options.overwrite)
-    tables.check_folder(out)
+    tables.free_folder(out, options.overwrite)
     learner = load_learner(options.checkpoint, RationaleLearner)
     reads = learner.net.config.inputs
     if reads != "texts":
@@ -305,10 +304,9 @@ def explain(options: Any) -> None:
         for said, spans, words in islice(shown, EXAMPLES)
     ]
     about = f"{options.checkpoint} on {options.data}\nMarked: selected words."
+    tables.finish(tables.begun(out / "rationales.csv", overwrite=True), table.join(added))
     with naming_files(out):
-        out.mkdir(parents=True, exist_ok=True)
         write_text(out / "rationales.html", page("Rationales", about, sections))
-    tables.write_table(out / "rationales.csv", table.join(added))
     say(f"rationales of {len(read)} texts in {out}")
 
 

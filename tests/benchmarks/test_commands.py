@@ -244,7 +244,7 @@ BAD_INPUT = {
     ],
     "retrieval rank": [
         ("--checkpoint x --data x --out x.csv", "--among must be given"),
-        ("--checkpoint FILE --data x --among x --out x.doc", "expected a name that ends in .csv"),
+        ("--checkpoint FILE --data x --among x --out x.xlsx", "a table whose name ends in"),
     ],
     "kernels": [("--root data", "--root goes with --data cep")],
     "molecules": [

@@ -24,7 +24,7 @@ from tests.benchmarks.conftest import assert_refused, done, metrics_of, printed
 PROGRAM = "benchmarks.kernels"
 SMALL = ("--molecules", 40, "--walk-molecules", 3, "--copies", 1, 2, "--features", 8, 16)
 SMALL += ("--rounds", 1)
-OPTIONS = parse(PROGRAM, Command(options.Kernels, print, ""), [*map(str, SMALL), "--device", "cpu"])
+OPTIONS = parse(PROGRAM, Command(options.Kernels, print), [*map(str, SMALL), "--device", "cpu"])
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from torch_geometric.utils import scatter
 
 from benchmarks.harness.retrieval.data import QuestionBatch, TitleBatch
 from benchmarks.harness.sizes import count_parameters
-from benchmarks.harness.text.models import mean_over_words, recurrent_outputs, word_embedding
+from benchmarks.harness.text.models import recurrent_outputs, word_embedding
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN
 
@@ -49,7 +49,7 @@ class CNNEncoder(nn.Module):
         output, _ = self.windows(x, ptr=words.ptr)
         if state is not None:
             output = output + state.index_select(0, words.text)
-        return output, mean_over_words(output, words)
+        return output, pooled(output, words, "mean")
 
 
 # The thesis's RCNN is additive and normalised; its decay is gated on the word and the output.

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch_geometric.utils import scatter, to_dense_batch
 
 from benchmarks.harness import sizes
 from benchmarks.harness.text.counts import NGramClassifier
@@ -58,7 +59,7 @@ class RecurrentEncoder(nn.Module):
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
         states = self.at_words(x, batch)
         if self.readout == "mean":
-            return mean_over_words(states, batch)
+            return text_means(states, batch)
         last = states.index_select(0, batch.ptr[1:] - 1)
         if not self.bidirectional:
             return last
@@ -133,7 +134,7 @@ class CNNEncoder(nn.Module):
         return torch.cat(ends, dim=1).relu()
 
     def _windows(self, x: Tensor, batch: TextBatch) -> tuple[list[Tensor], Tensor]:
-        texts, mask = padded(x, batch)
+        texts, mask = to_dense_batch(x, batch.text, batch_size=batch.num_texts)
         texts = texts.transpose(1, 2)
         return [conv(texts) for conv in self.convs], mask
 
@@ -150,7 +151,7 @@ class BagEncoder(nn.Module):
         self.lin = nn.Linear(config.embedding_dim, config.hidden)
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        return self.lin(mean_over_words(x, batch)).relu()
+        return self.lin(text_means(x, batch)).relu()
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
         return self.lin(x).relu()
@@ -180,20 +181,9 @@ def word_embedding(num_words: int, size: int, fixed: bool) -> nn.Embedding:
     return made
 
 
-def padded(x: Tensor, batch: TextBatch) -> tuple[Tensor, Tensor]:
-    """Words ``(N, D)`` of B texts, padded with zeros to ``(B, T, D)``, and a mask ``(B, T)`` of the
-    places that hold a word.
-    """
-    _, mask = batch.padded()
-    texts = x.new_zeros(*mask.shape, x.size(1))
-    texts[mask] = x
-    return texts, mask
-
-
-def mean_over_words(x: Tensor, batch: TextBatch) -> Tensor:
+def text_means(x: Tensor, batch: TextBatch) -> Tensor:
     """The mean over the words of each text: ``(N, D)`` to ``(B, D)``."""
-    total = x.new_zeros(batch.num_texts, x.size(1))
-    return total.index_add(0, batch.text, x) / batch.lengths.unsqueeze(1)
+    return scatter(x, batch.text, dim_size=batch.num_texts, reduce="mean")
 
 
 def recurrent_outputs(
@@ -204,7 +194,7 @@ def recurrent_outputs(
     """
     if not isinstance(layer, nn.RNNBase):  # a layer of the package, which reads ragged texts
         return layer(x, state, ptr=batch.ptr)
-    texts, mask = padded(x, batch)
+    texts, mask = to_dense_batch(x, batch.text, batch_size=batch.num_texts)
     lengths = batch.lengths.cpu()
     packed = pack_padded_sequence(texts, lengths, batch_first=True, enforce_sorted=False)
     output, state = layer(packed, state)

@@ -21,7 +21,10 @@ Kind = Literal["rcnn", "lstm", "cnn", "bi-lstm", "bag-of-vectors"]
 MachineName = Literal["rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "ran"]
 ModelName = Literal[Kind, MachineName]
 MODELS: tuple[Kind, ...] = get_args(Kind)
-CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran")
+CellName = Literal[
+    "lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran"
+]
+CELLS: tuple[CellName, ...] = get_args(CellName)
 LAYERED = ("rcnn", "lstm", "bi-lstm")  # models with an option for the number of layers
 READOUT = {"rcnn": "mean", "lstm": "last", "bi-lstm": "last"}  # defaults
 COUNTS = {"rcnn": 2}  # defaults

@@ -144,11 +144,9 @@ def predict(options: Any) -> None:
     and of texts without a known word are reported.
     """
     out, folder = (name and Path(name) for name in (options.out, options.explain))
-    tables.refuse_existing(filter(None, (out, folder)), options.overwrite)
     if folder:
-        tables.check_folder(folder)
-    if out:
-        tables.check_output(out)
+        tables.free_folder(folder, options.overwrite)
+    writer = tables.begun(out, options.overwrite) if out else None
     classifier = load_learner(options.checkpoint, TextClassifier)
     if options.text:
         table = pandas.DataFrame({"text": options.text}, range(1, len(options.text) + 1))
@@ -156,8 +154,6 @@ def predict(options: Any) -> None:
     else:
         columns = list(options.text_column) or ["text"]
         table, texts = tables.texts_of(options.data, columns, options.encoding)
-    if out:
-        tables.check_output(out, table)
     words = list(map(classifier.tokens, texts))
     predictions = predicted(classifier, words, options.batch_size).set_index(table.index)
     tables.refuse_columns(table, predictions, options.data)
@@ -166,8 +162,8 @@ def predict(options: Any) -> None:
     tables.tell_lines(table, [not text for text in words], "no words and no class")
     unknown = [bool(text) and known.isdisjoint(text) for text in words]
     tables.tell_lines(table, unknown, "no known word")
-    if out:
-        tables.write_table(out, table)
+    if writer:
+        tables.finish(writer, table)
     elif options.text:
         rows = [
             [cell if isinstance(cell, str) else f"{cell:.4f}".replace("nan", "") for cell in row]

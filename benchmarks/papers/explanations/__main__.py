@@ -26,7 +26,7 @@ Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 
 
 def carry_out(options: Explanations) -> None:
-    """Trains, explains, prints the table and writes the report."""
+    """Compares explanations of networks with what was planted."""
     with naming_extras("mol,bench"):
         import captum  # noqa: F401
 
@@ -44,10 +44,7 @@ def carry_out(options: Explanations) -> None:
     study.finish(*task.results(study.records()))
 
 
-COMMAND = Command(
-    Explanations, carry_out, "Compares explanations of networks with what was planted.", DETAILS
-)
-main = partial(run_commands, PROGRAM, {"": COMMAND})
+main = partial(run_commands, PROGRAM, {"": Command(Explanations, carry_out, DETAILS)})
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -28,7 +28,7 @@ Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 
 
 def carry_out(options: Lfp) -> None:
-    """Trains what has not been trained yet, prints the tables and writes the report."""
+    """Classifies multi-channel recordings, leaving out one subject at a time."""
     with naming_extras("bench"):
         from benchmarks.harness.experiment import Experiment
         from benchmarks.papers.lfp import task
@@ -51,13 +51,7 @@ def carry_out(options: Lfp) -> None:
     )
 
 
-COMMAND = Command(
-    Lfp,
-    carry_out,
-    "Classifies multi-channel recordings, leaving out one subject at a time.",
-    DETAILS,
-)
-main = partial(run_commands, PROGRAM, {"": COMMAND})
+main = partial(run_commands, PROGRAM, {"": Command(Lfp, carry_out, DETAILS)})
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,15 +1,12 @@
 """The options of the command; nothing here imports torch."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.options import LARGEST_WIDTH, Training, setting
+from benchmarks.harness.text.options import CellName
 
-CellName = Literal[
-    "lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran"
-]
-CELLS: tuple[CellName, ...] = get_args(CellName)
 QUICK_FOLDS = 2
 
 

@@ -28,6 +28,7 @@ from benchmarks.harness.sizes import check_parameters, count_parameters
 from benchmarks.harness.study import Report, Study
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS, Batches
+from benchmarks.harness.text.options import CELLS
 from benchmarks.harness.training import BEST, Run
 from benchmarks.papers.lfp.networks import (
     NEAR,
@@ -36,7 +37,7 @@ from benchmarks.papers.lfp.networks import (
     RecordingNet,
     found,
 )
-from benchmarks.papers.lfp.options import CELLS, Lfp
+from benchmarks.papers.lfp.options import Lfp
 from pyg_kernels.datasets.loaders import EpochLoader
 
 FILES = ("wavelets.png", "spectra.png")

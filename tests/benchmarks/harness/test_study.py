@@ -69,6 +69,7 @@ def squared(power: int, cell: SimpleNamespace, folder: Path) -> dict[str, int]:
 
 
 def carry_out(options: Squares) -> None:
+    """Squares numbers."""
     out = Path(options.out or "runs")
     study = Study("tests.squares", options, out, {"digest": 7}, files=("p.png",))
     study.open()
@@ -78,7 +79,7 @@ def carry_out(options: Squares) -> None:
     study.finish(Report([rows_table("Squares", study.records(), columns)]))
 
 
-COMMAND = Command(Squares, carry_out, "Squares numbers.", "OUT holds squares.")
+COMMAND = Command(Squares, carry_out, "OUT holds squares.")
 
 
 @pytest.fixture
