@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Batch
 from torch_geometric.nn import MessagePassing
 
@@ -167,3 +169,19 @@ def assert_autocasts(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> N
 
 def _total(out: list[Any]) -> Tensor:
     return sum((t.square().sum() for t in out), torch.zeros(()))
+
+
+class LargestTensor(TorchDispatchMode):
+    """Records the bytes of the largest tensor of numbers that any operation returns."""
+
+    nbytes = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        for part in tree_leaves(found):
+            is_dense = isinstance(part, Tensor) and part.layout == torch.strided
+            if is_dense and part.dtype != torch.uint8:
+                self.nbytes = max(self.nbytes, part.untyped_storage().nbytes())
+        return found

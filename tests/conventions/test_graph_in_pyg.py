@@ -100,15 +100,6 @@ def network_of(conv: Any) -> Module:
     return seeded(KernelGNN, C, C, 2, C, act="tanh", norm="batch", jk="cat", edge_dim=E)
 
 
-@every_conv
-def test_basic_gnn(conv) -> None:
-    model, weight = network_of(conv), torch.rand(9, requires_grad=True)
-    out = model(GRAPH.x, GRAPH.edge_index, edge_weight=weight, edge_attr=GRAPH.edge_attr)
-    assert out.shape == (6, C)
-    out.square().sum().backward()
-    assert weight.grad.isfinite().all() and weight.grad.any()
-
-
 def explainer(model: Module, algorithm: Any, level: str, kind: str, **options: Any) -> Explainer:
     config = {"mode": "multiclass_classification", "task_level": level, "return_type": "raw"}
     given = {"edge_mask_type": "object", "explanation_type": kind, "model_config": config}

@@ -33,6 +33,7 @@ from pyg_kernels.kernels import (
     polynomial,
 )
 from pyg_kernels.ops.operator import cpu_backend
+from tests.sequence.texts import close
 
 F64 = torch.float64
 
@@ -97,11 +98,6 @@ class Case:
     def gram(self, rows: Any, fitted: Any) -> Tensor:
         """The Gram matrix with the fitted objects, from the results of ``transform`` for both."""
         return torch.as_tensor((rows @ fitted.T).toarray() if self.features else rows)
-
-
-def close(found: Tensor, expected: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
-    """The same numbers, dtype and device, whether or not a gradient is recorded."""
-    torch.testing.assert_close(found.detach(), expected.detach(), rtol=rtol, atol=atol)
 
 
 def close_sums(found: Tensor, expected: Tensor) -> None:

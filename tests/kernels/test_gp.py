@@ -453,7 +453,6 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (KernelGP(), pd.Series(pd.to_datetime([1] * 6, utc=True)), "y has dates or times"),
     (KernelGP(), pd.DataFrame({"y": Y, "day": pd.to_datetime([1] * 6)}), "y has dates or times"),
     (KernelGP(), Y * 1j, "or complex numbers"),
-    (KernelGP(), [1] + [np.nan] * 5, "measured on 1 sample"),
     (KernelGP(), np.stack([Y, np.full(6, np.nan)], 1), "measured on 0 samples"),
     (KernelGP(), [1e300, -1e300] * 3, "are not finite: rescale them"),
     (KernelGP(), Y * 1e-200, "squares vanish: rescale them"),

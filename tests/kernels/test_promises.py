@@ -14,8 +14,6 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels import (
@@ -43,6 +41,7 @@ from tests.kernels.cases import (
     vectors,
 )
 from tests.kernels.definitions import defined
+from tests.promises import LargestTensor
 
 
 @of_every
@@ -109,22 +108,6 @@ def test_transform_is_a_block_of_the_whole(case: Case) -> None:
     value = next(value for value in values if value is not again.get_params()[name])
     with pytest.raises(NotFittedError):
         again.set_params(**{name: value}).transform(b)
-
-
-class LargestTensor(TorchDispatchMode):
-    """Records the bytes of the largest tensor of numbers that any operation returns."""
-
-    nbytes = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        found = func(*args, **(kwargs or {}))
-        for part in tree_leaves(found):
-            is_dense = isinstance(part, Tensor) and part.layout == torch.strided
-            if is_dense and part.dtype != torch.uint8:
-                self.nbytes = max(self.nbytes, part.untyped_storage().nbytes())
-        return found
 
 
 @of_every

@@ -109,5 +109,3 @@ def test_other_models_are_refused() -> None:
         fitted = made.fit(SMILES, y)
         with pytest.raises(ValueError, match=message):
             fitted.explain(SMILES[:2])
-    with pytest.raises(ValueError, match="target=3"):
-        fitted.explain(SMILES[:2], target=3)

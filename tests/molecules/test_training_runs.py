@@ -145,8 +145,6 @@ def test_a_run_starts_from_another(folder: Path) -> None:
         moved = {name for name, before in pairs if not torch.equal(before, after[name])}
         assert moved and all(name.startswith(("net.head.", "net.lin.")) for name in moved)
     assert "import path" in train(folder, "third", f"y {models} {start}", status=2)
-    said = train(folder, "third", f"y --model gine {NETWORK} {start} --trust", status=2)
-    assert "start_from has no 'gine'" in said
     train(folder, "third", "y --model mean")  # the runs that failed at once are not in the way
 
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN
@@ -27,6 +26,7 @@ from tests.nn.activation_equations import (
     least_squares_error,
     random_activation,
 )
+from tests.promises import LargestTensor
 from tests.sequence.texts import pointwise
 
 UNITS = 3
@@ -352,20 +352,6 @@ def test_new_parameters_are_seen(act: KernelActivation) -> None:
     close(act.l1(), act.coefficients.abs().sum())
 
 
-class LargestTensor(TorchDispatchMode):
-    """The number of elements of the largest tensor that any operation returned."""
-
-    numel = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        for t in torch.utils._pytree.tree_leaves(out):
-            if isinstance(t, Tensor):
-                stored = t.untyped_storage().nbytes() // t.element_size()
-                self.numel = max(self.numel, stored)
-        return out
-
-
 @pytest.mark.parametrize("options", [*({"green": g} for g in GREENS), {"shared": True}], ids=str)
 def test_largest_tensor_and_what_is_kept(options: dict[str, Any]) -> None:
     """No tensor of rows x units x centres is made or kept, forward or backward."""
@@ -381,7 +367,7 @@ def test_largest_tensor_and_what_is_kept(options: dict[str, Any]) -> None:
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
             out = act(a)
         out.sum().backward()
-    assert 0 < seen.numel <= 4 * a.numel()
+    assert 0 < seen.nbytes <= 4 * 4 * a.numel()
     assert sum(kept.values()) <= 6 * 4 * a.numel() + 40 * 4 * 8 * 300
 
 

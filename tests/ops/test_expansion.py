@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
@@ -276,11 +275,3 @@ def compiled() -> None:
         leaves = [t.requires_grad_() for t in (a, c, torch.ones_like(c))]
         kernel_expansion(*leaves, green, BANDWIDTH).sum().backward()  # type: ignore[arg-type]
     assert len(made) == 9 and not any("atom." in kernel.asm["ptx"] for kernel in made)
-
-
-def test_triton_interpreted(interpreter: ProcessPoolExecutor) -> None:
-    interpreter.submit(interpreted).result()
-
-
-def test_triton_compiled(compiler: ProcessPoolExecutor) -> None:
-    compiler.submit(compiled).result()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from pyg_kernels.ops import neighbor_sum as module
 from pyg_kernels.ops.edges import Edges, distinct_rows, sort_by_node
 from pyg_kernels.ops.neighbor_sum import definition, neighbor_sum
 from tests.nn.activation_equations import assert_same_function, close
+from tests.ops.conftest import compiled_kernels
 from tests.ops.scans import check, gradients, leaf, some
 
 PARTS = ("gate_source", "gate_target", "gate_edge", "factor", "shift", "weight")
@@ -286,24 +286,9 @@ def interpreted() -> None:
 
 def compiled() -> None:
     """Compiles Triton's kernels for a GPU that may be absent."""
-    from pyg_kernels.ops.neighbor_sum import cuda
-
-    made: list[Any] = []
-
-    def warm_up(kernel: Any, parts: int, *args: Any) -> None:
-        made.append(kernel.warmup(*args, BLOCK=64, grid=(parts,)).asm["ptx"])
-
-    cuda._run = warm_up
+    made = compiled_kernels()
     for parts, types in ((PLAIN, None), (GATE, 3), (EVERY, None), (EVERY, 3)):
         dtype = torch.float64 if types else torch.float32
         case = Sum(parts, types, "tanh", channels=40, dtype=dtype)
         case.run(case.tensors())[0].sum().backward()
-    assert len(made) == 11 and not any("atom." in ptx for ptx in made)
-
-
-def test_triton_interpreted(interpreter: ProcessPoolExecutor) -> None:
-    interpreter.submit(interpreted).result()
-
-
-def test_triton_compiled(compiler: ProcessPoolExecutor) -> None:
-    compiler.submit(compiled).result()
+    assert len(made) == 11 and not any("atom." in kernel.asm["ptx"] for kernel in made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.maximum_cpu import _program
 from pyg_kernels.ops.scan.traced import _traced
 from tests.nn.activation_equations import close
-from tests.ops import scans
+from tests.ops import scans, test_expansion, test_neighbor_sum
 from tests.ops.scans import CPU, check, gradients, some
 from tests.ops.test_expansion import Expansion
 from tests.ops.test_neighbor_sum import GATE, PLAIN, Sum
@@ -99,6 +99,12 @@ def test_memory_of_any_strides(case: Any) -> None:
 def test_without_numba(case: Any, path: str) -> None:
     assert set(backend().values()) == {"definition"}
     check(case)
+
+
+@pytest.mark.parametrize("of", [test_expansion, test_neighbor_sum])
+def test_triton(of: Any, interpreter: ProcessPoolExecutor, compiler: ProcessPoolExecutor) -> None:
+    interpreter.submit(of.interpreted).result()
+    compiler.submit(of.compiled).result()
 
 
 class Own(Tensor):

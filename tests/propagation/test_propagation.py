@@ -43,13 +43,9 @@ def test_parallel_entries_of_an_adjacency_are_added_up() -> None:
 
 
 def test_values_of_an_adjacency() -> None:
-    """They become weights, features, or nothing if all are 1, in the order of the adjacency."""
+    """They become features, or nothing if all are 1, in the order of the adjacency."""
     index, values = torch.tensor([[2, 1, 0], [0, 1, 2]]), torch.tensor([0.5, 2.0, 3.0])
     adjacency = torch.sparse_coo_tensor(index.flip(0), values, (3, 3)).coalesce()
-    for form in (adjacency, adjacency.to_sparse_csr(), adjacency.to_sparse_csc()):
-        edges = as_edges(form, 3, 3, torch.eye(3), 3)
-        pairs = zip(edges.source.tolist(), edges.weight.tolist(), strict=True)
-        assert dict(pairs) == {2: 0.5, 1: 2.0, 0: 3.0}
     edges = as_edges(adjacency.to_sparse_csr(), 3, 3, edge_dim=1)
     assert torch.equal(edges.edge_rows(edges.attr).flatten(), values)
     edges = as_edges(FEATURES, 3, 3, edge_dim=2)

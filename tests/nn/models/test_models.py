@@ -229,8 +229,6 @@ def test_misplaced_arguments() -> None:
     graph = random_graph(0, dtype=torch.float32)
     for net in NETS.values():
         model = net(4, 6, 1, edge_dim=3)
-        with pytest.raises(TypeError, match="positional arguments"):
-            model(graph.x, graph.edge_index, graph.edge_attr)
         with pytest.raises(ValueError, match=r"batch has shape \(9, 3\) and dtype torch.float32"):
             model(graph.x, graph.edge_index, batch=graph.edge_attr)
         with pytest.raises(ValueError, match="batch_size=3"):
