@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch
 
+from pyg_kernels.checks import checked_count
+
 if TYPE_CHECKING:
     from pyg_kernels.datasets.molecules import MoleculeDataset
     from pyg_kernels.datasets.shards import MoleculeShards
@@ -52,9 +54,8 @@ class EpochLoader(Generic[B]):
     def __init__(
         self, dataset: Any, indices: Indices | None, batch_size: int, shuffle: bool, seed: int
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-        self.dataset, self.batch_size, self.shuffle, self.seed = dataset, batch_size, shuffle, seed
+        self.batch_size = checked_count(batch_size, "batch_size")
+        self.dataset, self.shuffle, self.seed = dataset, shuffle, seed
         indices = range(len(dataset)) if indices is None else indices
         self.indices = positions_in(indices, len(dataset), self.items)
         self.epoch = 0
@@ -225,9 +226,8 @@ class MoleculeLoader(EpochLoader[Batch]):
         if len(share) != 2 or not 0 <= share[0] < share[1]:
             raise ValueError(f"share must be the rank of a process and their number, not {share}")
         self.rank, self.number = share
-        if smallest_share < 1:
-            raise ValueError(f"smallest_share must be at least 1, not {smallest_share}")
-        self.drop_last, self.smallest_share = drop_last, smallest_share
+        self.smallest_share = checked_count(smallest_share, "smallest_share")
+        self.drop_last = drop_last
         if bins is not None and len(bins) != len(self.indices):
             raise ValueError(
                 f"bins must be of the {len(self.indices)} molecules at indices, not of {len(bins)}"
@@ -316,10 +316,8 @@ class TextLoader(EpochLoader["TextBatch"]):
         seed: int = 0,
         bucket: int = 1,
     ) -> None:
-        if bucket < 1:
-            raise ValueError(f"bucket must be at least 1, not {bucket}")
         super().__init__(texts, indices, batch_size, shuffle, seed)
-        self.bucket = bucket
+        self.bucket = checked_count(bucket, "bucket")
 
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
         """The positions of each batch of a pass; random draws use the generator."""

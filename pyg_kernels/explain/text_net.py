@@ -8,7 +8,6 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch_geometric.nn.inits import reset
 
 from pyg_kernels.explain.arguments import checked_finite, checked_output
 from pyg_kernels.explain.linearized import LinearizedChain, Shift, Stage, stages_of
@@ -16,11 +15,12 @@ from pyg_kernels.explain.ngram_sum import TextWalks
 from pyg_kernels.explain.ngrams import NgramContributions, cell_of, ngram_sum
 from pyg_kernels.explain.search import best_walks
 from pyg_kernels.nn.arguments import checked_batch, checked_nodes
+from pyg_kernels.nn.linear import Resettable
 from pyg_kernels.segments import pointers
 from pyg_kernels.sequence import RCNN, RCNNCell
 
 
-class TextNet(Module):
+class TextNet(Resettable, Module):
     r"""Reads texts, given as path graphs, with a recurrent convolution and maps the output at
     the last token of each, :math:`y = \mathrm{head}(h_T)`.
 
@@ -60,10 +60,6 @@ class TextNet(Module):
         super().__init__()
         cell_of(rcnn)
         self.rcnn, self.head = rcnn, head
-
-    def reset_parameters(self) -> None:
-        reset(self.rcnn)
-        reset(self.head)
 
     def forward(
         self,

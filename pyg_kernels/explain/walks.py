@@ -21,7 +21,7 @@ from pyg_kernels.explain.linearized import slope_of
 from pyg_kernels.explain.search import Walk, best_walks
 from pyg_kernels.explain.walk_sum import GraphWalks, WalkSum
 from pyg_kernels.nn.conv import GatedWalkConv, RandomWalkConv, WLKernelConv
-from pyg_kernels.nn.conv.weighting import Decay, EdgeGate
+from pyg_kernels.nn.conv.weighting import Decay
 from pyg_kernels.ops.edges import Edges, weighted
 from pyg_kernels.ops.neighbor_sum import message_weight
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
@@ -162,15 +162,8 @@ def walk_sum(conv: WalkLayer, x: Tensor, edges: Edges, ends: Tensor) -> WalkSum:
             "sums over all walks"
         )
     slope = slope_of(conv.act, f"conv, a {type(conv).__name__},")
-    on_source, on_target = conv.linears()
-    first, *others = (lin(x) for lin in [*on_source, *on_target])
-    gate = None
-    if isinstance(conv.weighting, EdgeGate):
-        gate_source, *others, gate_target = others
-        gate = conv.weighting.logits(gate_source, gate_target, edges)
-    projections = [first, *others]
+    projections, bonds, gate = conv.projected(x, x, edges)
     decay = conv.weighting.value if isinstance(conv.weighting, Decay) else 1.0
-    bonds: list[Tensor | None] = [lin(edges.attr) for lin in conv.edge_lins]
     steps: list[Tensor] = []
 
     def carry(state: Tensor, step: int) -> Tensor:
@@ -185,5 +178,5 @@ def walk_sum(conv: WalkLayer, x: Tensor, edges: Edges, ends: Tensor) -> WalkSum:
         return torch.zeros_like(state).index_add_(0, edges.target, carried)
 
     walk(projections, carry, conv.combine)
-    starts = [first] + [None if conv.combine == "mul" else p for p in others]
+    starts = [projections[0], *(None if conv.combine == "mul" else p for p in projections[1:])]
     return WalkSum(starts, steps, ends, edges.source, edges.target, conv.combine)

@@ -195,12 +195,12 @@ def mixture_of(parts: Sequence[Outputs], weights: Numbers) -> Outputs:
         \mu = \sum_m w_m \mu_m, \qquad
         \sigma^2 = \sum_m w_m \big(\sigma_m^2 + (\mu_m - \mu)^2\big)
     """
-    means, variances = (
-        np.stack([getattr(part, name) for part in parts]) for name in ("mean", "variance")
-    )
-    mean = np.tensordot(weights, means, 1)
+    pairs = list(zip(weights, parts, strict=True))
     with np.errstate(invalid="ignore"):  # values that are not finite are reported later
-        return Outputs(mean, np.tensordot(weights, variances + (means - mean) ** 2, 1))
+        mean: Any = sum(weight * part.mean for weight, part in pairs)
+        apart = (part.variance + (part.mean - mean) ** 2 for part in parts)
+        variance: Any = sum(weight * each for weight, each in zip(weights, apart, strict=True))
+    return Outputs(mean, variance)
 
 
 def stacked_weights(held: Sequence[tuple[Numbers, Sequence[Outputs]]], task: Task) -> Numbers:

@@ -18,7 +18,7 @@ from torch.export import Dim
 from pyg_kernels.datasets.public_file import write_whole
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.methods import KernelMethod, Outputs
+from pyg_kernels.molecules.methods import KernelMethod, Outputs, mixture_of
 from pyg_kernels.molecules.runs import Run
 from pyg_kernels.molecules.training import MoleculeBatches, quiet
 from pyg_kernels.tables import FileError, refuse_existing
@@ -73,12 +73,8 @@ class ExportedEnsemble(torch.nn.Module):
             found: Any = Outputs(out * std + center, noise.expand_as(out))  # type: ignore[arg-type]
             member.with_shares(found.mean, torch.sigmoid)
             joined.append(member.task.hurdles.joined(found))
-        means = torch.stack([found.mean for found in joined])
-        variances = torch.stack([found.variance for found in joined])
-        weights = self.weights[:, None, None]
-        mean = (weights * means).sum(0)
-        variance = (weights * (variances + (means - mean).square())).sum(0)
-        return mean, variance.clamp(min=0).sqrt()
+        mixture: Any = mixture_of(joined, self.weights)  # type: ignore[arg-type]
+        return mixture.mean, mixture.variance.clamp(min=0).sqrt()
 
 
 def _tensor(values: Any) -> Tensor:

@@ -27,6 +27,7 @@ from torch.optim.lr_scheduler import ExponentialLR, LambdaLR
 from torch_geometric.data import Batch
 from tqdm import tqdm
 
+from pyg_kernels.checks import checked_choice
 from pyg_kernels.datasets import MoleculeLoader, UniformBins
 from pyg_kernels.molecules import methods
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
@@ -75,8 +76,7 @@ class TrainingOptions:
     resample: float | None = None
 
     def __post_init__(self) -> None:
-        if self.schedule not in ("cosine", "exponential"):
-            raise ValueError(f"schedule={self.schedule!r}: expected 'cosine' or 'exponential'")
+        checked_choice(self.schedule, "schedule", ("cosine", "exponential"))
 
     def torch_device(self) -> torch.device:
         """The device of training and prediction; of several processes, this one's."""

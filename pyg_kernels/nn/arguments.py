@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -51,13 +50,6 @@ def checked_edge_dim(edge_dim: int | None) -> int | None:
 def checked_combine(combine: str, name: str = "combine") -> Combine:
     """``'mul'`` or ``'add'``."""
     return cast(Combine, checked_choice(combine, name, get_args(Combine)))
-
-
-def checked_flag(value: bool, name: str) -> bool:
-    """True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name}={value!r}: expected True or False")
-    return bool(value)
 
 
 def checked_decay(decay: float | str) -> float | None:

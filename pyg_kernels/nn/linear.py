@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.utils.hooks import RemovableHandle
 from torch_geometric.nn.dense.linear import Linear, is_uninitialized_parameter
+from torch_geometric.nn.inits import reset
 
 from pyg_kernels.ops.operator import is_plain
 
@@ -40,6 +41,14 @@ class Hookable(Module):
     register_backward_hook = _hooking("register_backward_hook")
     register_full_backward_hook = _hooking("register_full_backward_hook")
     register_full_backward_pre_hook = _hooking("register_full_backward_pre_hook")
+
+
+class Resettable:
+    """A module whose parameters are those of its parts, which are drawn again in their order."""
+
+    def reset_parameters(self: Any) -> None:
+        for module in self.children():
+            reset(module)
 
 
 class UnitLinear(Hookable, Linear):

@@ -86,19 +86,8 @@ class Layout:
 
     @property
     def settings(self) -> tuple[int, str, bool, bool]:
-        """What an op takes besides the tensors `start` and `length`: see `of_settings`."""
+        """What an op takes besides the tensors `start` and `length`."""
         return self.num_steps, self.form, self.steps_first, self.backwards
-
-    @classmethod
-    def of_settings(
-        cls,
-        start: Tensor,
-        length: Tensor,
-        num_rows: int,
-        settings: tuple[int, str, bool, bool],
-    ) -> Layout:
-        """The layout from the parts that an op was given."""
-        return cls(start, length, num_rows, *settings)  # type: ignore[arg-type]
 
     def reversed(self) -> Layout:
         """The same texts read in the other direction."""

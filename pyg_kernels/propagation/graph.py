@@ -192,6 +192,8 @@ def _checked_attr(edge_attr: Tensor | None, edge_dim: int | None, num_edges: int
 def _checked_weight(edge_weight: Tensor | None, num_edges: int) -> Tensor | None:
     if edge_weight is not None and not isinstance(edge_weight, Tensor):
         raise TypeError(f"edge_weight is a {type(edge_weight).__name__}: expected a tensor")
+    if edge_weight is not None and edge_weight.is_complex():
+        raise ValueError(f"edge_weight has dtype {edge_weight.dtype}: expected real numbers")
     if edge_weight is not None and edge_weight.shape != (num_edges,):
         raise ValueError(
             f"edge_weight has shape {tuple(edge_weight.shape)}: expected one number for each edge, "

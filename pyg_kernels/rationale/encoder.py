@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.nn import Dropout, Linear, Module, RNNBase
 from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 from torch_geometric.nn import global_add_pool, global_max_pool
-from torch_geometric.nn.inits import reset
 
-from pyg_kernels.checks import checked_count
+from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.nn.arguments import checked_dropout
+from pyg_kernels.nn.linear import Resettable
 from pyg_kernels.sequence import RCNN
 from pyg_kernels.sequence.texts import lengths_of
 
 
-class SequenceEncoder(Module):
+class SequenceEncoder(Resettable, Module):
     r"""Reads texts with a layer and maps one vector per text to outputs,
 
     .. math::
@@ -73,18 +73,13 @@ class SequenceEncoder(Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if readout not in ("last", "mean", "max"):
-            raise ValueError(f"readout={readout!r}: expected 'last', 'mean' or 'max'")
+        checked_choice(readout, "readout", ("last", "mean", "max"))
         if not isinstance(layer, Module):
             raise ValueError(f"layer={layer!r}: expected a torch.nn.Module")
         self.layer, self.readout = layer, readout
         self.channels = checked_count(channels, "channels")
         self.dropout = Dropout(checked_dropout(dropout))
         self.head = Linear(channels, checked_count(out_channels, "out_channels"))
-
-    def reset_parameters(self) -> None:
-        reset(self.layer)
-        self.head.reset_parameters()
 
     def forward(self, x: Tensor, ptr: Tensor, selection: Tensor | None = None) -> Tensor:
         if selection is not None and not isinstance(self.layer, RCNN):

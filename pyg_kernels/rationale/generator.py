@@ -7,9 +7,9 @@ from typing import Literal
 
 from torch import Tensor
 from torch.nn import Module
-from torch_geometric.nn.inits import reset
 
-from pyg_kernels.checks import checked_count
+from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.nn.linear import Resettable
 from pyg_kernels.rationale.control import checked_rate
 from pyg_kernels.rationale.selection_cell import SelectionCell
 from pyg_kernels.rationale.selections import (
@@ -21,7 +21,7 @@ from pyg_kernels.rationale.selections import (
 from pyg_kernels.rationale.structures import check_form
 
 
-class Generator(Module):
+class Generator(Resettable, Module):
     r"""A distribution over which tokens of a text, or atoms of a molecule, are selected: the
     generator of Lei's `thesis <https://people.csail.mit.edu/taolei/papers/thesis.pdf>`_ (2017),
     section 3.3.
@@ -88,8 +88,7 @@ class Generator(Module):
         super().__init__()
         if not isinstance(network, Module):
             raise ValueError(f"network={network!r}: expected a torch.nn.Module")
-        if selection not in ("independent", "dependent"):
-            raise ValueError(f"selection={selection!r}: expected 'independent' or 'dependent'")
+        checked_choice(selection, "selection", ("independent", "dependent"))
         checked_rate(initial_rate, "initial_rate")
         self.network, self.selection = network, selection
         self.channels = checked_count(channels, "channels")
@@ -110,10 +109,6 @@ class Generator(Module):
 
     def _number(self, start: float = 0.0) -> TokenNumber:
         return TokenNumber(self.channels, None if self.cell is None else self.hidden_size, start)
-
-    def reset_parameters(self) -> None:
-        for module in self.children():
-            reset(module)
 
     def forward(
         self,

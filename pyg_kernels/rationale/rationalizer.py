@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch_geometric.nn.inits import reset
 
 from pyg_kernels.checks import checked_choice, checked_count, is_number
+from pyg_kernels.nn.linear import Resettable
 from pyg_kernels.rationale.choices import (
     BernoulliChoice,
     Choice,
@@ -54,7 +54,7 @@ class Rationale(NamedTuple):
     transitions: Tensor
 
 
-class Rationalizer(Module):
+class Rationalizer(Resettable, Module):
     r"""Learns a prediction together with a rationale, the few tokens or atoms that suffice for it:
     Lei's `thesis <https://people.csail.mit.edu/taolei/papers/thesis.pdf>`_ (2017), section 3.3.
 
@@ -164,10 +164,6 @@ class Rationalizer(Module):
     def sparsity(self) -> float:
         r"""The :math:`\lambda_1` that the next batch will use."""
         return float(self._price(self.baseline.total))
-
-    def reset_parameters(self) -> None:
-        for module in (self.generator, self.encoder, self.baseline, self.control):
-            reset(module)
 
     def forward(
         self,

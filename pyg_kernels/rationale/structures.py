@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from pyg_kernels.nn.arguments import checked_batch
+from pyg_kernels.segments import pointers
 from pyg_kernels.sequence.texts import lengths_of
 
 
@@ -91,12 +92,12 @@ class TextStructure(Structure):
     def encode(self, encoder: Module, x: Tensor, z: Tensor) -> Tensor:
         chosen = torch.nonzero(z.reshape(-1)).squeeze(1)
         sizes = torch.bincount(self._groups_of(chosen), minlength=z.size(0) * self.num_groups)
-        return encoder(x.index_select(0, chosen % max(1, self.num_rows)), ptr=_pointers(sizes))
+        return encoder(x.index_select(0, chosen % max(1, self.num_rows)), ptr=pointers(sizes))
 
     def encode_in_part(self, encoder: Module, x: Tensor, z: Tensor) -> Tensor:
         """The encoder's outputs if tokens count in part, with weights z, (S, N), in [0, 1]."""
         rows = x.repeat(z.size(0), *(1 for _ in x.shape[1:]))
-        ptr = _pointers(self.lengths.repeat(z.size(0)))
+        ptr = pointers(self.lengths.repeat(z.size(0)))
         return encoder(rows, ptr=ptr, selection=z.reshape(-1))
 
 
@@ -218,12 +219,6 @@ def checked_selection(z: Tensor, num_rows: int) -> Tensor:
     if z.dtype != torch.bool and not bool(((z == 0) | (z == 1)).all()):
         raise ValueError("selection: expected nothing but 0 and 1")
     return z.bool()
-
-
-def _pointers(sizes: Tensor) -> Tensor:
-    ptr = sizes.new_zeros(sizes.numel() + 1)
-    torch.cumsum(sizes, 0, out=ptr[1:])
-    return ptr
 
 
 def _check_edges(edge_index: Tensor, edge_attr: Tensor | None, num_rows: int) -> None:

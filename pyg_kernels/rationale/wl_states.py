@@ -7,18 +7,17 @@ import functools
 import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
-from torch_geometric.nn.inits import reset
 
-from pyg_kernels.checks import checked_count
+from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.nn.arguments import Act, checked_dropout, checked_nodes
-from pyg_kernels.nn.linear import UnitLinear
+from pyg_kernels.nn.linear import Resettable, UnitLinear
 from pyg_kernels.nn.models.graph_vector import build_norm
 from pyg_kernels.nn.models.wl_kernel_net import build_iterations, iterations
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.walk import Combine
 
 
-class WLStates(Module):
+class WLStates(Resettable, Module):
     r"""The states that the iterations of a Weisfeiler-Lehman kernel network give to each node,
 
     .. math::
@@ -77,8 +76,7 @@ class WLStates(Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if norm not in ("layer", "batch", None):
-            raise ValueError(f"norm={norm!r}: expected 'layer', 'batch' or None")
+        checked_choice(norm, "norm", ("layer", "batch", None))
         checked_count(channels, "channels")
         checked_count(num_iterations, "num_iterations")
         self.edge_dim, self.dropout = edge_dim, checked_dropout(dropout)
@@ -88,10 +86,6 @@ class WLStates(Module):
             build_iterations(channels, num_iterations, relabel, None, **options)
         )
         self.norm = build_norm(norm, channels)
-
-    def reset_parameters(self) -> None:
-        for module in (self.embedding, self.convs, self.norm):
-            reset(module)
 
     def forward(
         self,

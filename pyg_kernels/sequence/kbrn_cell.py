@@ -13,7 +13,6 @@ from torch.nn import BatchNorm1d
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn.dense.linear import Linear
-from torch_geometric.nn.inits import reset
 
 from pyg_kernels.checks import checked_count
 from pyg_kernels.nn.activation import Init, KernelActivation, precision_of
@@ -114,10 +113,6 @@ class KBRNCell(SequenceCell[KBRNState]):
         self.lin_input.reset_parameters()
         self.lin_recurrent.reset_parameters()
         place(self, device, dtype)
-
-    def reset_parameters(self) -> None:
-        for module in (self.lin_input, self.lin_recurrent, self.activation):
-            reset(module)
 
     def l1(self) -> Tensor:
         r"""The regulariser of the activations, :math:`\sum_{ik} |\chi_{ik}|`."""

@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn import Module, ModuleList
 from torch.nn.utils.rnn import PackedSequence
 from torch_geometric.data import Data
-from torch_geometric.nn.inits import reset
 
 from pyg_kernels.checks import checked_count
 from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import checked_dropout, differing
+from pyg_kernels.nn.linear import Resettable
 from pyg_kernels.ops.operator import is_readable
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence.precision import check_dtype, in_autocast
@@ -26,7 +26,7 @@ State = TypeVar("State", bound=tuple[Tensor, ...])
 _START = "None to begin the texts"
 
 
-class SequenceCell(Module, ABC, Generic[State]):
+class SequenceCell(Resettable, Module, ABC, Generic[State]):
     """One step of a layer, and the layer on whole texts."""
 
     #: By the name of a state's tensor, the dimension of the texts; 0 for tensors not listed.
@@ -151,7 +151,7 @@ class SequenceCell(Module, ABC, Generic[State]):
         return given
 
 
-class SequenceLayer(Module, Generic[State]):
+class SequenceLayer(Resettable, Module, Generic[State]):
     """Layers of cells, in one or two directions, called like :class:`torch.nn.LSTM`.
 
     Args:
@@ -181,9 +181,6 @@ class SequenceLayer(Module, Generic[State]):
                 stacklevel=3,
             )
         self.cells = ModuleList(cells)
-
-    def reset_parameters(self) -> None:
-        reset(self.cells)
 
     def flatten_parameters(self) -> None:
         """Does nothing; it exists so that the layer can replace an ``nn.LSTM``."""

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
-from torch_geometric.nn.inits import reset
 
 from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.nn.activation import KernelActivation, precision_of
@@ -19,7 +18,6 @@ from pyg_kernels.nn.arguments import (
     build_activation,
     checked_combine,
     checked_decay,
-    checked_flag,
     checked_lazy_count,
     differing,
 )
@@ -155,7 +153,7 @@ class RCNNCell(SequenceCell[State]):
             *(("normalize", self.normalize), ("scalar_decay", scalar_decay), ("bias", bias)),
             *(("output_map", output_map), ("output_gate", output_gate), ("highway", highway)),
         ):
-            checked_flag(flag, name)
+            checked_choice(flag, name, (True, False))
         self.gate = decay if isinstance(decay, str) and decay in GATED else None
         self._constant = None if self.gate else _checked_decay(decay)
         self.scalar_decay = scalar_decay
@@ -194,8 +192,7 @@ class RCNNCell(SequenceCell[State]):
             self.act = made.to(device=device, dtype=dtype)  # keeps what it has learned
 
     def reset_parameters(self) -> None:
-        for module in self.children():
-            reset(module)
+        super().reset_parameters()
         for parameter in self._parameters.values():
             if parameter is not None:
                 torch.nn.init.zeros_(parameter)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 from torch.nn import LayerNorm, Module, ModuleDict, Parameter, ParameterDict
-from torch_geometric.nn.inits import reset
 
 from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.nn.activation import precision_of
@@ -161,8 +160,7 @@ class RKMCell(SequenceCell[State]):
             self.q = given.to(device=device, dtype=dtype)  # keeps what it has learned
 
     def reset_parameters(self) -> None:
-        for part in (self.filters, self.recurrent, self.norm, self.q):
-            reset(part)
+        super().reset_parameters()
         for bias in self.biases.values():
             torch.nn.init.zeros_(bias)
         with torch.no_grad():

@@ -110,6 +110,8 @@ def test_what_edges_do_not_have_is_refused(build, sizes) -> None:
         layer(graph.x, graph.edge_index, edge_weight=graph.edge_attr)
     with pytest.raises(ValueError, match=r"edge_weight has shape \(8,\): .* \(9,\)"):
         layer(graph.x, graph.edge_index, edge_weight=torch.ones(8))
+    with pytest.raises(ValueError, match=r"edge_weight has dtype torch\.complex64"):
+        layer(graph.x, graph.edge_index, edge_weight=torch.full((9,), 1j))
     with pytest.raises(TypeError, match="edge_weight is a list: expected a tensor"):
         layer(graph.x, graph.edge_index, edge_weight=[1.0] * 9)
     with pytest.raises(ValueError, match="edge_attr is missing"):

@@ -200,8 +200,8 @@ BINS = UniformBins(torch.zeros(4), 1.0)
 
 def test_refused() -> None:
     for call, arguments, error, said in (
-        (TextLoader, (texts, None, 0), ValueError, "batch_size must be at least 1, not 0"),
-        (partial(TextLoader, bucket=0), (texts,), ValueError, "bucket must be at least 1, not 0"),
+        (TextLoader, (texts, None, 0), ValueError, "batch_size=0: expected"),
+        (partial(TextLoader, bucket=0), (texts,), ValueError, "bucket=0: expected"),
         (TextLoader, (texts, NOTHING), ValueError, "at least one of the texts"),
         (TextLoader, (texts, [12]), IndexError, "index 12 is out of range for 12 texts"),
         (texts.batch, (torch.tensor([0, -2]),), IndexError, "index out of range"),
@@ -212,7 +212,7 @@ def test_refused() -> None:
             (partial(MoleculeLoader, share=share), (molecules,), ValueError, rf"not \({said}\)")
             for share, said in [((2, 2), "2, 2"), ((-1, 2), "-1, 2"), ((0, 0), "0, 0")]
         ],
-        (partial(MoleculeLoader, smallest_share=0), (molecules,), ValueError, "smallest_share m"),
+        (partial(MoleculeLoader, smallest_share=0), (molecules,), ValueError, "smallest_share=0"),
         (partial(MoleculeLoader, bins=BINS), (molecules,), ValueError, "of the 50 .*, not of 4"),
         (UniformBins, (torch.zeros(0), 0.1), ValueError, "at least one number"),
         (UniformBins, (torch.tensor([1.0, math.nan]), 0.1), ValueError, "must be finite"),

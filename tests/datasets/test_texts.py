@@ -94,7 +94,8 @@ def test_bad_corpora_are_refused() -> None:
         (two, "aa", {"train": [0, 1], "test": []}, ValueError, "test part has no texts"),
         (two, "aa", {"train": [0, 1], "test": [1]}, ValueError, "text 1 is in more than one"),
         (two, "ab", apart, ValueError, "no text of class 'b'"),
-        (two, "aa", {**apart, "train": [-1]}, IndexError, "train part has .* beyond the 2 texts"),
+        (two, "aa", {**apart, "train": [-3]}, IndexError, "index -3 .* 2 texts, in the train part"),
+        (two, "aa", {**apart, "train": [0.9]}, ValueError, "indices must be a vector of integers"),
         (["how far", "who"], "aa", apart, TypeError, "of words, got the string 'how far'"),
     ):
         with pytest.raises(error, match=said):
@@ -294,6 +295,9 @@ def test_wrong_vocabularies_are_refused() -> None:
     for call in (Vocabulary.build, Vocabulary(["a"]).encode):
         with pytest.raises(TypeError, match="sequence of words, got the string 'how far'"):
             call([["a"], "how far"])
+    for words in (("ab",), (["a"], "<s>")):
+        with pytest.raises(TypeError, match="sequence of words, got the string"):
+            Vocabulary(*words)
 
 
 def test_encodes_texts_of_any_length() -> None:

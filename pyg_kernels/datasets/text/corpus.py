@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pyg_kernels.datasets.loaders import positions_in
 from pyg_kernels.datasets.text.vocabulary import words_of
 
 PARTS = ("train", "valid", "test")
@@ -183,14 +184,11 @@ def _checked_parts(parts: Mapping[str, Sequence[int] | Tensor], number: int) -> 
     unknown = [name for name in parts if name not in PARTS]
     if unknown or "train" not in parts or "test" not in parts:
         raise ValueError(f"parts must be train, test and perhaps valid, got {', '.join(parts)}")
-    places = {
-        name: torch.as_tensor(parts[name], dtype=torch.long) for name in PARTS if name in parts
-    }
-    for name, part in places.items():
-        if not len(part):
+    places = {}
+    for name in (name for name in PARTS if name in parts):
+        if not len(parts[name]):
             raise ValueError(f"the {name} part has no texts")
-        if int(part.min()) < 0 or int(part.max()) >= number:
-            raise IndexError(f"the {name} part has positions beyond the {number} texts")
+        places[name] = positions_in(parts[name], number, f"texts, in the {name} part")
     counts = torch.cat(list(places.values())).bincount()
     if int(counts.max()) > 1:
         raise ValueError(f"text {int(counts.argmax())} is in more than one part, or twice in one")

@@ -80,7 +80,7 @@ class Vocabulary:
     reserved: ClassVar[tuple[str, ...]] = (PADDING, UNKNOWN)
 
     def __init__(self, words: Iterable[str], specials: Sequence[str] = ()) -> None:
-        self.words = [*self.reserved, *specials, *words]
+        self.words = [*self.reserved, *words_of(specials), *words_of(words)]
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self._numbers) != len(self.words):
             word, _ = Counter(self.words).most_common(1)[0]
@@ -170,5 +170,5 @@ class Vocabulary:
 def words_of(text: Iterable[str]) -> Iterable[str]:
     """Returns the text, but refuses a string: its words would be its characters."""
     if isinstance(text, str):
-        raise TypeError(f"a text must be a sequence of words, got the string {text[:40]!r}")
+        raise TypeError(f"expected a sequence of words, got the string {text[:40]!r}")
     return text

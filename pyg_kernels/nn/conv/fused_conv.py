@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
 
 from pyg_kernels.nn.arguments import checked_aggregation
+from pyg_kernels.nn.linear import Resettable
 from pyg_kernels.ops.edges import Edges
 
 REGISTER_HOOK = [
@@ -34,7 +35,7 @@ def _is_ours(layer: type, method: str) -> bool:
     return of.__module__.startswith(("pyg_kernels.", "torch_geometric."))
 
 
-class FusedConv(MessagePassing):
+class FusedConv(Resettable, MessagePassing):
     """A layer that sums over neighbours in one op, without making a message for each edge.
 
     The layer falls back to PyG's ``propagate``, with the same numbers, while an explainer's edge

@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module, ModuleList
 from torch_geometric.nn.conv import MessagePassing
-from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.arguments import Act, checked_aggregation, checked_module
@@ -17,7 +16,7 @@ from pyg_kernels.nn.conv.fused_conv import REGISTER_HOOK
 from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
 from pyg_kernels.nn.conv.random_walk_conv import RandomWalkConv
 from pyg_kernels.nn.conv.walk_conv import NodeFeatures
-from pyg_kernels.nn.linear import UnitLinear
+from pyg_kernels.nn.linear import Resettable, UnitLinear
 from pyg_kernels.propagation.graph import EdgeSource
 from pyg_kernels.walk import Combine
 
@@ -64,7 +63,7 @@ class WithWalk:
         return self.walk.edge_lins
 
 
-class GraphKernelConv(WithWalk, MessagePassing):
+class GraphKernelConv(WithWalk, Resettable, MessagePassing):
     r"""One layer of the deep graph-kernel network of Lei et al., `"Deriving Neural Architectures
     from Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), eq. 9.
 
@@ -136,11 +135,6 @@ class GraphKernelConv(WithWalk, MessagePassing):
         self.walk = build_walk(in_channels, out_channels, order, decay, gated, **options)
         self.lin = UnitLinear(out_channels, out_channels)
         self.norm = checked_module(norm, "norm")
-
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        for module in (self.walk, self.lin, self.norm):
-            reset(module)
 
     def forward(
         self,

@@ -6,17 +6,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Module, ModuleList
-from torch_geometric.nn.inits import reset
+from torch.nn import ModuleList
 from torch_geometric.typing import OptTensor
 
-from pyg_kernels.checks import checked_count
+from pyg_kernels.checks import checked_choice, checked_count
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
     checked_combine,
     checked_edge_dim,
-    checked_flag,
     checked_nodes,
     checked_pair,
 )
@@ -64,7 +62,7 @@ class WalkConv(FusedConv):
         self.act = build_activation(act)
         self.edge_dim = checked_edge_dim(edge_dim)
         self.return_states = return_states
-        self.non_backtracking = checked_flag(non_backtracking, "non_backtracking")
+        self.non_backtracking = checked_choice(non_backtracking, "non_backtracking", (True, False))
         source, target = checked_pair(in_channels)
         if isinstance(in_channels, (tuple, list)) and order != 2:
             raise ValueError(
@@ -77,11 +75,6 @@ class WalkConv(FusedConv):
             UnitLinear(edge_dim, out_channels) for _ in range(order - 1) if edge_dim is not None
         )
         self.weighting = weighting
-
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        for module in (self.lins, self.edge_lins, self.weighting, self.act):
-            reset(module)
 
     def forward(
         self,
@@ -106,29 +99,28 @@ class WalkConv(FusedConv):
         edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, self.flow, edge_weight)
         return source, target, edges
 
-    def linears(self) -> tuple[list[Module], list[Module]]:
-        """The linear maps of source nodes, and the linear maps of target nodes."""
+    def projected(
+        self, source: Tensor, target: Tensor, edges: Edges
+    ) -> tuple[list[Tensor], list[Tensor], Gate | None]:
+        """The projections of the n steps, the factors of the edges, and the gate's logits."""
         first, *others = self.lins
-        on_source, on_target = [first], others
-        if isinstance(self.weighting, EdgeGate):
-            on_source = [*on_source, self.weighting.lin_source]
-            on_target = [*on_target, self.weighting.lin_target]
-        return on_source, on_target
+        gate = self.weighting if isinstance(self.weighting, EdgeGate) else None
+        projections = [first(source)]
+        of_source: Any = None if gate is None else gate.lin_source(source)
+        projections += [lin(target) for lin in others]
+        of_target: Any = None if gate is None else gate.lin_target(target)
+        factors = [lin(edges.attr) for lin in self.edge_lins]
+        logits = None if gate is None else gate.logits(of_source, of_target, edges)
+        return projections, factors, logits
 
     def states(self, source: Tensor, target: Tensor, edges: Edges) -> list[Tensor]:
         """Takes the n steps, given what `read` returns."""
-        on_source, on_target = self.linears()
-        projections = [lin(source) for lin in on_source] + [lin(target) for lin in on_target]
-        factors = [lin(edges.attr) for lin in self.edge_lins]
+        projections, factors, gate = self.projected(source, target, edges)
         onwards = self.non_backtracking and self.order > 2  # a walk of two nodes cannot turn back
         decay = self.weighting.value if isinstance(self.weighting, Decay) else None
         few_rows = bool(factors) and edges.edge_type is not None and not onwards
         if decay is not None and few_rows:
             factors, decay = [decay * factor for factor in factors], None
-        gate = None
-        if isinstance(self.weighting, EdgeGate):
-            gate_source, gate_target = projections.pop(1), projections.pop()
-            gate = self.weighting.logits(gate_source, gate_target, edges)
         along_edges = self._messages if onwards else self._neighbor_sum
 
         def carry(state: Tensor, step: int) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from pyg_kernels.nn.arguments import checked_decay
-from pyg_kernels.nn.linear import UnitLinear
+from pyg_kernels.nn.linear import Resettable, UnitLinear
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbor_sum import Gate
 
@@ -45,7 +45,7 @@ class Decay(Module):
         return "learned" if self.constant is None else f"{self.constant}"
 
 
-class EdgeGate(Module):
+class EdgeGate(Resettable, Module):
     r"""The gate :math:`\lambda_{uv} = \mathrm{sigmoid}(U[f_u, f_v, e_{uv}] + b)`.
 
     U is applied in three blocks: to source nodes, to target nodes, and to edge features, once for
@@ -68,9 +68,7 @@ class EdgeGate(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for lin in (self.lin_source, self.lin_target, self.lin_edge):
-            if lin is not None:
-                lin.reset_parameters()
+        super().reset_parameters()
         torch.nn.init.zeros_(self.bias)
 
     def logits(self, source: Tensor, target: Tensor, edges: Edges) -> Gate:

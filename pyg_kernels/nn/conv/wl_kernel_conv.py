@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.dense.linear import is_uninitialized_parameter
-from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.checks import checked_count
@@ -23,7 +22,7 @@ from pyg_kernels.nn.conv.fused_conv import FusedConv
 from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
 from pyg_kernels.nn.conv.graph_kernel_conv import WithWalk, build_walk
 from pyg_kernels.nn.conv.walk_conv import NodeFeatures
-from pyg_kernels.nn.linear import UnitLinear
+from pyg_kernels.nn.linear import Resettable, UnitLinear
 from pyg_kernels.ops.edges import Edges, weighted
 from pyg_kernels.ops.neighbor_sum import neighbor_sum
 from pyg_kernels.propagation.graph import EdgeSource
@@ -32,7 +31,7 @@ from pyg_kernels.walk import Combine
 _FUSED = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid}
 
 
-class Relabeling(Module):
+class Relabeling(Resettable, Module):
     r"""The matrices of the generalised relabelling: U_1, U_2 and V.
 
     Args:
@@ -46,10 +45,6 @@ class Relabeling(Module):
         self.lin_aggregated = UnitLinear(channels, channels)
         self.lin_neighbor = UnitLinear(channels, channels)
         self.lin_edge = None if edge_dim is None else UnitLinear(edge_dim, channels)
-
-    def reset_parameters(self) -> None:
-        for lin in self.children():
-            reset(lin)
 
 
 class WLKernelConv(WithWalk, FusedConv):
@@ -132,11 +127,6 @@ class WLKernelConv(WithWalk, FusedConv):
     def order(self) -> int:
         """The number of nodes n in a walk."""
         return self.walk.order
-
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        for module in (self.walk, self.relabeling, self.norm, self.act):
-            reset(module)
 
     def forward(
         self,

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
 
 from pyg_kernels.checks import checked_count
-from pyg_kernels.nn.arguments import Act, build_activation, checked_dropout, checked_edge_dim
+from pyg_kernels.nn.arguments import Act, build_activation, checked_dropout
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.graph_net import GraphNet
 from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm
@@ -35,12 +35,10 @@ class EmbeddedNet(GraphNet):
         norm: str | None = "batch",
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
-        channels = checked_count(hidden_channels, "hidden_channels")
-        checked_count(out_channels, "out_channels")
+        super().__init__(hidden_channels, out_channels, edge_dim)
+        channels = hidden_channels
         self.num_iterations = checked_count(num_iterations, "num_iterations")
         self.act = build_activation(act)
-        self.edge_dim = checked_edge_dim(edge_dim)
         self.dropout = checked_dropout(dropout)
         self.lin_node = UnitLinear(in_channels, channels)
         self.lin_edge = None if edge_dim is None else UnitLinear(edge_dim, channels)

@@ -77,11 +77,8 @@ class GraphKernelNet(GraphNet):
         norm: str | None = "batch",
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
-        checked_count(hidden_channels, "hidden_channels")
-        checked_count(out_channels, "out_channels")
+        super().__init__(hidden_channels, out_channels, edge_dim)
         checked_count(num_layers, "num_layers")
-        self.edge_dim = edge_dim
         self.dropout = checked_dropout(dropout)
         self.convs = ModuleList(
             GraphKernelConv(

@@ -7,23 +7,25 @@ from abc import ABC, abstractmethod
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn import global_add_pool
-from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
-from pyg_kernels.nn.arguments import checked_batch, checked_nodes
+from pyg_kernels.checks import checked_count
+from pyg_kernels.nn.arguments import checked_batch, checked_edge_dim, checked_nodes
+from pyg_kernels.nn.linear import Resettable
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 
 
-class GraphNet(Module, ABC):
+class GraphNet(Resettable, Module, ABC):
     """A network for graphs, with an `edge_dim` and a `head` that reads the sum of node states."""
 
-    edge_dim: int | None
     head: Module
 
-    def reset_parameters(self) -> None:
-        for module in self.children():
-            reset(module)
+    def __init__(self, hidden_channels: int, out_channels: int, edge_dim: int | None) -> None:
+        super().__init__()
+        checked_count(hidden_channels, "hidden_channels")
+        checked_count(out_channels, "out_channels")
+        self.edge_dim = checked_edge_dim(edge_dim)
 
     def forward(
         self,

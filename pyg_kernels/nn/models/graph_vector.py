@@ -7,10 +7,10 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn import LayerNorm, Linear, Module, Sequential
 from torch_geometric.nn import BatchNorm
-from torch_geometric.nn.inits import reset
 
 from pyg_kernels.checks import checked_choice
 from pyg_kernels.nn.arguments import Act, build_activation
+from pyg_kernels.nn.linear import Resettable
 
 
 def build_norm(norm: str | None, channels: int, of_graphs: bool = False) -> Module | None:
@@ -39,7 +39,7 @@ class Function(Module):
         return self.function(x)
 
 
-class GraphHead(Sequential):
+class GraphHead(Resettable, Sequential):
     r"""Maps graph vectors to outputs: :math:`y = A_2\, \sigma(A_1 \mathrm{norm}(h_G) + a_1) + a_2`.
 
     Args:
@@ -66,7 +66,3 @@ class GraphHead(Sequential):
             Linear(hidden_channels, out_channels),
         ]
         super().__init__(*(module for module in modules if module is not None))
-
-    def reset_parameters(self) -> None:
-        for module in self:
-            reset(module)

@@ -7,7 +7,6 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Linear, ModuleList
 
-from pyg_kernels.checks import checked_count
 from pyg_kernels.nn.arguments import Act, build_activation
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
 from pyg_kernels.nn.models.graph_net import GraphNet
@@ -77,13 +76,10 @@ class RandomWalkNet(GraphNet):
         norm: str | None = "batch",
         non_backtracking: bool = False,
     ) -> None:
-        super().__init__()
-        checked_count(hidden_channels, "hidden_channels")
-        checked_count(out_channels, "out_channels")
+        super().__init__(hidden_channels, out_channels, edge_dim)
         options: dict[str, Any] = {"combine": combine, "edge_dim": edge_dim}
         options["non_backtracking"] = non_backtracking
         conv = build_walk(in_channels, hidden_channels, order, decay, gated, **options)
-        self.edge_dim = edge_dim
         self.convs = ModuleList([conv])
         self.norm = build_norm(norm, hidden_channels, of_graphs=True)
         self.act = build_activation(act)

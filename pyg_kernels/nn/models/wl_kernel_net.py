@@ -107,13 +107,10 @@ class WLKernelNet(GraphNet):
         norm: str | None = "batch",
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
-        checked_count(hidden_channels, "hidden_channels")
-        checked_count(out_channels, "out_channels")
+        super().__init__(hidden_channels, out_channels, edge_dim)
         checked_count(num_iterations, "num_iterations")
         checked_combine(relabel, "relabel")
         checked_choice(tie_weights, "tie_weights", ("all", "relabel", None))
-        self.edge_dim = edge_dim
         self.readout = checked_choice(readout, "readout", ("sum", "last", "concat"))
         self.dropout = checked_dropout(dropout)
         self.embedding = UnitLinear(in_channels, hidden_channels)

@@ -72,7 +72,7 @@ class Scan(Operator):
         """The form, the layout and the tensors among the op's arguments."""
         tensors, (start, length) = args[: self._count], args[self._count : self._count + 2]
         settings = args[self._count + 2 :]
-        layout = Layout.of_settings(start, length, tensors[0].size(0), tuple(settings[-4:]))
+        layout = Layout(start, length, tensors[0].size(0), *settings[-4:])
         return self._form(*settings[:-4]), layout, tensors
 
     def _by_torch(self, *args: Any) -> Outputs:
