@@ -103,7 +103,7 @@ def test_bad_input_is_one_line_and_status_2(
         ("predict +ridge +no.csv --out +o.csv", "no.csv: No such file"),
         ("predict +extra +bad.csv --out +o.csv", "no column named 'extra'"),
         ("predict +ridge +binary +new.csv --out +o.csv", "other targets"),
-        ("predict +ridge +new.csv --out +no/o.csv", "folder that exists"),
+        ("predict +ridge +new.csv --out +no/o.csv", "folder that can be written"),
         ("explain +ridge +no.csv --out +o", "no.csv: No such file"),
         ("explain +net +new.csv --target y --out +o", "--target y"),
         (
@@ -113,7 +113,7 @@ def test_bad_input_is_one_line_and_status_2(
         ("embed +ridge +no.csv --out +o.csv", "no.csv: No such file"),
         ("report +no", "no such folder"),
         ("report +empty", "no finished run"),
-        ("example +no/o.csv", "folder that exists"),
+        ("example +no/o.csv", "folder that can be written"),
         ("train +m.csv --target-columns size --out +m.csv --overwrite", "m.csv is a file"),
         ("train +m.csv --target-columns size --out +m.csv/run", "m.csv is a file"),
         ("explain +net +new.csv --out +m.csv --overwrite", "m.csv is a file"),

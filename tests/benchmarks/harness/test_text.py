@@ -85,7 +85,7 @@ TEXTS = ["a b a b", "c", "a c b", "b b", "c c c a", "b a"]
 
 def text_batch(texts: list[str], words: str = "abc") -> TextBatch:
     """A batch of texts; the class of a text says whether it has the word a."""
-    ids, ptr = Vocabulary(words).encode([text.split() for text in texts])
+    ids, ptr = Vocabulary([*words]).encode([text.split() for text in texts])
     return TextBatch(ids, ptr, torch.tensor([int("a" in text) for text in texts]))
 
 
