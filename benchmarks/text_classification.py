@@ -80,6 +80,7 @@ class Predict(Application, TextColumns):
     limit: int = setting(20, least=1)
 
     def check(self) -> None:
+        super().check()
         if self.data and not (self.out or self.explain):
             raise InputError("--data needs --out FILE, --explain DIR, or both")
         if self.text and self.text_column:

@@ -29,7 +29,7 @@ OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # The endings by which tables in a folder are found.
 ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
 # The endings of files that are refused.
-OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip", ".feather", ".zst")
+OTHERS = (".xlsx", ".xls", ".ods", ".json", ".zip", ".feather", ".zst", ".parquet.gz")
 _NO_TEXT = {
     b"\x1f\x8b": "compressed: its name is to end in .gz",
     b"PK\x03\x04": "a spreadsheet or an archive",
@@ -385,20 +385,21 @@ class TableWriter:
             other columns have the types of the first rows.
 
     Raises:
-        FileError: if the file exists and `overwrite` is false, it is a folder, its folder does not
-            exist or cannot be written, or its name has the ending of another format, such as a
-            spreadsheet.
+        FileError: if the file exists and `overwrite` is false, it is a folder or a device, its
+            folder does not exist or cannot be written, or its name has the ending of another
+            format, such as a spreadsheet.
         ImportError: for Parquet without pyarrow.
     """
 
     def __init__(
         self, path: str | Path, overwrite: bool = False, like: str | Path | None = None
     ) -> None:
-        self.path = refuse_existing(path, overwrite)
         _check_name(path)
-        folder = self.path.parent
-        if self.path.is_dir() or not (folder.is_dir() and os.access(folder, os.W_OK)):
+        self.path, folder = Path(path), Path(path).parent
+        is_open = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+        if not is_open or (self.path.exists() and not self.path.is_file()):
             raise FileError(f"{path}: not a file in a folder that can be written")
+        refuse_existing(path, overwrite)
         self._partial = self.path.with_name(f".{self.path.name}.partial")
         self._parquet = pyarrow_parquet(self.path) if self.path.suffix.lower() in PARQUET else None
         self._file: Any = None

@@ -224,6 +224,12 @@ def test_an_interrupted_table_leaves_nothing(
     assert not list(tmp_path.iterdir())
     with pytest.raises(FileError, match="folder that can be written"):
         TableWriter(tmp_path / "absent" / "o.csv")
+    with monkeypatch.context() as patch:
+        patch.setattr("os.access", lambda folder, mode: not mode & os.W_OK)
+        with pytest.raises(FileError, match="can be written"):
+            TableWriter(tmp_path / "o.csv")
+    with pytest.raises(FileError, match="not a file"):
+        TableWriter(os.devnull, overwrite=True)
     for touch in (TableWriter, read_table):
         with pytest.raises(FileError, match=r"o.XLSX: expected a table whose name ends in .csv"):
             touch(tmp_path / "o.XLSX")

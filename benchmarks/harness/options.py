@@ -283,9 +283,10 @@ class Command:
     """The command of a program, or of one of the words that may follow the program's name."""
 
     options: type[Options]  # its options
-    carry_out: Callable[[Any], int | None]  # does the work; returns the exit status, ``None``: 0
+    # Does the work; returns the exit status, ``None``: 0. Its docstring says what it does.
+    carry_out: Callable[[Any], int | None]
     details: str = ""  # the text after the options in the help
-    title: str = ""  # one line, in place of the docstring of `carry_out`
+    title: str = field(default="", kw_only=True)  # replaces the first line of its docstring
 
     @property
     def description(self) -> str:

@@ -52,14 +52,17 @@ def free_folder(path: Path, overwrite: bool) -> None:
         raise InputError(f"{path} is a file: expected a folder")
 
 
-def begun(path: Path, overwrite: bool) -> TableWriter:
-    """A table that can be written, in a folder that is made where there is none."""
+def check_table(path: Path, overwrite: bool) -> None:
+    """Rejects a path to which no table can be written, in folders that need not exist yet."""
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    with as_input_error():
+        is_new = there != path.absolute().parent
+        TableWriter(there / path.name if is_new else path, overwrite or is_new)
+
+
+def write_table(path: Path, table: pandas.DataFrame) -> None:
+    """Writes a table whole or not at all; its name decides on Parquet or CSV and compression."""
     with as_input_error():
         path.parent.mkdir(parents=True, exist_ok=True)
-        return TableWriter(path, overwrite)
-
-
-def finish(writer: TableWriter, table: pandas.DataFrame) -> None:
-    """Writes a table whole or not at all; its name decides on Parquet or CSV and compression."""
-    with as_input_error(), writer:
-        writer.write(table)
+        with TableWriter(path, overwrite=True) as writer:
+            writer.write(table)

@@ -281,6 +281,7 @@ def explain(options: Any) -> None:
     """Writes the predictions of new texts, the words that they are made from, and a page."""
     out = Path(options.out)
     tables.free_folder(out, options.overwrite)
+    tables.check_table(out / "rationales.csv", overwrite=True)
     learner = load_learner(options.checkpoint, RationaleLearner)
     reads = learner.net.config.inputs
     if reads != "texts":
@@ -304,7 +305,7 @@ def explain(options: Any) -> None:
         for said, spans, words in islice(shown, EXAMPLES)
     ]
     about = f"{options.checkpoint} on {options.data}\nMarked: selected words."
-    tables.finish(tables.begun(out / "rationales.csv", overwrite=True), table.join(added))
+    tables.write_table(out / "rationales.csv", table.join(added))
     with naming_files(out):
         write_text(out / "rationales.html", page("Rationales", about, sections))
     say(f"rationales of {len(read)} texts in {out}")

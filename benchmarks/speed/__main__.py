@@ -95,7 +95,7 @@ class Compare(Options):
 
 
 def carry_out(options: Speed) -> None:
-    """Measures and prints one table after another, and writes ``metrics.json``."""
+    """Times layers beside their bare matrix products and the layers that they replace."""
     with as_input_error():
         if options.out:
             Path(options.out).mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def carry_out(options: Speed) -> None:
 
 
 def compare(options: Compare) -> None:
-    """Prints the times of two results side by side."""
+    """Compares the times in two metrics.json."""
     before, after = _read(options.before), _read(options.after)
     times = _times(after)
     rows = [
@@ -199,11 +199,10 @@ def _times(content: dict[str, Any]) -> dict[tuple[str, str, str], float]:
     }
 
 
-PURPOSE = "Times layers beside their bare matrix products and the layers that they replace."
 COMMANDS = {
-    "": Command(Speed, carry_out, PURPOSE, DETAILS),
+    "": Command(Speed, carry_out, DETAILS),
     "scale": SCALE,
-    "compare": Command(Compare, compare, "Compares the times in two metrics.json."),
+    "compare": Command(Compare, compare),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)
 

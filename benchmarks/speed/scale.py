@@ -57,7 +57,7 @@ class Molecules(NamedTuple):
 
 
 def carry_out(options: Scale) -> None:
-    """Measures the numbers of molecules that are not yet measured, and prints the table."""
+    """Measures rates, bytes and peak memory by number of molecules."""
     with naming_extras("mol,bench"):
         from benchmarks.speed.epoch import check_networks
     check_networks([options.model])
@@ -171,4 +171,4 @@ def train(path: Path, shards: Path, model: str, steps: int) -> Record:
     }
 
 
-SCALE = Command(Scale, carry_out, "Rates, bytes and peak memory by number of molecules.", DETAILS)
+SCALE = Command(Scale, carry_out, DETAILS)

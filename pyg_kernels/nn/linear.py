@@ -44,7 +44,9 @@ class Hookable(Module):
 
 
 class Resettable:
-    """A module whose parameters are those of its parts, which are drawn again in their order."""
+    """A module whose parts are drawn again in their order; those with parameters of their own
+    extend it.
+    """
 
     def reset_parameters(self: Any) -> None:
         for module in self.children():

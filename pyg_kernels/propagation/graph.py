@@ -81,6 +81,7 @@ def _checked_edges(
         if value is not None:
             raise ValueError(f"{name} was given beside Edges, which carry their own")
     _checked_attr(edges.attr, edge_dim, 0 if edges.attr is None else edges.attr.size(0))
+    _checked_weight(edges.weight, edges.num_edges)
     return edges
 
 

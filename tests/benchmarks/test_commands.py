@@ -324,6 +324,8 @@ BAD_INPUT = {
         ("--checkpoint x", "--data or --text must be given"),
         ("--data x.csv --checkpoint x", "--data needs --out FILE, --explain DIR"),
         ("--data x.csv --text a --checkpoint x", "--data and --text exclude each other"),
+        ("--data FILE --out FILE --overwrite --checkpoint x", "--out is the file of --data"),
+        ("--data x --out new/p.parquet.gz --checkpoint x", "expected a table whose name ends in"),
     ],
     "rationales": [
         ("--models title", "--models title: planted has dependent, independent"),
@@ -411,6 +413,7 @@ def test_help_says_what_it_is_for_and_one_process_is_enough(name, command, monke
     out = printed(command(name, "--help"))
     assert f"usage: python -m {program}" in out
     assert "--config FILE" in out
+    assert re.fullmatch(r"[A-Z].*\.", out.split("\n\n")[1])  # one line, before the options
     monkeypatch.setenv("WORLD_SIZE", "2")
     said = f"{program}: error: this runs in one process; start it without torchrun\n"
     assert command(name, "") == (2, "", said)

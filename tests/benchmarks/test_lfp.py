@@ -97,6 +97,8 @@ def test_leaves_out_every_subject(whole) -> None:
         for part, held in (("test", left_out), ("valid", following), ("train", other)):
             rows = run[run["part"] == part]
             assert set(rows["subject"]) == {held}
+            accuracy = 100 * (rows["label"] == rows["predicted"]).mean()
+            assert record[part] == pytest.approx(accuracy)
 
     text = (whole / "table.md").read_text()
     assert "72 trials of 4 channels and 100 samples (0.1 s at 1000 Hz)" in text

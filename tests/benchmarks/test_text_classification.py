@@ -126,7 +126,10 @@ def test_models_are_the_same_where_options_of_others_differ(call, tmp_path) -> N
         assert show_any(["report", str(tmp_path)]) == 2
     assert show_any(["report", str(out), str(tmp_path)]) == 2
     own = ("predict", "--checkpoint", out / "runs/rcnn-seed0", "--data", tmp_path / "own.csv")
-    assert_refused(call(*own, "--out", tmp_path / "own.csv" / "new" / "p.csv"), "own.csv/new: Not")
+    assert_refused(
+        call(*own, "--out", tmp_path / "own.csv" / "new" / "p.csv"),
+        "p.csv: not a file in a folder that can be written",
+    )
 
 
 def test_learns_the_order_of_words_and_has_cells_beside_networks(compare, tmp_path) -> None:

@@ -1,5 +1,6 @@
 """Edges in every form that PyG has; ``edge_weight``, which multiplies messages at every step."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.typing import WITH_TORCH_SPARSE, SparseTensor
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
 
+from pyg_kernels.propagation.graph import as_edges
 from tests.conventions.graph_layers import every_layer, layer_of
 from tests.graphs import random_graph
 
@@ -112,6 +114,8 @@ def test_what_edges_do_not_have_is_refused(build, sizes) -> None:
         layer(graph.x, graph.edge_index, edge_weight=torch.ones(8))
     with pytest.raises(ValueError, match=r"edge_weight has dtype torch\.complex64"):
         layer(graph.x, graph.edge_index, edge_weight=torch.full((9,), 1j))
+    with pytest.raises(ValueError, match=r"edge_weight has dtype torch\.complex64"):
+        layer(graph.x, replace(as_edges(graph.edge_index, 6, 6), weight=torch.full((9,), 1j)))
     with pytest.raises(TypeError, match="edge_weight is a list: expected a tensor"):
         layer(graph.x, graph.edge_index, edge_weight=[1.0] * 9)
     with pytest.raises(ValueError, match="edge_attr is missing"):

@@ -91,11 +91,11 @@ def test_bad_corpora_are_refused() -> None:
         ([["x"]], "ab", {"train": [0], "test": [0]}, ValueError, "labels must be 1"),
         ([["x"], []], "aa", apart, ValueError, "text 1 has no words"),
         (two, "aa", {**apart, "dev": [1]}, ValueError, "got train, test, dev"),
-        (two, "aa", {"train": [0, 1], "test": []}, ValueError, "test part has no texts"),
+        (two, "aa", {"train": [0, 1], "test": []}, ValueError, "test part: indices is empty"),
         (two, "aa", {"train": [0, 1], "test": [1]}, ValueError, "text 1 is in more than one"),
         (two, "ab", apart, ValueError, "no text of class 'b'"),
-        (two, "aa", {**apart, "train": [-3]}, IndexError, "index -3 .* 2 texts, in the train part"),
-        (two, "aa", {**apart, "train": [0.9]}, ValueError, "indices must be a vector of integers"),
+        (two, "aa", {**apart, "train": [-3]}, IndexError, "the train part: index -3 .* 2 texts"),
+        (two, "aa", {**apart, "train": [0.9]}, ValueError, "the train part: indices must be"),
         (["how far", "who"], "aa", apart, TypeError, "of words, got the string 'how far'"),
     ):
         with pytest.raises(error, match=said):

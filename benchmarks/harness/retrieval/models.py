@@ -15,7 +15,7 @@ from torch_geometric.utils import scatter
 
 from benchmarks.harness.retrieval.data import QuestionBatch, TitleBatch
 from benchmarks.harness.sizes import count_parameters
-from benchmarks.harness.text.models import recurrent_outputs, word_embedding
+from benchmarks.harness.text.models import recurrent_outputs, text_means, word_embedding
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN
 
@@ -49,7 +49,7 @@ class CNNEncoder(nn.Module):
         output, _ = self.windows(x, ptr=words.ptr)
         if state is not None:
             output = output + state.index_select(0, words.text)
-        return output, pooled(output, words, "mean")
+        return output, text_means(output, words)
 
 
 # The thesis's RCNN is additive and normalised; its decay is gated on the word and the output.
@@ -166,4 +166,6 @@ def pooled(states: Tensor, words: TextBatch, pooling: str) -> Tensor:
     """Pools states ``(N, H)`` to one vector per text, ``(B, H)``, by last, mean or max."""
     if pooling == "last":
         return states.index_select(0, words.ptr[1:] - 1)
+    if pooling == "mean":
+        return text_means(states, words)
     return scatter(states, words.text, dim_size=words.num_texts, reduce=pooling)

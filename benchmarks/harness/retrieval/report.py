@@ -255,7 +255,7 @@ def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
 def rank(options: Any) -> None:
     """Ranks the texts of a table for each query of another and writes the best."""
     out = Path(options.out)
-    writer = tables.begun(out, options.overwrite)
+    tables.check_table(out, options.overwrite)
     ranker = load_learner(options.checkpoint, QuestionRanker)
     columns = list(options.text_column) or ["text"]
     texts, vectors, known = [], [], set(ranker.hparams["words"])
@@ -278,5 +278,5 @@ def rank(options: Any) -> None:
         hits = enumerate(zip(places.tolist(), scores.tolist(), strict=True), start=1)
         rows += [(query, rank, candidates[place], score) for rank, (place, score) in hits]
     table = pandas.DataFrame(rows, columns=["query", "rank", "text", "cosine"])
-    tables.finish(writer, table)
+    tables.write_table(out, table)
     say(f"the best {best} of {len(candidates)} texts for {len(queries)} queries in {out}")

@@ -183,7 +183,8 @@ def word_embedding(num_words: int, size: int, fixed: bool) -> nn.Embedding:
 
 def text_means(x: Tensor, batch: TextBatch) -> Tensor:
     """The mean over the words of each text: ``(N, D)`` to ``(B, D)``."""
-    return scatter(x, batch.text, dim_size=batch.num_texts, reduce="mean")
+    total = scatter(x, batch.text, dim_size=batch.num_texts)
+    return total / batch.lengths.unsqueeze(1)  # scatter's own mean counts in the precision of x
 
 
 def recurrent_outputs(

@@ -146,7 +146,8 @@ def predict(options: Any) -> None:
     out, folder = (name and Path(name) for name in (options.out, options.explain))
     if folder:
         tables.free_folder(folder, options.overwrite)
-    writer = tables.begun(out, options.overwrite) if out else None
+    if out:
+        tables.check_table(out, options.overwrite)
     classifier = load_learner(options.checkpoint, TextClassifier)
     if options.text:
         table = pandas.DataFrame({"text": options.text}, range(1, len(options.text) + 1))
@@ -162,8 +163,8 @@ def predict(options: Any) -> None:
     tables.tell_lines(table, [not text for text in words], "no words and no class")
     unknown = [bool(text) and known.isdisjoint(text) for text in words]
     tables.tell_lines(table, unknown, "no known word")
-    if writer:
-        tables.finish(writer, table)
+    if out:
+        tables.write_table(out, table)
     elif options.text:
         rows = [
             [cell if isinstance(cell, str) else f"{cell:.4f}".replace("nan", "") for cell in row]

@@ -66,15 +66,18 @@ def carry_out(options: Any) -> None:
 
 
 COMMANDS = {
-    "xor": Command(Xor, carry_out, XOR + STATUS, "Parity of two and four bits by one unit."),
+    "xor": Command(Xor, carry_out, XOR + STATUS, title="Parity of two and four bits by one unit."),
     "charging": Command(
-        Charging, carry_out, CHARGING + STATUS, "One recurrent unit that is charged and discharged."
+        Charging,
+        carry_out,
+        CHARGING + STATUS,
+        title="One recurrent unit that is charged and discharged.",
     ),
     "long-term": Command(
         LongTerm,
         carry_out,
         LONG_TERM + STATUS,
-        "Learns a function of the first two bits of a long sequence, by KBRN and LSTM.",
+        title="Learns a function of the first two bits of a long sequence, by KBRN and LSTM.",
     ),
 }
 main = partial(run_commands, PROGRAM, COMMANDS)

@@ -27,7 +27,7 @@ class TextCorpus:
         texts: M sequences of words, not strings; none may be empty.
         labels: the names of their classes.
         parts: the positions of the texts of ``'train'``, ``'test'`` and, if there is one,
-            ``'valid'`` (development).
+            ``'valid'`` (development), from 0 or, below 0, from the end; or masks.
         split: how the parts were made, in a few words.
 
     Attributes:
@@ -39,7 +39,8 @@ class TextCorpus:
 
     Raises:
         ValueError: if a text is empty, the numbers of texts and labels differ, a part is unknown,
-            missing or empty, parts share a text, or a class has no text in training.
+            missing, empty or no vector of integers, parts share a text, or a class has no text in
+            training.
         TypeError: if a text is a string.
         IndexError: if a position is out of range.
 
@@ -186,9 +187,10 @@ def _checked_parts(parts: Mapping[str, Sequence[int] | Tensor], number: int) -> 
         raise ValueError(f"parts must be train, test and perhaps valid, got {', '.join(parts)}")
     places = {}
     for name in (name for name in PARTS if name in parts):
-        if not len(parts[name]):
-            raise ValueError(f"the {name} part has no texts")
-        places[name] = positions_in(parts[name], number, f"texts, in the {name} part")
+        try:
+            places[name] = positions_in(parts[name], number, "texts")
+        except (ValueError, IndexError) as error:
+            raise type(error)(f"the {name} part: {error}") from None
     counts = torch.cat(list(places.values())).bincount()
     if int(counts.max()) > 1:
         raise ValueError(f"text {int(counts.argmax())} is in more than one part, or twice in one")

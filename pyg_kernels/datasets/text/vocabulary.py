@@ -59,6 +59,7 @@ class Vocabulary:
 
     Raises:
         ValueError: if a word occurs twice.
+        TypeError: if ``words`` or ``specials`` is a string.
 
     Example:
         >>> from pyg_kernels.datasets import Vocabulary
