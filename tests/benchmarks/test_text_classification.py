@@ -331,7 +331,7 @@ def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> 
     assert "Rain" not in (pages / "explanation.md").read_text()
     assert (pages / "explanation.png").read_bytes().startswith(b"\x89PNG")
     # Reading one text at a time gives the same, also as Parquet.
-    again = tmp_path / "p.parquet"
+    again = tmp_path / "new" / "p.parquet"
     assert call(*predict, new, "--out", again, "--batch-size", 1)[0] == 0
     whole = pandas.read_parquet(again)
     assert whole["predicted"].tolist() == table["predicted"].tolist()
