@@ -30,3 +30,9 @@ def checked_choice(value: Any, name: str, choices: Iterable[Any]) -> Any:
         listed = ", ".join(map(repr, known[:-1]))
         raise ValueError(f"{name}={value!r}: expected {listed} or {known[-1]!r}")
     return value
+
+
+def check_flags(**flags: Any) -> None:
+    """Refuses flags that are neither True nor False: a string such as 'no' would count as True."""
+    for name, value in flags.items():
+        checked_choice(value, name, (True, False))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d, Module, Parameter
 
-from pyg_kernels.checks import checked_choice, checked_count, is_number
+from pyg_kernels.checks import check_flags, checked_choice, checked_count, is_number
 from pyg_kernels.nn.arguments import differing
 from pyg_kernels.nn.fitting import Array, Basis, Function, fitted, random_scale
 from pyg_kernels.nn.linear import Hookable
@@ -139,6 +139,7 @@ class KernelActivation(Hookable):
         self.green: Green = checked_choice(green, "green", GREENS)
         self.init: Init = checked_choice(init, "init", get_args(Init))
         self.init_range = _checked_range(init_range)
+        check_flags(affine=affine, shared=shared, normalize=normalize)
         self.affine, self.shared = affine, shared
         self._given_bandwidth = _checked_bandwidth(bandwidth, green)
         self.dim = _checked_dim(dim)

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn.dense.linear import Linear
 
-from pyg_kernels.checks import checked_count
+from pyg_kernels.checks import check_flags, checked_count
 from pyg_kernels.nn.activation import Init, KernelActivation, precision_of
 from pyg_kernels.nn.arguments import checked_lazy_count, differing
 from pyg_kernels.nn.linear import StateLinear, is_matrix, keep_own_names
@@ -97,6 +97,7 @@ class KBRNCell(SequenceCell[KBRNState]):
         super().__init__()
         self._input_size = checked_lazy_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
+        check_flags(bias=bias)
         self.lin_input = InputLinear(input_size, hidden_size, bias)
         self.lin_recurrent = StateLinear(hidden_size)
         self.activation = KernelActivation(

@@ -13,7 +13,7 @@ from torch.nn import Module, ModuleList
 from torch.nn.utils.rnn import PackedSequence
 from torch_geometric.data import Data
 
-from pyg_kernels.checks import checked_count
+from pyg_kernels.checks import check_flags, checked_count
 from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import checked_dropout, differing
 from pyg_kernels.nn.linear import Resettable
@@ -172,6 +172,7 @@ class SequenceLayer(Resettable, Module, Generic[State]):
     ) -> None:
         super().__init__()
         self.num_layers = num_layers
+        check_flags(batch_first=batch_first, bidirectional=bidirectional)
         self.batch_first, self.bidirectional = batch_first, bidirectional
         self.dropout = checked_dropout(dropout)
         if dropout and num_layers == 1:

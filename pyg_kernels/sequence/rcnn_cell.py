@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
 
-from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.checks import check_flags, checked_choice, checked_count
 from pyg_kernels.nn.activation import KernelActivation, precision_of
 from pyg_kernels.nn.arguments import (
     Act,
@@ -149,11 +149,8 @@ class RCNNCell(SequenceCell[State]):
         self.order = checked_count(order, "order")
         self.combine = checked_combine(combine)
         self.normalize = pooling != "max" if normalize is None else normalize
-        for name, flag in (
-            *(("normalize", self.normalize), ("scalar_decay", scalar_decay), ("bias", bias)),
-            *(("output_map", output_map), ("output_gate", output_gate), ("highway", highway)),
-        ):
-            checked_choice(flag, name, (True, False))
+        check_flags(normalize=self.normalize, scalar_decay=scalar_decay, bias=bias)
+        check_flags(output_map=output_map, output_gate=output_gate, highway=highway)
         self.gate = decay if isinstance(decay, str) and decay in GATED else None
         self._constant = None if self.gate else _checked_decay(decay)
         self.scalar_decay = scalar_decay

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import LayerNorm, Module, ModuleDict, Parameter, ParameterDict
 
-from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.checks import check_flags, checked_choice, checked_count
 from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import differing
 from pyg_kernels.nn.linear import Hookable, StateLinear, weight_of
@@ -126,6 +126,7 @@ class RKMCell(SequenceCell[State]):
         super().__init__()
         self.hidden_size = checked_count(hidden_size, "hidden_size")
         self.cell = checked_choice(cell, "cell", CELLS)
+        check_flags(bias=bias, layer_norm=layer_norm, learn_static=learn_static)
         self.kind = CELLS[cell]
         self.ngram = checked_widths(ngram, hidden_size)
         self.dilation = checked_count(dilation, "dilation")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from pyg_kernels.checks import is_number
+from pyg_kernels.checks import check_flags, is_number
 
 Pointwise = Callable[[Tensor], Tensor]
 Static = float | tuple[float, float] | None
@@ -55,6 +55,7 @@ CELLS = {
 
 def checked_feedback(feedback: bool | None, cell: str, kind: Kind) -> bool:
     """Whether there is feedback; by default, cells with a memory have it."""
+    check_flags(feedback=kind.memory if feedback is None else feedback)
     if feedback and not kind.memory:
         raise ValueError(f"feedback=True with cell={cell!r}: a convolution reads the text alone")
     return kind.memory if feedback is None else bool(feedback)

@@ -1,4 +1,4 @@
-"""Which part imports which, and ``forward`` of every public layer and model on graphs."""
+"""Which part imports which, and what every public layer and model takes."""
 
 import ast
 import inspect
@@ -186,3 +186,20 @@ def test_promises_are_held_to_all_of_them() -> None:
 
     assert made_by(CONVS) == set(PUBLIC_CONVS)
     assert made_by(NETS) == set(PUBLIC_NETS)
+
+
+def flags() -> Iterator[tuple[type, str]]:
+    """The arguments of public layers and models that are True or False."""
+    for part in (pk.nn, pk.sequence):
+        for made in (getattr(part, name) for name in part.__all__):
+            if isinstance(made, type) and issubclass(made, Module):
+                arguments = inspect.signature(made).parameters.values()
+                yield from ((made, a.name) for a in arguments if "bool" in str(a.annotation))
+
+
+@pytest.mark.parametrize(("made", "name"), list(flags()))
+def test_a_flag_is_true_or_false(made: type, name: str) -> None:
+    arguments = inspect.signature(made).parameters.values()
+    sizes = [4 for argument in arguments if argument.default is Parameter.empty]
+    with pytest.raises(ValueError, match=f"{name}='no': expected True or False"):
+        made(*sizes, **{name: "no"})

@@ -11,6 +11,7 @@ from torch.nn import Module, ModuleList
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import OptTensor
 
+from pyg_kernels.checks import check_flags
 from pyg_kernels.nn.arguments import Act, checked_aggregation, checked_module
 from pyg_kernels.nn.conv.fused_conv import REGISTER_HOOK
 from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
@@ -35,6 +36,7 @@ def build_walk(
         ValueError: Where :obj:`gated` comes with a decay other than the default, which the
             gates would silently replace.
     """
+    check_flags(gated=gated)
     if not gated:
         return RandomWalkConv(in_channels, out_channels, order=order, decay=decay, **kwargs)
     if decay != 0.5:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import ModuleList
 from torch_geometric.typing import OptTensor
 
-from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.checks import check_flags, checked_count
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
@@ -61,8 +61,8 @@ class WalkConv(FusedConv):
         self.combine = checked_combine(combine)
         self.act = build_activation(act)
         self.edge_dim = checked_edge_dim(edge_dim)
-        self.return_states = return_states
-        self.non_backtracking = checked_choice(non_backtracking, "non_backtracking", (True, False))
+        check_flags(return_states=return_states, non_backtracking=non_backtracking)
+        self.return_states, self.non_backtracking = return_states, non_backtracking
         source, target = checked_pair(in_channels)
         if isinstance(in_channels, (tuple, list)) and order != 2:
             raise ValueError(
