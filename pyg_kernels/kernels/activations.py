@@ -16,7 +16,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from pyg_kernels.checks import checked_choice, is_number
+from pyg_kernels.checks import check_flags, checked_choice, is_number
 
 ActivationKernel = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -53,7 +53,7 @@ class InversePolynomial:
     normalize: bool = True
 
     def __post_init__(self) -> None:
-        checked_choice(self.normalize, "normalize", (True, False))
+        check_flags(normalize=self.normalize)
 
     def __call__(self, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
         if self.normalize:

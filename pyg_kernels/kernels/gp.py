@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from pyg_kernels.checks import checked_choice, checked_count, is_number
+from pyg_kernels.checks import check_flags, checked_count, is_number
 from pyg_kernels.kernels.arguments import (
     checked_collection,
     label_array,
@@ -91,8 +91,7 @@ class _Process(Forgetful):
         self, X: Any, y: Any, read: Callable[[Any], NDArray[Any]]
     ) -> tuple[Any, NDArray[Any]]:
         """Checks arguments and kernels, and returns the items and their targets, ``(n, T)``."""
-        checked_choice(self.split, "split", (False, True))
-        checked_choice(self.tune, "tune", (False, True))
+        check_flags(split=self.split, tune=self.tune)
         checked_count(self.tune_items, "tune_items", least=2)
         for name, several in (("noise", True), ("prior", False)):
             value = getattr(self, name)

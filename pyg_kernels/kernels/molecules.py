@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from pyg_kernels.checks import checked_choice
+from pyg_kernels.checks import check_flags, checked_choice
 from pyg_kernels.kernels.arguments import Names, checked_names
 from pyg_kernels.kernels.graphs import LabeledData
 from pyg_kernels.kernels.kernel import Kernel
@@ -210,7 +210,7 @@ class VectorKernel(Kernel):
 
     def _check(self) -> None:
         super()._check()
-        checked_choice(self.linear, "linear", (False, True))
+        check_flags(linear=self.linear)
         known = isinstance(self.lengths, Sequence | np.ndarray)
         if not known or not all(0 < length < float("inf") for length in self.lengths):
             raise ValueError(f"lengths={self.lengths!r}: expected finite numbers above 0")

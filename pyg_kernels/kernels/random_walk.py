@@ -10,7 +10,7 @@ import torch
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from torch import Tensor
 
-from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.checks import check_flags, checked_count
 from pyg_kernels.kernels.arguments import Names, checked_decay
 from pyg_kernels.kernels.graphs import Graphs, consecutive_runs, line_graph
 from pyg_kernels.kernels.node_pairs import (
@@ -258,8 +258,7 @@ class RandomWalkKernel(NodePairKernel):
         if self.order is not None:
             checked_count(self.order, "order")
         checked_decay(self.decay)
-        checked_choice(self.sum_orders, "sum_orders", (False, True))
-        checked_choice(self.non_backtracking, "non_backtracking", (False, True))
+        check_flags(sum_orders=self.sum_orders, non_backtracking=self.non_backtracking)
 
     @property
     def _tensors_in_block(self) -> int:

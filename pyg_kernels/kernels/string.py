@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.checks import check_flags, checked_choice, checked_count
 from pyg_kernels.kernels.activations import ActivationKernel, activation_kernel, inverse_root
 from pyg_kernels.kernels.arguments import checked_decay
 from pyg_kernels.kernels.kernel import BlockKernel
@@ -385,7 +385,7 @@ class DeepStringKernel(TextKernel):
         checked_count(self.num_layers, "num_layers")
         checked_count(self.order, "order")
         checked_decay(self.decay, most=1.0)
-        checked_choice(self.post, "post", (False, True))
+        check_flags(post=self.post)
 
     def _prefix_values(self, base: Tensor, activated: Activated) -> Tensor:
         for layer in range(self.num_layers):

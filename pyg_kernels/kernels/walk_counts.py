@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 import torch
 from torch import Tensor
 
-from pyg_kernels.checks import checked_choice, checked_count
+from pyg_kernels.checks import check_flags, checked_count
 from pyg_kernels.kernels.arguments import Names
 from pyg_kernels.kernels.count_kernel import BYTES, CountKernel, Occurrences
 from pyg_kernels.kernels.graphs import Graphs
@@ -60,7 +60,7 @@ class LabelSequenceKernel(CountKernel):
     def _check(self) -> None:
         if checked_count(self.min_nodes, "min_nodes") > checked_count(self.num_nodes, "num_nodes"):
             raise ValueError(f"min_nodes={self.min_nodes!r}: expected at most {self.num_nodes}")
-        checked_choice(self.non_backtracking, "non_backtracking", (False, True))
+        check_flags(non_backtracking=self.non_backtracking)
         super()._check()
 
     def _bytes(self, graphs: Graphs) -> Tensor:

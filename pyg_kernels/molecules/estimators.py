@@ -21,7 +21,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from pyg_kernels.checks import checked_choice
+from pyg_kernels.checks import check_flags
 from pyg_kernels.chem import featurizer_by_name, standardize_many
 from pyg_kernels.kernels.arguments import label_array, label_columns
 from pyg_kernels.kernels.gp import accuracy, mean_score
@@ -229,8 +229,7 @@ class MoleculeEstimator(TransformerMixin, Forgetful, ABC):
             raise ValueError("frozen=True freezes what start_from has learned: expected one")
         for name in WHOLE:
             _check(name, getattr(self, name), Integral, min_val=1)
-        for name in ("standardize", "refit", "hurdle"):
-            checked_choice(getattr(self, name), name, (False, True))
+        check_flags(standardize=self.standardize, refit=self.refit, hurdle=self.hurdle)
         for name, most, included in (
             ("validation_fraction", 1, "neither"),
             ("learning_rate", math.inf, "neither"),

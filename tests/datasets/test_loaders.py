@@ -172,12 +172,8 @@ def test_a_batch_has_the_chosen_texts() -> None:
     few = EncodedTexts(torch.tensor([5, 6, 7]), torch.tensor([0, 0, 2, 3]), torch.zeros(3))
     batch = few.batch(torch.tensor([2, 1, 0]))
     assert contents(batch) == [[7], [5, 6], []]
-    ids, mask = batch.padded(fill=9)
-    assert ids.tolist() == [[7, 9], [5, 6], [9, 9]]
-    assert mask.tolist() == [[True, False], [True] * 2, [False] * 2]
     nothing = texts.batch(torch.tensor([], dtype=torch.long))
     assert nothing.num_texts == 0
-    assert nothing.padded()[0].shape == (0, 0)
 
 
 def test_a_bucket_is_cut_by_length() -> None:

@@ -38,23 +38,6 @@ class TextBatch(NamedTuple):
         """(N,) int64, the text of each word."""
         return torch.repeat_interleave(self.lengths, output_size=len(self.ids))
 
-    def padded(self, fill: int = 0) -> tuple[Tensor, Tensor]:
-        """The texts as rows of a padded matrix.
-
-        Args:
-            fill: the number that fills a row after the end of its text.
-
-        Returns:
-            ids: (B, T) int64, T the largest number of words.
-            mask: (B, T) bool, whether there is a word.
-        """
-        lengths = self.lengths
-        steps = torch.arange(int(lengths.max()) if len(lengths) else 0, device=self.ids.device)
-        mask = steps < lengths.unsqueeze(1)
-        ids = self.ids.new_full(mask.shape, fill)
-        ids[mask] = self.ids
-        return ids, mask
-
 
 class EncodedTexts:
     """M texts as the numbers of their words, held in one tensor.
